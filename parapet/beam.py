@@ -115,7 +115,7 @@ class Perturb(beam.PTransform):
             corpus = corpus_from(corpus)
             self.services = services_by_name([*corpus.folders.values()])
             with options_named():
-                self.perturbation.fit(corpus)
+                self.perturbation.prepare(corpus)
         elif self.perturbation.needs_corpus():
             raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
 

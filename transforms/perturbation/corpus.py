@@ -134,8 +134,9 @@ def complete(perturbation: Perturbation) -> Perturbation:
     """Check a perturbation. Raises InputError if its class is incomplete."""
     its = type(perturbation)
     _name_of(its)
-    if its.perturb is Perturbation.perturb and its.perturb_sets is Perturbation.perturb_sets:
-        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
+    methods = ("perturb", "perturb_set", "perturb_sets")
+    if all(getattr(its, method) is getattr(Perturbation, method) for method in methods):
+        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, random)")
     if not hasattr(perturbation, "seed"):
         raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
     return perturbation
@@ -281,7 +282,7 @@ def results(
     guard = guard_for(perturbation, item, services)
     of_sets: Any = perturbation.perturb_sets(item, state)
     if set_name:
-        of_sets = [(set_name, perturbation.perturb(item.raw, set_name, state))]
+        of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
     sets = []
     for name, perturbed in of_sets:
         sets.append(name)
@@ -304,7 +305,7 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
     """
     name = f"{type(perturbation).__name__}.perturb"
     if not isinstance(perturbed, Perturbed):
-        hint = "expected parapet.Perturbed(dialogue, rows)"
+        hint = "expected the dialogue, or parapet.Perturbed(dialogue, rows)"
         raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
     if not isinstance(perturbed.dialogue, dict):
         raise UserCodeError(f"{name}: the dialogue in Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
@@ -448,7 +449,7 @@ def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> 
 def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Fit a perturbation to a corpus, and analyze the corpus."""
     with options_named():
-        perturbation.fit(corpus)
+        perturbation.prepare(corpus)
         if not perturbation.needs_analysis():
             return Analyzed(perturbation, {}, {})
         return Analyzed(perturbation, *_analyzed(perturbation, corpus))
@@ -539,11 +540,11 @@ def check_perturbation(
       >>> class Forgetful(parapet.Perturbation):
       ...     name = "forgetful"
       ...
-      ...     def perturb(self, dialogue, set_name, state):
+      ...     def perturb(self, dialogue, random):
       ...         dialogue["turns"].pop()
-      ...         return parapet.Perturbed(dialogue)
+      ...         return dialogue
       >>> parapet.check_perturbation(Forgetful)[0]
-      'forgetful: 1_00000: the dialogue was modified in place: build new dicts and lists'
+      'forgetful: 1_00000: the number of turns was changed from 14 to 13'
     """
     from parapet.schemas.layout import sample_root
     from parapet.transforms.perturbation.corpora import read_corpus
@@ -571,7 +572,7 @@ def _applied(
     item = item._replace(raw=copy.deepcopy(item.raw))
     guard = Guard(perturbation, item, services)
     try:
-        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+        perturbed = checked(perturbation, perturbation.perturb_set(item.raw, set_name, copy.deepcopy(state)))
     except UserCodeError:
         raise
     except InputError as error:
