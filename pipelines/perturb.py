@@ -100,7 +100,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         check_languages(perturbation.name, perturbation.languages, corpus, where)
         needs_whole = not self.messages and (perturbation.needs_corpus() or perturbation.analyzes_all_splits)
         whole = read_corpus(self.root, None) if needs_whole else corpus
-        perturbation.fit(whole)
+        perturbation.prepare(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
         for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
             logging.log(level, "%s", line)

@@ -31,7 +31,7 @@ class Some(parapet.Perturbation):
 
     name = "some"
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         if dialogue["dialogue_id"] == "VICTIM":
             return self._failed(dialogue)
         turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
@@ -47,10 +47,6 @@ FAILURES = {
         "plugin_error: dialogue_id was changed to 'same' (Some.perturb)",
     ),
     "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
-    "in place": (
-        'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
-        "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
-    ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
         "some: its rows do not match its row_schema: Could not convert 'x' with type str: tried to convert to int32",
@@ -172,7 +168,7 @@ import parapet
 class Some(parapet.Perturbation):
     name = "some"
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed(dialogue)
 
     def perturb_sets(self, item, state):

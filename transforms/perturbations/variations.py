@@ -282,7 +282,7 @@ class LanguageVariation(Perturbation):
         of_split = {part.name: thresholds.get((part.name, split), ()) for part in self.parts}
         return State(of_split, among_namesakes(*place), shared.get("answers", self.answers))
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
         """Return the dialogue in one set, and the rows of its kind."""
         kind = set_name.rpartition("-env")[0] or set_name
         results = dict(self._versions(kind, dialogue, list(user_turns(typed(dialogue))), state))

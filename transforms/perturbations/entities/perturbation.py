@@ -72,7 +72,7 @@ class UnseenEntities(Perturbation):
 
     analyzes_dialogues = False
 
-    inputs: Inputs  # set by fit()
+    inputs: Inputs  # set by prepare()
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class UnseenEntities(Perturbation):
             "training": "elsewhere" if self.training else "",
         }
 
-    def fit(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: Corpus) -> None:
         """List what must be read: training, and the dialogues to perturb."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
@@ -117,7 +117,7 @@ class UnseenEntities(Perturbation):
         replacer: Replacer = shared[_REPLACER][""]
         return replacer
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """Return the dialogue with other values, and a row for every value."""
         known = typed(dialogue)
         result = replaced(dialogue, known, state)

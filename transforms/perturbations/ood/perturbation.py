@@ -148,7 +148,7 @@ class OutOfDomain(Perturbation):
         """Whether the schemas are needed: they tell which domains understand the corpus's own utterances."""
         return self.own
 
-    def fit(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: Corpus) -> None:
         """Learn what the domains of the corpus are about."""
         if self.own:
             self.schemas = schemas_of(service for schemas in corpus.folders.values() for service in schemas.services)
@@ -161,7 +161,7 @@ class OutOfDomain(Perturbation):
         """Return tallies for the dialogues of splits that are not written, and for rows of the source."""
         return tallies_of_sources(counts)
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """Return the dialogue with the injections of a set, and a row for every user turn."""
         return self._perturbed(dialogue, self._of_set(state, set_name))
 

@@ -162,7 +162,7 @@ class SpeechErrors(Perturbation):
         "SET/turns/": "a row for every user turn",
     }
 
-    setup: Setup  # set by fit()
+    setup: Setup  # set by prepare()
     try_engines = True  # once, before workers start
     _transcriber: Transcriber | None = None  # on workers of a run of whole files
 
@@ -216,7 +216,7 @@ class SpeechErrors(Perturbation):
         """Return the names of sets (``SR-10``), one for each rate."""
         return tuple(map(set_name, self.targets))
 
-    def fit(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: Corpus) -> None:
         """Create the engines and the noise."""
         cache = self.cache
         if cache is None:
@@ -276,7 +276,7 @@ class SpeechErrors(Perturbation):
         """Return the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
         """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
 
         In a run of whole files with ``audio``, there is also the sound of its turns.
