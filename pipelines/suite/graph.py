@@ -296,8 +296,7 @@ class _Builder:
         self.scores = {step: name for step, name in self.scores.items() if step in self.steps}
         if self.scores:
             scores = [f"{name}=@{step}" for step, name in self.scores.items()]
-            # Shows dashes for sets on which only some systems were scored.
-            options = {"all": True, **self.suite.compare, "systems": scores}
+            options = {**self.suite.compare, "systems": scores}
             self._add(suite_steps.COMPARISON, ("compare",), options, "compare")
 
     @property

@@ -81,7 +81,7 @@ def suite_report(
             _provenance(header),
         ],
         notes=_notes(graph, lost, board),
-        terms=scores.terms(board) if board else {},
+        terms=scores.TERMS if board else {},
         links={**(_TABLES if board else {}), **dict(_links(there, output))},
     )
 
