@@ -291,8 +291,7 @@ class Graph:
         self.place, self.systems = "compare", list(dict.fromkeys(scores.values()))
         if scores:
             systems = [f"{name}=@{step}" for step, name in scores.items()]
-            # Shows dashes for sets on which only some systems were scored.
-            self._add(suite_steps.COMPARISON, ("compare",), {"all": True, **self.suite.compare, "systems": systems})
+            self._add(suite_steps.COMPARISON, ("compare",), {**self.suite.compare, "systems": systems})
 
     def _release(self) -> None:
         if self.suite.release is None:

@@ -72,7 +72,7 @@ def suite_report(
             _made(plan, there, header),
         ],
         notes=notes,
-        terms=scores.terms(board) if board else {},
+        terms=scores.TERMS if board else {},
         links={
             **(_FILES if board else {}),
             **{page: f"page of {name}" for name in there for page in _pages(name, output)},

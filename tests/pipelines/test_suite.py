@@ -586,7 +586,7 @@ def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
     comparison = graph_of(folder / "small.toml", "compare.replicates=9").steps["comparison"]
     assert set(shlex.join(command_line(command_of(comparison, Path("/out")))).split(" --")) == {
-        *("compare", "all", "sets wordy original", "average wordy/joint_goal_accuracy", "replicates=9"),
+        *("compare", "sets wordy original", "average wordy/joint_goal_accuracy", "replicates=9"),
         *("systems keywords=/out/scores/keywords/dst", "output=/out/comparison"),
     }
 
