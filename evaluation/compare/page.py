@@ -133,7 +133,8 @@ def headline(board: Board) -> str:
         return f"{first} and {second} are level: {averages[0]} ({label})"
     decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
-    leads = "leads" if all(test.p_holm < 0.05 for test in tests) else "is ahead, but not significantly"
+    is_clear = all(test.p_holm < 0.05 for test in tests)
+    leads = "is ahead" if not tests else "leads" if is_clear else "is ahead, but not significantly"
     return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
 
 

@@ -59,8 +59,8 @@ def suite_report(
     return report.Report(
         command="suite",
         title=suite.title,
-        headline=suite.title,
-        lead=" ".join(filter(None, [suite.description, suite.corpus.description])),
+        headline=scores.headline(board) if board else suite.title,
+        lead=" ".join(filter(None, [scores.lead(board) if board else "", suite.description, suite.corpus.description])),
         tiles=scores.tiles(board) if board else [],
         sections=[
             *first,
