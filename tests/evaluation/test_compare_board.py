@@ -203,7 +203,7 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     best = [states(tmp_path / "best", {name: numbers(1, right) for name, right in list(sets.items())[:2]})]
     weak = [states(tmp_path / "weak", {name: numbers(2, right / 3) for name, right in sets.items()})]
     board = compare_systems({"weak": weak, "best": best}, Config(replicates=0))
-    assert (board.systems, headline(board).split(":")[0]) == (["best", "weak"], "best leads")
+    assert (board.systems, headline(board).split(":")[0]) == (["best", "weak"], "best is ahead")
     assert [(tile.label, tile.value == "–") for tile in tiles(board)] == [
         (f"{name}: joint goal accuracy, mean over 2 sets", False) for name in board.systems
     ]
