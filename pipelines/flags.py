@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import app, progress, runners
+from parapet.pipelines import app, progress
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -171,18 +171,13 @@ class Parser(argparse.ArgumentParser):
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do, above a live display."""
+        """Exits with status 2 after one line that says what to do."""
         progress.write(f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
         self.exit(EXIT_USAGE)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the given options, and Beam's own flags for the runner."""
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), text) for text in (sys.argv[1:] if argv is None else argv)]
-        if self.kind.takes_beam_flags:
-            if reason := runners.refused(argv):
-                self.error(reason)
-            if runners.names_dataflow(argv) and "--dry_run" not in self._option_string_actions:
-                self.add_argument("--dry_run", action="store_true")
         argv = self.spelled(argv)
         if "--help-all" in argv:
             print(self.format_help(rare=True), end="")
