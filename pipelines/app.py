@@ -245,15 +245,12 @@ def _from_toml(flag: Flag, value: Any) -> Any:
         raise InputError(f"expected {expected}, found {json.dumps(value, default=str)}")
     if flag.kind is bool:
         return value
-    if isinstance(value, dict) and not flag.many:
-        value = json.dumps(value)
-    elif isinstance(value, dict):
-        value = [f"{name}={item}" for name, item in value.items()]
-    if flag.has_commas:
-        return value_of(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
-    if flag.many:
-        return [_single(flag, str(item)) for item in (value if isinstance(value, list) else [value])]
-    return _single(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
+    if isinstance(value, dict):
+        value = [f"{name}={item}" for name, item in value.items()] if flag.many else json.dumps(value)
+    texts = [str(item) for item in (value if isinstance(value, list) else [value])]
+    if flag.many and not flag.has_commas:
+        return [_single(flag, text) for text in texts]
+    return value_of(flag, ",".join(texts))
 
 
 def command_line(command: Command[Any]) -> list[str]:

@@ -30,7 +30,6 @@ _EXAMPLE_LINES = 5  # lines of examples in the short help
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 _METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
-_HELP = {"-h", "--help", "--help-all", "--help_all"}
 
 
 class Formatter(argparse.HelpFormatter):
@@ -52,14 +51,6 @@ class Formatter(argparse.HelpFormatter):
         paragraphs = (_wrapped(" ".join(paragraph.split()), width) for paragraph in text.split("\n\n"))
         return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
 
-
-# Names that other tools use for flags of inputs and outputs, and our names.
-_INPUTS = ("__sgd", "__schemas", "__reference", "__tasks", "__responses", "__config", "__systems")
-_MEANT = {
-    **dict.fromkeys(("__input", "__in", "__corpus", "__dataset", "__data", "__file"), _INPUTS),
-    **dict.fromkeys(("__out", "__output_dir", "__outdir", "__dest"), ("__output",)),
-    **dict.fromkeys(("__jobs", "__processes", "__threads"), ("__workers", "__jobs")),
-}
 
 # The bundled sample, as in the files of suites: a path, or behind NAME= or a comma.
 _SAMPLE = re.compile(r"(?:^|(?<=[=,]))@sample(?=[/,]|$)")
@@ -197,23 +188,18 @@ class Parser(argparse.ArgumentParser):
         Exits if a flag is neither ours nor Beam's, and suggests the nearest one: for a mistyped ``--ouput``, argparse
         would only report that ``--output`` is missing.
         """
-        ours = {canonical(flag): flag for flag in self._option_string_actions}
-        words = argv[: argv.index("--")] if "--" in argv else argv
-        flags = {i: word.partition("=") for i, word in enumerate(words) if word.startswith("--")}
-        is_help = not _HELP.isdisjoint(words)
-        known = ours
-        if self.kind.takes_beam_flags and not is_help and any(canonical(of[0]) not in ours for of in flags.values()):
-            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
-        result = list(argv)
+        known = {canonical(flag): flag for flag in self._option_string_actions}
+        end = argv.index("--") if "--" in argv else len(argv)
+        flags = {i: word.partition("=") for i, word in enumerate(argv[:end]) if word.startswith("--")}
+        if self.kind.takes_beam_flags and any(canonical(flag) not in known for flag, _, _ in flags.values()):
+            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | known
+        words = list(argv)
         for i, (flag, equals, value) in flags.items():
-            name = canonical(flag)
-            if name in known:
-                result[i] = known[name] + equals + value
-            elif not is_help:
-                meant = [other for other in _MEANT.get(name, ()) if other in ours]
-                near = [known[other] for other in meant or difflib.get_close_matches(name, known, n=1)]
-                self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
-        return result
+            if canonical(flag) not in known:
+                near = difflib.get_close_matches(canonical(flag), known, n=1)
+                self.error(f"unknown flag {flag}" + (f": did you mean {known[near[0]]}?" if near else ""))
+            words[i] = known[canonical(flag)] + equals + value
+        return words
 
 
 def _parsed(flag: app.Flag, text: str) -> Any:

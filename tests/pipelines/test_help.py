@@ -4,7 +4,7 @@ import functools
 import re
 
 import pytest
-from kit import THOROUGH, cases, raised, refused, run
+from kit import THOROUGH, cases, raised, run
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import wrap_commands
@@ -133,17 +133,6 @@ def test_long_command_lines_are_broken_before_flags():
     assert wrap_commands(line) == [broken]
     assert wrap_commands("  # of both\n  a  # short\n  b") == ["  # of both\n  a  # short", "  b"]
     assert wrap_commands("  a \\\n    --b") == ["  a --b"]
-
-
-@cases(
-    "line meant",
-    ("perturb typos --input x", "--sgd"),
-    ("hits --input x", "--schemas"),
-    ("compose --data x", "--schemas"),
-    ("hits --out x", "--output"),
-)
-def test_flags_as_other_tools_call_them(line, meant):
-    assert f"did you mean {meant}?" in refused(*line.split())
 
 
 # Commands whose first example needs nothing but the bundled sample.
