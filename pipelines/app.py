@@ -100,6 +100,13 @@ class Pipeline(Command[Settings]):
         return []
 
     def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
+        """Prepares the output folder, and wires the pipeline."""
+        from parapet.transforms.storage.files import prepare
+
+        prepare(self.output, self.name)
+        self.wire(pipeline, settings)
+
+    def wire(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Wires the pipeline."""
         raise NotImplementedError
 

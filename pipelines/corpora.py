@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import say, warn_dead_letters
+from parapet.schemas.layout import sample_root
 
 if TYPE_CHECKING:
-    import apache_beam as beam
-
     from parapet.transforms.running.runs import FinishRun, RunInfo
 
 
@@ -28,6 +28,15 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
     done: ClassVar[str] = "used"
     unusable: ClassVar[str] = "left out"
 
+    @property
+    def root(self) -> str:
+        """The corpus of ``--sgd``, or the sample."""
+        return getattr(self, "sgd", "") or str(sample_root())
+
+    def inputs(self, settings: app.Settings) -> list[tuple[str, str]]:
+        """Lists the corpus, if the command has one."""
+        return [("--sgd", self.root)] if hasattr(self, "sgd") else []
+
     def run_info(self, options: Mapping[str, object]) -> RunInfo:
         """Describes the run, given the options that affect the content."""
         from parapet.transforms.running.runs import RunInfo
@@ -36,21 +45,8 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
             options = {**options, "max_bad": float(max_bad)}
         return RunInfo(self.name, self.output, options, max_bad or Fraction(0), self.done)
 
-    def build(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
-        """Prepares the output folder, and wires the pipeline."""
-        from parapet.transforms.storage.files import prepare
-
-        prepare(self.output, self.name)
-        self.wire(pipeline, settings)
-
-    def wire(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
-        """Wires the pipeline."""
-        raise NotImplementedError
-
     def finish(self, config: Any, metadata_files: Callable[..., Any], *side: Any, shown: int = 12) -> FinishRun:
         """Makes the last step, which checks and publishes the outputs; ``config`` knows what they must be."""
-        from functools import partial
-
         from parapet.transforms.running.runs import FinishRun
 
         return FinishRun(
