@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 5  # services that the command tells what they lack
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
-EXAMPLE = """\
-  parapet compose --allow_partial --output out               # the sample
-  parapet compose --schemas my_corpus --responses names.csv --output out
-  # open out/review.html in a browser, decide, download decisions.csv, then
-  parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
-
 
 class Compose(crowd_answers.Composing["SchemaTask"]):
     """``parapet compose``."""
@@ -35,7 +29,11 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
         "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X. "
         "Writes OUT/v1/SPLIT/schema.json and so on, an audit of every answer, and a page to review them."
     )
-    example = EXAMPLE
+    example = """\
+  parapet compose --allow_partial --output out               # the sample
+  parapet compose --schemas my_corpus --responses names.csv --output out
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
     group = "composition"
     corpus, sample = "schemas", ("names.csv", "descriptions.csv")
     schemas: str = options.schemas()
@@ -62,8 +60,7 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
 
         splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
         _ = self.sources  # check them
-        chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
-        return SchemaTask(splits, chosen, self.output)
+        return SchemaTask(splits, self.settings_of(Options), self.output)
 
     def compose(self, assignments: beam.PCollection, task: SchemaTask) -> tuple[Any, ...]:
         """Composes the answers into variants."""
@@ -97,11 +94,8 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
         status = self.conclude(headline, short + has_bad, needs, nothing)
         if missing:
             rows = csv.DictReader(io.StringIO(read_written(self.output, "shortfall.csv").decode()))
-            sentences = missing_answers(list(rows), services)
-            for sentence in sentences[:MOST_SHOWN]:
+            for sentence in missing_answers(list(rows), services)[:MOST_SHOWN]:
                 say(f"missing: {sentence}")
-            if len(sentences) > MOST_SHOWN:
-                say(f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {self.output}/report.html")
         if has_bad:
             logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
         return status

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
     from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
 
-EXAMPLE = """\
-  parapet compose_variations --output out                # the sample
-  parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
-  # open out/review.html in a browser, decide, download decisions.csv, then
-  parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
-      --decisions decisions.csv --output out"""
-
 
 class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
     """``parapet compose_variations``."""
@@ -33,7 +26,12 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
         "every answer."
     )
-    example = EXAMPLE
+    example = """\
+  parapet compose_variations --output out                # the sample
+  parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
+      --decisions decisions.csv --output out"""
     corpus, sample = "sgd", ("rewrites.csv",)
     sgd: str = options.sgd()
     split: str = options.split()
