@@ -321,10 +321,6 @@ def _reason(error: BaseException) -> str:
         return reason if kind == "UserCodeError" else reason.partition("\n")[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
-    if "Channel closed prematurely" in text:
-        return runners.LOST
-    if details := re.findall(r'details = "(.*)"', text):  # gRPC's text on the server that could not be reached
-        return f"{details[-1]}{_SHOW}"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
     errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     return f"{(errors or lines or [type(error).__name__])[-1]}{_SHOW}"

@@ -36,16 +36,12 @@ def usage() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    return stopping.run_program(lambda: _main(None)) if argv is None else _main(argv)
+    if argv is None:
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions, see docs/running.md
+            from parapet.pipelines.completion import answer
 
-
-def _main(argv: Sequence[str] | None) -> int:
-    # a shell asks for completions, see docs/running.md
-    if argv is None and "_ARGCOMPLETE" in os.environ:
-        from parapet.pipelines.completion import answer
-
-        answer()
-    argv = sys.argv[1:] if argv is None else list(argv)
+            answer()
+        return stopping.run_program(lambda: main(sys.argv[1:]))
     if argv[:1] == ["--version"]:
         from parapet.schemas.errors import parapet_version
 

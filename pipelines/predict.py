@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from parapet.pipelines.dispatch import run_action
-from parapet.pipelines.models import ENDPOINT, predict_command
 from parapet.pipelines.models import PREDICTING as MODELS
+from parapet.pipelines.models import predict_command
 
 command = predict_command
 
@@ -26,10 +23,3 @@ example:
 
 'parapet predict MODEL --help' shows the flags of a model.
 """
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    if argv and argv[0].split("=")[0] == "--endpoint":
-        argv = [ENDPOINT, *argv]
-    return run_action("predict", argv)

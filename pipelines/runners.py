@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # Beam's log message for each new state of a job.
 STATE_MESSAGE = "Job %s is in state %s"
 
-LOST = "a worker is lost: it was killed, or its machine or network is down; run the same command again"
-
 _CONNECTING = 10.0  # seconds
 _MOST_WORKERS = 8  # by default, since each needs memory
 _LOOK_AGAIN = 0.1  # seconds between two looks of a worker for its command
@@ -182,9 +180,6 @@ def check_dataflow(options: Any, places: Iterable[tuple[str, str]]) -> None:
             "an image with --sdk_container_image"
         )
         raise InputError(reason, "--setup_file=./setup.py")
-    setup = beam_options.get("setup_file")
-    if setup and not os.path.isfile(setup):
-        raise InputError("there is no such file: run from a checkout of Parapet", f"--setup_file {setup}")
     staging = beam_options.get("staging_location") or beam_options["temp_location"]
     for flag, path in [("--temp_location", beam_options["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):

@@ -66,7 +66,6 @@ DATAFLOW += ["--setup_file=./setup.py", "--output=gs://bucket/out"]
 @cases(
     "changed said",
     ("--project=", "--project: is required by Dataflow"),
-    ("--setup_file=./nowhere/setup.py", "--setup_file ./nowhere/setup.py: there is no such file"),
     ("--num_workers=many", "argument --num_workers: invalid int value: 'many'"),
     ("--region=", "--region: is required by Dataflow"),
     ("--temp_location=", "--temp_location: is required by Dataflow"),
