@@ -44,7 +44,7 @@ class UsageError(InputError):
 
 def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
-    configure_logging("text", quiet=True)  # Beam, which may be imported for its flags, logs warnings meanwhile
+    configure_logging(quiet=True)  # Beam, which may be imported for its flags, logs warnings meanwhile
     parser = Parser(kind)
     try:
         args, runner_flags = parser.parse(argv)
@@ -54,21 +54,18 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
             parser.error(str(error))
     except SystemExit as stop:
         return int(stop.code or 0)
-    return execute(command, runner_flags, args.quiet, args.log_format)
+    return execute(command, runner_flags, args.quiet)
 
 
-def execute(
-    command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool = False, log_format: str = "text"
-) -> int:
+def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool = False) -> int:
     """Checks the inputs of a command and runs it. Returns the exit status, and never shows a traceback.
 
     Args:
       command: the command.
       runner_flags: Beam's own flags.
       quiet: whether only errors are shown.
-      log_format: ``text`` or ``json``.
     """
-    configure_logging(log_format, quiet)
+    configure_logging(quiet)
     is_dry = getattr(command, "dry_run", False)
     is_checked, stopping.outcome = False, str
     with ExitStack() as locks:
@@ -237,9 +234,8 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
     place, counts = f"{output}/{DEAD_LETTERS}", Counts.of_json(manifest["counts"])
     for line in warnings_of(tallies(counts), reasons_of(letters), place, what):
         logging.warning("%s", line)
-    used = manifest.get("plugins", ())
-    plugins = ", ".join(f"{plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in used)
-    for line in faults_of(letters, place, f"the plug-in {plugins}" if plugins else ""):
+    used = (f"the plug-in {of['name']!r} ({of['distribution']} {of['version']})" for of in manifest.get("plugins", ()))
+    for line in faults_of(letters, place, " or ".join(used)):
         logging.error("%s", line)
 
 
@@ -279,14 +275,13 @@ def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[
     return counters
 
 
-def configure_logging(log_format: str, quiet: bool) -> None:
+def configure_logging(quiet: bool) -> None:
     """Sends messages to stderr: Parapet's from level INFO on; with PARAPET_DEBUG=1 all, including Beam's."""
     handler = progress.MessageHandler()
     handler.addFilter(_no_chatter)
-    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
-    level = logging.ERROR if quiet else logging.INFO
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    progress.live_wanted = log_format == "text" and not quiet
+    handler.setFormatter(_Formatter())
+    logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, handlers=[handler], force=True)
+    progress.live_wanted = not quiet
     if _DEBUG in os.environ.items():
         logging.getLogger().setLevel(logging.DEBUG)
 
@@ -297,18 +292,10 @@ def _no_chatter(record: logging.LogRecord) -> bool:
     return _DEBUG in os.environ.items() or not others or record.msg == runners.STATE_MESSAGE
 
 
-class _TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = _RAW.sub(lambda match: ascii(match[0])[1:-1], super().format(record))
         return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
-
-
-class _JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)
 
 
 def _reason(error: BaseException) -> str:

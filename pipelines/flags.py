@@ -76,14 +76,13 @@ class Parser(argparse.ArgumentParser):
         )
         self.kind = kind
         self.sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
-        self.rare = {"log_format", "help_all"}
+        self.rare = {"help_all"}
         for flag in app.flags_of(kind):
             self._add(flag)
-        add, formats = self.add_argument, ("text", "json")
+        add = self.add_argument
         self.sections[RUNNING] = [
             *self.sections.pop(RUNNING, []),
             add("--quiet", action="store_true", default=False, help="no progress, no summary; errors only"),
-            add("--log_format", choices=formats, default="text", help="format of messages (default: text)"),
             add("-h", "--help", action="help", help="show the common flags"),
             add("--help-all", action="store_true", help="show all flags"),
         ]
@@ -157,8 +156,8 @@ class Parser(argparse.ArgumentParser):
             parts += [formatter._fill_text(note, formatter._width, "") for note in notes]
         else:
             hidden = len(self.rare) - 1  # do not count --help-all itself
-            more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(kind.note)}"
-            parts.append(f"'{self.prog} --help-all' shows {more}.")
+            more = [f"{hidden} more flag{'s' * (hidden > 1)}"] * bool(hidden) + ["notes"] * bool(kind.note)
+            parts += [f"'{self.prog} --help-all' shows {' and '.join(more)}."] * bool(more)
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def error(self, message: str) -> NoReturn:

@@ -1,7 +1,5 @@
 """The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
 
-import json
-
 import kit
 from kit import cases, refused, run, sample_dialogues
 
@@ -50,13 +48,6 @@ def test_version():
 def test_a_worker_key_that_can_be_guessed_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("PARAPET_WORKER_KEY", "short")
     assert "PARAPET_WORKER_KEY: the key has fewer than 16 characters" in refused("compose", output=tmp_path / "out")
-
-
-def test_logs_as_json_lines(tmp_path):
-    told = run("few_shot", sizes=1, test=2, domains="Ferries", log_format="json", output=tmp_path / "out").errors
-    levels = {line["level"]: line["message"] for line in map(json.loads, told.splitlines())}
-    assert levels["info"].startswith("done in ")
-    assert "only 1 of 2 test dialogues" in levels["warning"]
 
 
 DATAFLOW = ["--runner=DataflowRunner", "--project=my-p1", "--region=r", "--temp_location=gs://bucket/t"]

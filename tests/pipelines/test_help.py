@@ -59,8 +59,8 @@ def test_help_shows_the_common_flags_and_help_all_every_flag(parser, capsys):
     assert shown["--help-all"] == set(long_flags(parser))
     hidden = {flag for action in rare for flag in action.option_strings} | {"--help-all"}
     assert (shown["--help"], printed["--help_all"]) == (set(long_flags(parser)) - hidden, printed["--help-all"])
-    more = f"{len(rare)} more flag{'s' * (len(rare) > 1)}{', and notes' * bool(parser.kind.note)}"
-    assert printed["--help"].splitlines()[-1] == f"'{parser.prog} --help-all' shows {more}."
+    more = [f"{len(rare)} more flag{'s' * (len(rare) > 1)}"] * bool(rare) + ["notes"] * bool(parser.kind.note)
+    assert not more or printed["--help"].splitlines()[-1] == f"'{parser.prog} --help-all' shows {' and '.join(more)}."
     required = [action for action in parser._actions if action.required]
     usage = " ".join(printed["--help"].partition("\n\n")[0].split())
     assert usage.startswith(f"usage: {parser.prog} ")
