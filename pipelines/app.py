@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
@@ -155,13 +155,9 @@ class Flag(NamedTuple):
         return bool(self.facts["commas"])
 
 
-def flags_of(config: type[Any]) -> tuple[Flag, ...]:
+@cache  # a command asks for its flags several times, and a suite for those of many commands
+def flags_of(config: Any) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
-    return _flags_of(cast(Hashable, config))
-
-
-@lru_cache(256)  # a command asks for its flags several times, and a suite for those of many commands
-def _flags_of(config: Any) -> tuple[Flag, ...]:
     hints = typing.get_type_hints(config)
     flags = []
     without = getattr(config, "without", ())

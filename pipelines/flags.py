@@ -229,20 +229,18 @@ def wrap_commands(text: str, width: int = 78) -> list[str]:
     """Wraps command lines before flags, and moves comments that do not fit to the line above."""
     commands, comments = [], ""
     for line in re.sub(r"\\\n *", "", text).splitlines():
-        command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
+        indent = line[: -len(line.lstrip())]
+        if len(line) > width and (match := _COMMENT.match(line)):
+            line, comment = match.groups()
+            comments += f"{indent}{comment}\n"
         if line.lstrip().startswith("#"):
             comments += f"{line}\n"
-        elif len(line) <= width:
-            commands.append(comments + line)
-            comments = ""
-        else:
-            indent = command[: -len(command.lstrip())]
-            parts = re.split(r" (?=--)", command.strip())
-            whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
-            broken = _wrapped(indent + " ".join(whole), width - 2, f"{indent}    ")
-            comments += f"{indent}{comment}\n" if comment else ""
-            commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
-            comments = ""
+            continue
+        parts = re.split(r" (?=--)", line)
+        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
+        broken = _wrapped(" ".join(whole), width if len(line) <= width else width - 2, f"{indent}    ")
+        commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
+        comments = ""
     return commands
 
 
