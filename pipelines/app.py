@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
@@ -155,8 +155,7 @@ class Flag(NamedTuple):
         return bool(self.facts["commas"])
 
 
-@cache  # a command asks for its flags several times, and a suite for those of many commands
-def flags_of(config: Any) -> tuple[Flag, ...]:
+def _flags_of(config: Any) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
     hints = typing.get_type_hints(config)
     flags = []
@@ -169,6 +168,10 @@ def flags_of(config: Any) -> tuple[Flag, ...]:
             kind, many, choices = _value_type(hints[item.name])
             flags.append(Flag(item.name, kind, many, choices or facts["choices"], default, facts))
     return tuple(flags)
+
+
+# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
+flags_of: Callable[[Any], tuple[Flag, ...]] = cache(_flags_of)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:

@@ -102,8 +102,6 @@ class BabiTask6(CorpusPipeline["Config"]):
             sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
             yield f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}"
         yield f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates"
-        if statistics["moved_from_dev_to_train"]:
-            yield f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}"
 
 
 COMMAND = BabiTask6

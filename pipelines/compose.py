@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines import crowd_answers
@@ -34,15 +33,11 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
   parapet compose --schemas my_corpus --responses names.csv --output out
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
-    group = "composition"
+    complete = "element has five good answers"
     corpus, sample = "schemas", ("names.csv", "descriptions.csv")
     schemas: str = options.schemas()
-    responses: list[str] = crowd_answers.responses()
-    decisions: list[str] = crowd_answers.decisions()
-    encoding: str = crowd_answers.encoding()
     allow_partial: bool = option(False, "repeat answers where there are fewer than five good ones")
     allow_not_blind: bool = option(False, "take answers of workers who also did the sibling task")
-    require_complete: bool = option(False, "exit with status 1 unless every element has five good answers")
     selection: Literal["random", "diverse"] = option("random", "which five are used where there are more")
     name_distance: str = option("levenshtein", "distance that ranks names", rare=True, choices=DISTANCES)
     description_distance: str = option("jaccard", "distance that ranks descriptions", rare=True, choices=DISTANCES)
@@ -96,8 +91,6 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
             rows = csv.DictReader(io.StringIO(read_written(self.output, "shortfall.csv").decode()))
             for sentence in missing_answers(list(rows), services)[:MOST_SHOWN]:
                 say(f"missing: {sentence}")
-        if has_bad:
-            logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
         return status
 
 

@@ -32,20 +32,15 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
   # open out/review.html in a browser, decide, download decisions.csv, then
   parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
       --decisions decisions.csv --output out"""
+    complete = "turn has a good answer of each kind"
     corpus, sample = "sgd", ("rewrites.csv",)
     sgd: str = options.sgd()
     split: str = options.split()
-    responses: list[str] = crowd_answers.responses()
-    decisions: list[str] = crowd_answers.decisions()
-    encoding: str = crowd_answers.encoding()
     hits: list[str] = option(
         [],
         "outputs of 'parapet hits', to count turns without answers and to check the corpus",
         metavar="DIR",
         reads=True,
-    )
-    require_complete: bool = option(
-        False, "exit with status 1 unless every turn has a good answer of each kind", group="composition"
     )
     seed: int = options.seed("the choice among good answers", 0)
 

@@ -35,11 +35,6 @@ def responses(required: bool = False) -> Any:
     )
 
 
-def decisions() -> Any:
-    """``--decisions``, what reviewers decided."""
-    return options.option([], "decisions of reviewers, CSV", group=options.INPUT, metavar="FILE", reads=True)
-
-
 def encoding() -> Any:
     """``--encoding`` of the answers."""
     return options.option("utf-8", _ENCODING, group=options.INPUT, rare=True, metavar="NAME")
@@ -67,16 +62,20 @@ class Composing(Pipeline[Task]):
 
     Attributes:
       corpus: the option that names what was asked about; without it, the answers are those of the sample.
+      complete: when a composition is complete.
       sample: the sample's files of answers.
     """
 
     corpus: ClassVar[str]
     sample: ClassVar[tuple[str, ...]]
-    if TYPE_CHECKING:  # declared by each command, in the order of its help
-        responses: list[str]
-        decisions: list[str]
-        encoding: str
-        require_complete: bool
+    complete: ClassVar[str]
+    group = "composition"
+    responses: list[str] = responses()
+    decisions: list[str] = options.option(
+        [], "decisions of reviewers, CSV", group=options.INPUT, metavar="FILE", reads=True
+    )
+    encoding: str = encoding()
+    require_complete: bool = options.option(False, "exit with status 1 unless every {complete}")
 
     @cached_property
     def sources(self) -> Sources:

@@ -205,11 +205,10 @@ class Run:
                 # Reading is not shown beside a stage that counts its own work.
                 if int(done) and (stage != READING or not self._shown[1]):
                     self._shown = stage, unit
-            done, total = self._done[self._shown], self._total[self._shown]
+            (stage, unit), n, most = self._shown, self._done[self._shown], self._total[self._shown]
+            spent = ", ".join(_counted(amount, name) for name, amount in self._spent.items() if amount)
             # Work that was repeated after a worker died is counted twice.
-            stage, unit = self._shown
-            spent = ", ".join(_counted(n, unit) for unit, n in self._spent.items() if n)
-            self.show(Event(stage, min(done, total) if total else done, total or None, unit, spent))
+            self.show(Event(stage, min(n, most) if most else n, most or None, unit, spent))
 
 
 @contextmanager
