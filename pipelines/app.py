@@ -134,6 +134,8 @@ class Flag(NamedTuple):
       many: whether it has several values.
       choices: the allowed values; empty for any.
       default: the field's default; :data:`options.REQUIRED` if it has none.
+      reads: whether its values are files or folders that must exist.
+      has_commas: whether several values are one text with commas.
       facts: what :func:`options.option` declares.
     """
 
@@ -142,17 +144,9 @@ class Flag(NamedTuple):
     many: bool
     choices: Any
     default: Any
+    reads: bool
+    has_commas: bool
     facts: Mapping[str, Any]
-
-    @property
-    def reads(self) -> bool:
-        """Whether its values are files or folders that must exist."""
-        return bool(self.facts["reads"])
-
-    @property
-    def has_commas(self) -> bool:
-        """Whether several values are one text with commas."""
-        return bool(self.facts["commas"])
 
 
 def _flags_of(config: Any) -> tuple[Flag, ...]:
@@ -166,7 +160,8 @@ def _flags_of(config: Any) -> tuple[Flag, ...]:
         if facts is not None and item.name not in without:
             default = item.default if item.default_factory is MISSING else item.default_factory()
             kind, many, choices = _value_type(hints[item.name])
-            flags.append(Flag(item.name, kind, many, choices or facts["choices"], default, facts))
+            choices = choices or facts["choices"]
+            flags.append(Flag(item.name, kind, many, choices, default, facts["reads"], facts["commas"], facts))
     return tuple(flags)
 
 
@@ -196,8 +191,7 @@ def value_of(flag: Flag, text: str) -> Any:
         return _single(flag, text)
     values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
     if not values and flag.default != ():
-        example = f" (example: {','.join(map(str, flag.default))})" if isinstance(flag.default, tuple) else ""
-        raise InputError(f"must be one or more values{example}")
+        raise InputError("must be one or more values")
     return values
 
 

@@ -23,6 +23,8 @@ from parapet.transforms.reports.text import counted as counted
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
+    import apache_beam as beam
+
     from parapet.transforms.running.counts import Counts, Tally
 
 EXIT_FAILURE = 1
@@ -83,11 +85,13 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
-            is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
-            if isinstance(command, Pipeline):
-                counters = {} if is_dry else _run_pipeline(command, settings, runner_flags)
-                return 0 if counters is None else command.report(settings, counters) or 0
-            return command.act(settings) or 0
+                runs = isinstance(command, Pipeline) and not is_dry
+                pipeline = _wired(command, settings, runner_flags) if runs else None
+                is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
+                counters = _run_pipeline(pipeline, display) if pipeline else {}
+            if not isinstance(command, Pipeline):
+                return command.act(settings) or 0
+            return 0 if counters is None else command.report(settings, counters) or 0
         except (InputError, DiskError) as error:
             logging.error("%s", str(error).partition(" [while running")[0])  # Beam appends the name of the step
             is_usage = isinstance(error, UsageError | MissingExtra) or not (
@@ -239,34 +243,29 @@ def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], wha
         logging.error("%s", line)
 
 
-def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> dict[str, int] | None:
-    """Runs a pipeline to its end. Returns its counters; None if it only made a template.
-
-    Raises:
-      UsageError: the flags or inputs cannot be used; nothing has run.
-    """
+def _wired(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> beam.Pipeline:
+    """Wires the pipeline of a command for its runner. Raises InputError if the flags or inputs cannot be used."""
     import apache_beam as beam
 
+    inputs, options = command.inputs(settings), runners.parsed(runner_flags)
+    local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
+    if runners.on_dataflow(options):
+        runners.check_dataflow(options, [("--output", command.output), *inputs])
+    runners.check_storage([command.output])
+    pipeline = beam.Pipeline(local_runner, options=options)
+    command.build(pipeline, settings)
+    return pipeline
+
+
+def _run_pipeline(pipeline: beam.Pipeline, display: progress.Run) -> dict[str, int] | None:
+    """Runs a pipeline to its end. Returns its counters; None if it only made a template."""
+    display.stage("running")
     started = time.monotonic()
-    with progress.running(f"parapet {command.name}") as display:
-        display.stage("starting")
-        try:
-            inputs = command.inputs(settings)
-            options = runners.parsed(runner_flags)
-            local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
-            if runners.on_dataflow(options):
-                runners.check_dataflow(options, [("--output", command.output), *inputs])
-            runners.check_storage([command.output])
-            pipeline = beam.Pipeline(local_runner, options=options)
-            command.build(pipeline, settings)
-        except InputError as error:
-            raise UsageError(error.reason, error.path, error.where) from None
-        display.stage("running")
-        result = pipeline.run()
-        if template := options.get_all_options().get("template_location"):
-            logging.info("wrote the template %s", template)
-            return None
-        state = runners.wait(result, options)
+    result = pipeline.run()
+    if template := pipeline.options.get_all_options().get("template_location"):
+        logging.info("wrote the template %s", template)
+        return None
+    state = runners.wait(result, pipeline.options)
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
     counters = runners.counters_of(result)

@@ -182,6 +182,7 @@ class Run:
         with self._lock:
             self.poll()
             self._shown = name, ""
+            self._done.pop((READING, "dialogues"), None)
             self.poll()
 
     def count(self, done: int, unit: str, total: int = 0) -> None:

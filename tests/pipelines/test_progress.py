@@ -93,8 +93,8 @@ def test_events_and_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
     assert rewrite(sample, tmp_path / "out") == 0
     messages = capfd.readouterr().err.splitlines()
-    assert "parapet rewrite: running: 0:00 so far" in messages
-    assert messages[-1].startswith("done in ")
+    assert "parapet rewrite: starting: 0:00 so far" in messages
+    assert any(message.startswith("done in ") for message in messages)
 
 
 _PARTS = re.compile(r"\x1b\[(\d*)([AK])|\x1b\[[?\d;]*[a-zA-Z]|(\r)|(\n)|([^\x1b\r\n]+)")
@@ -170,7 +170,7 @@ def test_events_go_to_the_sink(monkeypatch):
         advance(1, "dialogues", READING)
         run.poll()
     read = [Event("Read", 0, None, ""), Event("", 2, 5, "dialogues"), Event("", 5, 5, "dialogues")]
-    published = [Event("Publish", 0, None, ""), Event("reading", 4, None, "dialogues")]
+    published = [Event("Publish", 0, None, ""), Event("reading", 1, None, "dialogues")]
     assert list(dict.fromkeys(events)) == [Event("", 0, None, ""), *read, *published]
     assert VARIABLE not in os.environ
 
