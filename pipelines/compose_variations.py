@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import crowd_answers
@@ -69,8 +68,6 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
 
     def report(self, task: RewritingTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""
-        from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
-
         statistics = self.statistics()
         kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
         headline = (
@@ -83,11 +80,6 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         status = self.conclude(headline, short, missing, nothing)
         if not nothing:
             say(f"next: parapet language_variations --rewritten {self.output}/rewritten.jsonl")
-        if of_other_sentences(statistics):
-            logging.warning(
-                "most answers with typing mistakes do not match their sentences: check that the tasks were made "
-                "from this --sgd and --split"
-            )
         return status
 
 

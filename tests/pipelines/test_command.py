@@ -11,7 +11,7 @@ from parapet.schemas.layout import sample_root
     "arguments status said",
     ([], 2, "usage: parapet COMMAND"),
     (["compse"], 2, "did you mean 'compose'?"),
-    (["zzz"], 2, "'parapet --help' lists the commands"),
+    (["zzz"], 2, "'parapet --help' lists what there is"),
     (["compose"], 2, "the following arguments are required: --output"),
     (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
     (["compose", "--output", "OUT", "--direct_running_mod=x"], 2, "did you mean --direct_running_mode?"),
