@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from pathlib import Path
@@ -25,7 +24,6 @@ from parapet.transforms.storage.disk import reading, writing
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.running.counts import Counts, Tally
 
 EXIT_FAILURE = 1
 
@@ -219,27 +217,6 @@ def check_all_apart(command: Command[Any]) -> None:
             )
         if is_below(path, output):
             raise InputError(f"contains --{flag.name}: choose a folder beside it", output, "--output")
-
-
-def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """Warns about the records that a run left out: how many, why, and where they are listed.
-
-    Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
-    """
-    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
-    from parapet.transforms.storage.compressed import open_input
-    from parapet.transforms.storage.files import join, read_written
-
-    manifest = json.loads(read_written(output, MANIFEST))
-    with open_input(join(output, DEAD_LETTERS)) as lines:
-        letters = list(read_dead_letters(lines))
-    place, counts = f"{output}/{DEAD_LETTERS}", Counts.of_json(manifest["counts"])
-    for line in warnings_of(tallies(counts), reasons_of(letters), place, what):
-        logging.warning("%s", line)
-    used = (f"the plug-in {of['name']!r} ({of['distribution']} {of['version']})" for of in manifest.get("plugins", ()))
-    for line in faults_of(letters, place, " or ".join(used)):
-        logging.error("%s", line)
 
 
 def _wired(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> beam.Pipeline:

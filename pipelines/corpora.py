@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
-from parapet.pipelines.command import say, warn_dead_letters
-from parapet.schemas.layout import sample_root
+from parapet.pipelines.command import say
+from parapet.schemas.layout import DEAD_LETTERS, MANIFEST, sample_root
 
 if TYPE_CHECKING:
     from parapet.transforms.running.runs import FinishRun, RunInfo
@@ -59,11 +60,26 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
         )
 
     def report(self, settings: app.Settings, counters: dict[str, int]) -> int | None:
-        """Prints the results, and warns about records that were left out."""
+        """Prints the results, and warns about records that were left out: how many, why, and where they are listed.
+
+        Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
+        """
+        from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
+        from parapet.transforms.storage.compressed import open_input
+
         for line in self.lines(settings, self.statistics()):
             say(line)
-        if tallies := getattr(settings, "tallies", None):
-            warn_dead_letters(self.output, tallies, self.unusable)
+        if (tallies := getattr(settings, "tallies", None)) is None:
+            return None
+        place, manifest = f"{self.output}/{DEAD_LETTERS}", self.written(MANIFEST)
+        with open_input(place) as lines:
+            letters = list(read_dead_letters(lines))
+        for line in warnings_of(tallies(Counts.of_json(manifest["counts"])), reasons_of(letters), place, self.unusable):
+            logging.warning("%s", line)
+        plugins = manifest.get("plugins", ())
+        names = (f"the plug-in {plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in plugins)
+        for line in faults_of(letters, place, " or ".join(names)):
+            logging.error("%s", line)
         return None
 
     def lines(self, settings: app.Settings, statistics: Any) -> Iterable[str]:

@@ -13,8 +13,7 @@ usage: parapet COMMAND [flags]
 
 Builds datasets that show how robust a dialogue system or an agent is, and
 scores systems on them. Without a corpus, a command uses the bundled sample.
-"""
-EXAMPLE = """
+{commands}
 example:
   parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
@@ -31,7 +30,7 @@ def usage() -> str:
         f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
         for title, commands in dispatch.GROUPS.items()
     )
-    return USAGE + "".join(groups) + EXAMPLE
+    return USAGE.format(commands="".join(groups))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
