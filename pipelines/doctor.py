@@ -47,7 +47,7 @@ class Doctor(Command[None]):
 
     name = "doctor"
     description = "Shows which extras are installed, which tools are on the PATH, and what each is for."
-    example = "  parapet doctor"
+    example = "  parapet doctor    # what is missing, and how to install it"
     stopped = "nothing was written"
 
     def check(self) -> None:

@@ -15,5 +15,8 @@ OUT/predictions, for 'parapet evaluate'.
 models:
 {chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
 
+example:
+  parapet predict tiny_dst --model my_model --output my_states
+
 'parapet predict MODEL --help' shows the flags of a model.
 """

@@ -14,5 +14,8 @@ training that was stopped.
 models:
 {chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
 
+example:
+  parapet train tiny_dst --train my_corpus --output my_model
+
 'parapet train MODEL --help' shows the flags of a model.
 """

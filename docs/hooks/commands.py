@@ -64,8 +64,7 @@ def page_of(pipeline: str) -> str:
     parts += [_paragraphs(description), _code("text", usage.partition("\n\n")[0].removeprefix("usage: ")), TABLE]
     for action, what in actions.items():
         parts.append(f"| [`{action}`](#{_anchor(_name(pipeline, action))}) | {_text(what)} |")
-    if example := usage.partition("\nexample:\n")[2].partition("\n\n")[0]:
-        parts += ["", _code("sh", example), ""]
+    parts += ["", _code("sh", usage.partition("\nexample:\n")[2].partition("\n\n")[0]), ""]
     for action in actions:
         name = _name(pipeline, action)
         parts += [f"## {name} {{ #{_anchor(name)} }}\n", command(parser_of(pipeline, action), "###")]
