@@ -83,8 +83,9 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
-                runs = isinstance(command, Pipeline) and not is_dry
-                pipeline = _wired(command, settings, runner_flags) if runs else None
+                pipeline = None
+                if isinstance(command, Pipeline) and not is_dry:
+                    pipeline = _wired(command, settings, runner_flags)
                 is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
                 counters = _run_pipeline(pipeline, display) if pipeline else {}
             if not isinstance(command, Pipeline):
