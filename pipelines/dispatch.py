@@ -61,8 +61,7 @@ GROUPS = {
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-# The tables of what may follow a command's name, and the word for their entries.
-_KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
+_TABLES = ("ACTIONS", "MODELS", "TASKS")  # of what may follow a command's name
 _PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])  # which the module of ``perturb`` runs
 
 
@@ -88,7 +87,6 @@ def hand_over(
 
     Args:
       program: the program as people type it: ``parapet``, ``parapet mturk``.
-      what: the word for a name: ``command``, ``action``.
       names: the known names.
       usage: the help.
       argv: the arguments after the program.
@@ -121,12 +119,11 @@ def run_action(pipeline: str, argv: Sequence[str]) -> int:
     module, names = _module(pipeline), actions_of(pipeline)
     if not names:
         return command.run(module.COMMAND, argv)
-    what = next(word for table, word in _KINDS.items() if hasattr(module, table))
 
     def of_action(action: str, rest: list[str]) -> int:
         return command.run(module.command(action), rest)
 
-    return hand_over(f"parapet {pipeline}", what, names, module.USAGE, argv, of_action)
+    return hand_over(f"parapet {pipeline}", names, module.USAGE, argv, of_action)
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:
@@ -144,8 +141,7 @@ def _module(pipeline: str) -> Any:
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = _module(pipeline)
-    tables = (getattr(module, table) for table in _KINDS if hasattr(module, table))
-    return next(tables, {})
+    return next((getattr(module, table) for table in _TABLES if hasattr(module, table)), {})
 
 
 def parser_of(pipeline: str, action: str = "") -> Parser:

@@ -7,7 +7,6 @@ from typing import Literal
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import TaskOptions
-from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
@@ -44,14 +43,9 @@ docs/tools.md shows how each is used."""
         files: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, paths in sets.items():
-            rows = {}
-            for path in paths:
-                for key, expected in read_tasks(path).items():
-                    if key in rows:
-                        raise InputError(f"two files of the set {name} are called {key!r}", path)
-                    rows[key] = expected
-            files |= export(list(rows.values()), self.to, name)
-            counts[name] = len(rows)
+            tasks = [task for path in paths for task in read_tasks(path).values()]
+            files |= export(tasks, self.to, name)
+            counts[name] = len(tasks)
         publish(self.output, files, {**run_header("export", {"to": self.to, "sets": list(sets)}), "counts": counts})
         for name, n in counts.items():
             say(f"{name}: {counted(n, 'task')}")

@@ -133,8 +133,6 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         how = self.translating(self.output, engine, pivots, self.dry_run)
         if not engine:  # the output keeps translations that an earlier run paid for
             return how if how.memory else None
-        if how.engine is None and not any(how.known.of("en", pivot) for pivot in pivots):
-            raise self.not_in_memory("the user turns", f"there are no translations into {', '.join(pivots)}")
         return msgspec.structs.replace(how, seed=self.seed, again=engine == translation.EMBEDDED)
 
     def open_engine(self, engine: str, pivots: Sequence[str]) -> Engine | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import shows_progress, starting
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
@@ -265,10 +264,9 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     program = program or name
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
-        with starting(f"parapet {program}", shows_progress(argv)):  # importing a plug-in may take long
-            if name not in DECLARED and name not in TOOLKITS:
-                runners.import_beam(argv)
-            kind = command(name, "__tasks" in flags, program)
+        if name not in DECLARED and name not in TOOLKITS:
+            runners.import_beam(argv)
+        kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
             reason = "needs a corpus with schemas and states, which chat messages have not"
             others = "use typos, verbose, simple, paraphrase or speech_errors"

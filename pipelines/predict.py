@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from parapet.pipelines.dispatch import run_action
-from parapet.pipelines.models import ENDPOINT, predict_command
 from parapet.pipelines.models import PREDICTING as MODELS
+from parapet.pipelines.models import predict_command
 
 command = predict_command
 
@@ -19,17 +16,7 @@ models:
 {chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
 
 example:
-  parapet predict tiny_dst --model my_model --reference my_corpus \\
-      --output my_states
-  parapet evaluate --task dst --reference my_corpus \\
-      --predictions my_states/predictions --output my_scores
+  parapet predict tiny_dst --model my_model --output my_states
 
 'parapet predict MODEL --help' shows the flags of a model.
 """
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    if argv and argv[0].split("=")[0] == "--endpoint":
-        argv = [ENDPOINT, *argv]
-    return run_action("predict", argv)

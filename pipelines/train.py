@@ -16,8 +16,6 @@ models:
 
 example:
   parapet train tiny_dst --train my_corpus --output my_model
-  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt \\
-      --candidates babi/candidates.txt --output my_model
 
 'parapet train MODEL --help' shows the flags of a model.
 """

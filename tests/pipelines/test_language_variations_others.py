@@ -143,7 +143,7 @@ FOR_ENGINES = "is for an engine that translates, but the engine is rules"
     (["--engine", "rules", "--dry_run"], f"--dry_run: {FOR_ENGINES}"),
     (["--beams", "2"], "--beams: is for --engine local, but the engine is embedded"),
     (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-    (["--engine", "memory", "--pivots", "fr"], "add a --memory that contains the user turns, or choose another"),
+    (["--engine", "memory", "--pivots", "fr"], "there are no translations into fr: add a memory, or choose"),
     (["--kinds", "paraphrase", "--pivots", "en"], "--pivots: 'en' is not a language code"),
     (["--engine", "memory", "--prefix", "x"], "--prefix: is for --engine checkpoint, but the engine is memory"),
     (["--engine", "google"], "--google_project: is required"),

@@ -352,7 +352,7 @@ def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(f
     (folder / "elsewhere/above").symlink_to(folder)  # a circle, in which the output lies, too
     said = suite(folder, output="corpus/out", status=2).errors
     assert "corpus/out/sets/typos" in said
-    assert "lies inside --sgd: choose a folder outside of it" in said
+    assert "is the same as --sgd or lies inside it: choose another folder" in said
     for steps in (1, 0):
         said = suite(folder, "--only", "sets/typos", output="out").output
         assert f"{steps} step{'s' * (not steps)} run, {1 - steps} unchanged" in said
