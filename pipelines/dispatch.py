@@ -62,7 +62,8 @@ GROUPS = {
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-# The tables of what may follow a command's name, and the word for their entries.
+# The tables of what may follow a command's name, and the word for their entries. A module that has one also has ABOUT,
+# a paragraph of the help, and EXAMPLE, command lines.
 _KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
 _PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])  # which the module of ``perturb`` runs
 
@@ -122,7 +123,18 @@ def run_action(pipeline: str, argv: Sequence[str]) -> int:
     def of_action(action: str, rest: list[str]) -> int:
         return command.run(module.command(action), rest)
 
-    return hand_over(f"parapet {pipeline}", what, names, module.USAGE, argv, of_action)
+    return hand_over(f"parapet {pipeline}", what, names, usage_of(pipeline), argv, of_action)
+
+
+def usage_of(pipeline: str) -> str:
+    """Returns the help of a command with actions, which lists them."""
+    module, actions = _module(pipeline), actions_of(pipeline)
+    what = next(word for table, word in _KINDS.items() if hasattr(module, table))
+    placeholder = f"{'--task ' * (what == 'task')}{what.upper()}"
+    listed = "\n".join(f"  {name:15}{summary}" for name, summary in actions.items())
+    parts = [f"usage: parapet {pipeline} {placeholder} [flags]", module.ABOUT, f"{what}s:\n{listed}"]
+    ending = f"'parapet {pipeline} {placeholder} --help' shows its flags."
+    return "\n\n".join([*parts, f"example:\n{module.EXAMPLE}", ending, ""])
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:

@@ -10,22 +10,12 @@ from parapet.pipelines.models import PREDICTING as MODELS
 
 command = predict_command
 
-USAGE = f"""usage: parapet predict MODEL [flags]
-
+ABOUT = """\
 Runs a model of 'parapet train' on dialogues, or asks a language model:
-OUT/predictions, for 'parapet evaluate'.
-
-models:
-{chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
-
-example:
-  parapet predict tiny_dst --model my_model --reference my_corpus \\
-      --output my_states
-  parapet evaluate --task dst --reference my_corpus \\
-      --predictions my_states/predictions --output my_scores
-
-'parapet predict MODEL --help' shows the flags of a model.
-"""
+OUT/predictions, for 'parapet evaluate'."""
+EXAMPLE = """\
+  parapet predict tiny_dst --model my_model --reference my_corpus --output my_states
+  parapet evaluate --task dst --reference my_corpus --predictions my_states/predictions --output my_scores"""
 
 
 def run(argv: Sequence[str]) -> int:

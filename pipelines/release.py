@@ -32,23 +32,13 @@ ACTIONS = {
     "push": "upload a release to the Hugging Face Hub",
 }
 
-USAGE = f"""usage: parapet release ACTION [flags]
-
+ABOUT = """\
 Builds versioned dataset releases: Parquet for 'datasets' and pandas, SGD JSON for
 the published scripts, a dataset card, a manifest of all inputs, checksums. A
-release never changes; a new version is written beside it.
-
-actions:
-{chr(10).join(f"  {name:8}{what}" for name, what in ACTIONS.items())}
-
-example:
+release never changes; a new version is written beside it."""
+EXAMPLE = """\
   parapet release build --config release.toml --output releases
-  parapet release verify releases/my_dataset/1.0.0
-  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
-  parapet release push releases/my_dataset --repo ada/my_dataset
-
-'parapet release ACTION --help' shows the flags of an action.
-"""
+  parapet release verify releases/my_dataset/1.0.0"""
 
 _RELEASE = "NAME/VERSION, or NAME for its latest; local or gs://"
 _NOTHING_CHANGED = "nothing was changed"

@@ -42,20 +42,10 @@ TASKS = {
     "ratings": "what people say of such utterances: agreement with SGSAcc",
 }
 
-USAGE = f"""usage: parapet evaluate --task TASK [flags]
-
+ABOUT = """\
 Scores the predictions of a dialogue system on a corpus and its perturbed sets:
-metrics.json, a row for every prediction, and a page.
-
-tasks:
-{chr(10).join(f"  {name:12}{what}" for name, what in TASKS.items())}
-
-example:
-  parapet evaluate --task dst --reference my_corpus \\
-      --predictions my_predictions --output my_scores
-
-'parapet evaluate --task TASK --help' shows the flags of a task.
-"""
+metrics.json, a row for every prediction, and a page."""
+EXAMPLE = "  parapet evaluate --task dst --reference my_corpus --predictions my_predictions --output my_scores"
 
 
 def run(argv: Sequence[str]) -> int:

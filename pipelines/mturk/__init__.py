@@ -21,29 +21,15 @@ ACTIONS = {
     "site-csv": "Approve and Reject columns for the requester site",
 }
 
-USAGE = f"""usage: parapet mturk ACTION [flags]
-
+ABOUT = """\
 Publishes tasks on MTurk, in its sandbox unless --production is given. Everything
 is kept in the folder of a batch. Run an interrupted command again: each HIT is
-published once, each worker is paid once.
-
-actions:
-{chr(10).join(f"  {name:18}{what}" for name, what in ACTIONS.items())}
-
-example:
-  parapet hits --schemas my_corpus --output my_hits --sandbox --assignments 7
+published once, each worker is paid once."""
+EXAMPLE = """\
   parapet mturk publish --hits my_hits --batch my_batch --dry_run
   parapet mturk publish --hits my_hits --batch my_batch
   parapet mturk collect --batch my_batch
-  parapet compose --schemas my_corpus --responses my_batch/assignments.jsonl \\
-      --output my_variants
-  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv \\
-      --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up
-  parapet mturk pay --batch my_batch --audit my_variants
-
-'parapet mturk ACTION --help' shows the flags of an action.
-"""
+  parapet mturk pay --batch my_batch --audit my_variants"""
 
 
 def dollars(text: str) -> Decimal:
