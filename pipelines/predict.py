@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from parapet.pipelines import models
 from parapet.pipelines.dispatch import run_action
-from parapet.pipelines.models import ENDPOINT, predict_command
-from parapet.pipelines.models import PREDICTING as MODELS
 
-command = predict_command
-
+MODELS, command = models.PREDICTING, models.predict_command
 ABOUT = """\
 Runs a model of 'parapet train' on dialogues, or asks a language model:
 OUT/predictions, for 'parapet evaluate'."""
@@ -21,5 +19,5 @@ EXAMPLE = """\
 def run(argv: Sequence[str]) -> int:
     """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     if argv and argv[0].split("=")[0] == "--endpoint":
-        argv = [ENDPOINT, *argv]
+        argv = [models.ENDPOINT, *argv]
     return run_action("predict", argv)

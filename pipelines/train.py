@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from parapet.pipelines.models import MODELS, train_command
+from parapet.pipelines import models
 
-command = train_command
-
+MODELS, command = models.MODELS, models.train_command
 ABOUT = """\
 Trains a baseline model of the papers. Run the same command again to resume a
 training that was stopped."""
