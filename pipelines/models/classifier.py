@@ -30,7 +30,6 @@ Trains a classifier of user turns, by intent or by whether they are out of domai
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
     example = """\
   parapet train classifier --output my_model                    # on the bundled sample
-  parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
   parapet train classifier --task ood --train my_foreign_turns --output my_model
   parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     # These defaults depend on --checkpoint, so the help shows none.
@@ -59,12 +58,8 @@ class PredictTurns(SetOptions, ClassifierPrediction, PredictTrained):
 Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and
 so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
     example = """\
-  parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
-    --output my_intents
-  parapet evaluate --task intent --reference my_corpus --sets typos=my_variations/typos-env1 \\
-    --predictions my_intents/predictions --output my_scores
+  parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos --output my_intents
   parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
-
     shown = ("answered", "turn")
     warnings = WARNINGS
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.models import family
@@ -37,7 +36,7 @@ in minutes on a CPU."""
   parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
 
 
-class T5Dst(T5DstConfig, TrainTracker, family.PresetOptions):
+class T5Dst(T5DstConfig, TrainTracker):
     """A T5 that is prompted for one slot at a time."""
 
     learner_class = "dst.t5:T5Learner"
@@ -48,8 +47,8 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
   parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
     packages = ("transformers", "sentencepiece")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "sgdx": {
+    preset: str | None = family.preset(
+        sgdx={
             "steps": 50_000,
             "batch_size": 16,
             "learning_rate": 1e-4,
@@ -64,11 +63,10 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
             "equal_values": "random",
             "negatives": 1,
         }
-    }
-    preset: Literal["sgdx"] | None = None
+    )
 
 
-class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
+class SgpDst(SgpDstConfig, TrainTracker):
     """Four BERT encoders and the rules that combine them."""
 
     learner_class = "dst.sgp_learning:SgpLearner"
@@ -78,8 +76,8 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
   parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "sgdx": {
+    preset: str | None = family.preset(
+        sgdx={
             "epochs": 1,
             "module_epochs": "combine=3",
             "module_warmup": "copy_slot=0.7",
@@ -87,8 +85,7 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
             "module_negatives": "copy_slot=0.1,cross_copy=0.01",
             "keep": "last",
         }
-    }
-    preset: Literal["sgdx"] | None = None
+    )
 
 
 class PredictStates(SetOptions, family.PredictDialogues):
@@ -98,9 +95,7 @@ class PredictStates(SetOptions, family.PredictDialogues):
 Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
 OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
     example = """\
-  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states
-  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
-      --predictions my_states/predictions --output my_scores"""
+  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states"""
     count_out, shown = "predicted", ("predicted", "frame")
     warnings = WARNINGS
 

@@ -239,8 +239,6 @@ def test_bad_models_are_told(memn2n, toy, tmp_path):
     other = json.loads(card)
     for settings in ({**other["settings"], "size": 16}, {}):
         assert "does not match model.json beside it: " in told(other | {"settings": settings}, weights)
-    said = told(other | {"task": "4"}, weights)
-    assert "is for task 1, but the model was trained for task 4: add --any_task to predict nevertheless" in said
     assert "there is no such file" in told(card, weights, name="absent.txt")
     (folder / MODEL).unlink()
     said = refused("predict", "memn2n", model=folder, reference=toy[0] / "toy-task1-tst.txt", output="x")
