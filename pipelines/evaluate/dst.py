@@ -32,9 +32,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     example = """\
   parapet evaluate --task dst --model keywords --output my_scores       # a baseline, on the sample
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_predictions \\
-      --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues
-  parapet evaluate --task dst --reference my_corpus --sets typos=varied/typos --model my_model.py:Tracker \\
-      --output my_scores"""
+      --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues"""
     group = "scoring"
     predictions_text = "folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file"
     model_text = "FILE.py:NAME, MODULE:NAME, or a plug-in"
