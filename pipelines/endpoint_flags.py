@@ -122,6 +122,13 @@ def cache_in(output: str, cache: str | None) -> str:
     return cache or f"{output}/{ANSWERS}"
 
 
+def tokens_of(endpoint: Endpoint, sent: int, answered: int) -> str:
+    """Describes the numbers of tokens, and their cost if --price is known."""
+    cost = endpoint.cost(sent, answered)
+    dollars = f", ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else ""
+    return f"{sent:,} tokens of requests and {answered:,} tokens of answers{dollars}"
+
+
 FLAGS = tuple(item.name for item in fields(EndpointOptions))
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in
+from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in, tokens_of
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.endpoint.asking import Asker
     from parapet.evaluation.endpoint.prompting import Prompt
     from parapet.evaluation.models import inference
-    from parapet.transforms.running.chat import Chat, Endpoint
+    from parapet.transforms.running.chat import Chat
 
 _ANSWER = 60  # tokens of an answer, in estimates
 
@@ -107,7 +107,7 @@ class LanguageModel(ModelOptions, family.Predict):
         sums = Counter(totals(counts))
         if n := sums["written_calls"]:
             say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
-        tokens = _tokens(job.endpoint, sums["tokens_sent"], sums["tokens_answered"])
+        tokens = tokens_of(job.endpoint, sums["tokens_sent"], sums["tokens_answered"])
         say(f"{tokens}, including those of answers that were kept from earlier runs")
         if names := left_out(counts):
             logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
@@ -126,14 +126,8 @@ def _print_plan(job: Any) -> None:
     estimates = estimate(job)
     calls = estimates.calls - estimates.kept
     print(f"{counted(calls, 'call')} to make, {estimates.kept:,} more are answered already")
-    tokens = _tokens(job.endpoint, round(estimates.characters / CHARACTERS_OF_TOKEN), calls * _ANSWER)
+    tokens = tokens_of(job.endpoint, round(estimates.characters / CHARACTERS_OF_TOKEN), calls * _ANSWER)
     print(f"about {tokens}\ndry run: nothing was sent or written")
-
-
-def _tokens(endpoint: Endpoint, sent: int, answered: int) -> str:
-    """Describes numbers of tokens, and their cost if --price is known."""
-    cost = f", ${endpoint.cost(sent, answered):,.2f}" if any(endpoint.dollars) else ""
-    return f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}"
 
 
 class States(SetOptions, LanguageModel):
