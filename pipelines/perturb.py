@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -17,7 +16,6 @@ from parapet.pipelines.command import shows_progress, starting
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST
 from parapet.transforms import perturbations
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running import plugins
@@ -87,8 +85,6 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
         if self.messages and self.sgd:
             raise InputError("give either --sgd or --messages", "--messages")
-        if self.messages and self.split != TEST:
-            raise InputError("has no effect with --messages, which have no splits", "--split")
         perturbation = complete(self.make())
         if self.messages:
             check_needs_none(perturbation, "chat messages", "--messages")
@@ -200,32 +196,32 @@ def options_of(name: str) -> type[PerturbationOptions]:
 
 
 def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptions]:
-    """Declares the keyword arguments of a perturbation as options; the ``Args`` of its docstring are the help.
+    """Declares the keyword arguments of a plug-in as options.
 
-    The default determines how a flag is parsed: False as a switch, a number (or None with a number's annotation) as a
-    number, a tuple as a comma-separated list, anything else as text. An option without a value keeps the default.
+    The default determines how a flag is parsed: False as a switch, a number as a number, anything else as text. An
+    option without a value keeps the default.
     """
     name = perturbation.name
     types: dict[str, type] = {}
-    attributes: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for parameter in inspect.signature(perturbation).parameters.values():
-        is_option = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        if not is_option or parameter.name in ("seed", "max_bad"):
+        default, flag = parameter.default, parameter.name
+        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) or flag in (
+            "seed",
+            "max_bad",
+        ):
             continue
-        if hasattr(Perturb, parameter.name) or parameter.name in Perturb.__dataclass_fields__:
-            raise InputError(f"the perturbation {name} has an option {parameter.name!r}, a name that Parapet uses")
-        default, text = parameter.default, _about(perturbation, parameter.name)
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        if default is not False and shown not in ("", None, parameter.empty):
-            text += f" (default: {shown})"
-        attributes[f"{parameter.name}_text"] = text  # by name, as the text may have braces
+        if hasattr(Perturb, flag) or flag in Perturb.__dataclass_fields__:
+            raise InputError(f"the perturbation {name} has an option {flag!r}, a name that Parapet uses")
+        text = "a keyword argument of the plug-in"
+        if default is not False and default not in ("", None, parameter.empty):
+            text += f" (default: {','.join(map(str, default)) if isinstance(default, tuple) else default})"
+        types[flag] = type(default) if isinstance(default, int | float) else str
         without = REQUIRED if default is parameter.empty else False if default is False else None
-        metavar = "LIST" if isinstance(default, tuple) else ""
-        attributes[parameter.name] = option(without, f"{{{parameter.name}_text}}", metavar=metavar)
-        types[parameter.name] = _type_of(parameter)
+        declared[flag] = option(without, text, metavar="LIST" if isinstance(default, tuple) else "")
     has_messages = perturbation.keeps_turns and not perturbation.needs_annotation
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
-    attributes |= {
+    attributes = {
         "__annotations__": types,
         "description": f"{summary} {perturbations.FILES}",
         "example": perturbations.EXAMPLE.format(name),
@@ -233,21 +229,7 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),
     }
-    return type(perturbation.__name__, (PerturbationOptions,), attributes)
-
-
-def _type_of(parameter: inspect.Parameter) -> type:
-    """Returns the type of an option: that of its default, or of its annotation if the default is None."""
-    if isinstance(parameter.default, int | float):
-        return type(parameter.default)
-    annotated = set(re.findall(r"\w+", str(parameter.annotation))) - {"None", "class"}
-    return {frozenset({"int"}): int, frozenset({"float"}): float}.get(frozenset(annotated), str)
-
-
-def _about(perturbation: type[Perturbation], option: str) -> str:
-    """Returns the docstring's text on an option: the line that begins with its name, and those indented below."""
-    text = re.search(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.getdoc(perturbation) or "", re.M)
-    return " ".join(text[1].split()).replace("`", "").removesuffix(".") if text else "an option of this perturbation"
+    return type(perturbation.__name__, (PerturbationOptions,), declared | attributes)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -270,9 +252,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
                 runners.import_beam(argv)
             kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
-            reason = "needs a corpus with schemas and states, which chat messages have not"
-            others = "use typos, verbose, simple, paraphrase or speech_errors"
-            raise InputError(f"{name} {reason}: {others}", "--messages")
+            raise InputError(f"{name} needs schemas and states, which chat messages do not have", "--messages")
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
@@ -284,7 +264,6 @@ def usage() -> str:
     installed = plugins.installed(plugins.PERTURBATIONS)
     summaries = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in installed}
     summaries |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in installed if plugin.built_in}
-    listed = "\n".join(f"  {name:20}{summaries[name]}" for name in summaries)
-    listed += "\n\nonly for agents' tasks (--tasks):\n"
-    listed += "\n".join(f"  {name:20}{summaries.partition(':')[0].rstrip('.')}" for name, summaries in TOOLKITS.items())
-    return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
+    toolkits = {name: text.partition(":")[0].rstrip(".") for name, text in TOOLKITS.items()}
+    own, of_tasks = ("\n".join(f"  {name:20}{text}" for name, text in table.items()) for table in (summaries, toolkits))
+    return f"{USAGE}\nperturbations:\n{own}\n\nonly for agents' tasks (--tasks):\n{of_tasks}\n\nexample:\n{EXAMPLE}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +12,7 @@ from parapet.pipelines.command import counted, say
 from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, combined, options_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.perturbation import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, option
@@ -74,12 +74,10 @@ class TasksPipeline(app.Pipeline[TaskSets]):
 
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
         from parapet.transforms.perturbation.task_corpus import Reworded
-        from parapet.transforms.storage.files import read_written
 
-        counts = json.loads(read_written(self.output, MANIFEST))["counts"]
+        counts = self.written(MANIFEST)["counts"]
         if isinstance(tasks.sets, Reworded):
             if n := counts[OTHER_LANGUAGES]:
                 known = ", ".join(tasks.sets.perturbation.languages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import msgspec
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.reports.text import counted
 from parapet.transforms.variants import VariantOptions
 
@@ -57,11 +57,9 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
 
     def statistics(self) -> Any:
         """Reads the counts of the run."""
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.running.counts import Counts
-        from parapet.transforms.storage.files import read_written
 
-        return Counts.of_json(json.loads(read_written(self.output, MANIFEST))["counts"])
+        return Counts.of_json(self.written(MANIFEST)["counts"])
 
     def lines(self, tasks: TaskVariants, statistics: Any) -> Iterator[str]:
         """Yields the number of tasks of each variant."""
