@@ -131,7 +131,8 @@ def usage_of(pipeline: str) -> str:
     module, actions = _module(pipeline), actions_of(pipeline)
     what = next(word for table, word in _KINDS.items() if hasattr(module, table))
     placeholder = f"{'--task ' * (what == 'task')}{what.upper()}"
-    listed = "\n".join(f"  {name:15}{summary}" for name, summary in actions.items())
+    width = max(map(len, actions)) + 1
+    listed = "\n".join(f"  {name:{width}}{summary}" for name, summary in actions.items())
     parts = [f"usage: parapet {pipeline} {placeholder} [flags]", module.ABOUT, f"{what}s:\n{listed}"]
     ending = f"'parapet {pipeline} {placeholder} --help' shows its flags."
     return "\n\n".join([*parts, f"example:\n{module.EXAMPLE}", ending, ""])

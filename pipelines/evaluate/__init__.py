@@ -46,7 +46,7 @@ TASKS = {
 ABOUT = """\
 Scores the predictions of a dialogue system on a corpus and its perturbed sets:
 metrics.json, a row for every prediction, and a page."""
-EXAMPLE = "  parapet evaluate --task dst --reference my_corpus --predictions my_predictions --output my_scores"
+EXAMPLE = "  parapet evaluate --task dst --predictions my_predictions --output my_scores"
 
 
 def run(argv: Sequence[str]) -> int:
@@ -321,7 +321,7 @@ and BLEU; with variants, also how well true references are distinguished from ta
     example = """\
   parapet evaluate --task generation --reference my_corpus --predictions utterances.jsonl --output my_scores
   parapet evaluate --task generation --reference my_corpus --variants my_variants --scorer nli \\
-      --nli_model roberta-large-mnli --predictions my_utterances --output my_scores    # my_utterances/v1/..."""
+      --nli_model roberta-large-mnli --predictions my_utterances --output my_scores"""
     note = """\
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}. The lexical scorer is a set
 of rules: use --scorer nli for numbers to compare with others. With --scorer llm, --nli_model gives their agreement."""
