@@ -38,27 +38,19 @@ Perturbs a corpus, and writes OUT/SET/test/dialogues_001.json, a row for every
 change in OUT/SET/turns, statistics, and a page with examples.
 """
 
-# The options of Parapet's own perturbations that have more than a constructor. Help imports nothing but their modules.
+# Parapet's own perturbations: where their options are declared, and summaries. Help imports none of the modules.
 REWRITE, TRANSLATING = "rewrite", "language_variations"
+_OWN = "parapet.transforms.perturbations"
 DECLARED = {
-    REWRITE: "parapet.transforms.variants:VariantOptions",
-    TRANSLATING: "parapet.pipelines.language_variations:LanguageVariation",
-    "speech_errors": "parapet.transforms.perturbations.speech:SpeechErrorOptions",
-    "unseen_entities": "parapet.transforms.perturbations.entities:UnseenEntityOptions",
-    "ood": "parapet.transforms.perturbations.ood:OutOfDomainOptions",
-    "typos": "parapet.transforms.perturbations:TypoOptions",
-    "verbose": "parapet.transforms.perturbations:VerboseOptions",
-    "simple": "parapet.transforms.perturbations:SimpleOptions",
-    "paraphrase": "parapet.transforms.perturbations:ParaphraseOptions",
-}
-SUMMARIES = {  # of Parapet's own perturbations
-    "typos": "users mistype words, but no values",
-    "verbose": "users say the same in more words",
-    "simple": "users say the same in fewer words",
-    "paraphrase": "users say the same in other words",
-    "speech_errors": "users are misheard by a speech recogniser",
-    "unseen_entities": "users name values that training does not have",
-    "ood": "users also say things that are out of domain",
+    REWRITE: ("parapet.transforms.variants:VariantOptions", ""),
+    TRANSLATING: ("parapet.pipelines.language_variations:LanguageVariation", ""),
+    "speech_errors": (f"{_OWN}.speech:SpeechErrorOptions", "users are misheard by a speech recogniser"),
+    "unseen_entities": (f"{_OWN}.entities:UnseenEntityOptions", "users name values that training does not have"),
+    "ood": (f"{_OWN}.ood:OutOfDomainOptions", "users also say things that are out of domain"),
+    "typos": (f"{_OWN}:TypoOptions", "users mistype words, but no values"),
+    "verbose": (f"{_OWN}:VerboseOptions", "users say the same in more words"),
+    "simple": (f"{_OWN}:SimpleOptions", "users say the same in fewer words"),
+    "paraphrase": (f"{_OWN}:ParaphraseOptions", "users say the same in other words"),
 }
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
@@ -184,7 +176,7 @@ def combined(*bases: type[Any], **attributes: object) -> type[Any]:
 def options_of(name: str) -> type[PerturbationOptions]:
     """Returns the options of a perturbation. Raises InputError if it is not installed or cannot be imported."""
     if name in DECLARED:
-        module, _, attribute = DECLARED[name].partition(":")
+        module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
     from parapet.transforms.perturbation.corpus import Registry, unknown
@@ -263,7 +255,7 @@ def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
     installed = plugins.installed(plugins.PERTURBATIONS)
     summaries = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in installed}
-    summaries |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in installed if plugin.built_in}
+    summaries |= {plugin.name: DECLARED[plugin.name][1] for plugin in installed if plugin.built_in}
     toolkits = {name: text.partition(":")[0].rstrip(".") for name, text in TOOLKITS.items()}
     own, of_tasks = ("\n".join(f"  {name:20}{text}" for name, text in table.items()) for table in (summaries, toolkits))
     return f"{USAGE}\nperturbations:\n{own}\n\nonly for agents' tasks (--tasks):\n{of_tasks}\n\nexample:\n{EXAMPLE}\n"
