@@ -31,8 +31,7 @@ class Anonymise(CorpusPipeline["Config"]):
     )
     example = """\
   parapet anonymise --output anonymous                   # the sample's chats
-  parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
-  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --output anonymous"""
+  parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous"""
     group = "what is replaced"
     done = "anonymised"
     chats: list[str] = option(

@@ -49,8 +49,7 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
 (--parallel_calls) are paid twice."""
     example = """\
   parapet collect llm --schemas my_corpus --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 \\
-      --output my_llm
-  parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
+      --output my_llm"""
     group = "language model"
     stopped = "what was answered is kept, run the same command again"
     without = ("temperature",)

@@ -39,7 +39,6 @@ time, and never names and describes the same service. Every answer is saved befo
 needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
     example = """\
   parapet collect serve --hits my_hits --db answers.sqlite --people 18
-  parapet collect serve --hits my_hits --db answers.sqlite --people names.txt --public_url https://crowd.example.org
   parapet collect serve --db answers.sqlite --export_only"""
     stopped = "every acknowledged answer is in --db"
     hits: str = options.folder("output of 'parapet hits'")

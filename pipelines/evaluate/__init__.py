@@ -191,8 +191,7 @@ class Ood(LabelledPredictions, Evaluation):
 Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
 is tuned on --dev; without it, the predicted labels are scored."""
     example = """\
-  parapet evaluate --task ood --reference my_foreign_turns --predictions my_turns.jsonl --dev dev_turns.jsonl \\
-      --output my_scores
+  parapet evaluate --task ood --reference my_foreign_turns --predictions my_turns.jsonl --output my_scores
   parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 --predictions my_verdicts \\
       --output my_scores                  # my_verdicts/original/..., my_verdicts/ood-10/..."""
     note = """\
@@ -266,8 +265,6 @@ class Ranking(PredictionOptions, BabiOptions, Evaluation):
 Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
 plain; API calls by field (Bordes et al. 2017, Table 2)."""
     example = """\
-  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
-    --candidates dialog-babi-candidates.txt --output my_scores
   parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
       --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
     note = """\
@@ -364,9 +361,8 @@ class ToolCalls(UserModel, TaskOptions, Evaluation):
 Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
 error; with variants of the tools the schema sensitivity of SGD-X."""
     example = """\
-  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions calls.jsonl --output my_scores
   parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
-    --output my_scores                  # my_calls/original/..., my_calls/v1/..."""
+      --output my_scores                  # my_calls/original/..., my_calls/v1/..."""
     note = """\
 A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}. An empty list or a text as
 the result calls nothing."""

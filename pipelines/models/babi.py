@@ -278,7 +278,6 @@ class PredictAnswers(AnswerOptions, family.PredictTrained):
     description = """\
 Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
 each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
-    example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     unit = "turns"
     warnings = WARNINGS
@@ -304,7 +303,6 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
                 inputs=[family.named_digest(file.path) for file in files],
             ),
             {file.answers: file.answers for file in files},
-            notes=(f"{self.output}/{ATTENTION}: a page and JSON lines a file",) if self.attention else (),
         )
 
 

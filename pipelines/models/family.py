@@ -37,6 +37,7 @@ Inputs = list[tuple[str, str]]  # (flag, path) of files that are read
 Preset = Mapping[str, str | int | float | bool]  # option to its value
 
 EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
+FINE_TUNING = "  parapet train {model} --train my_corpus --checkpoint my_checkpoint --output my_model"  # an example
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
@@ -44,6 +45,7 @@ class Train(Command[Settings]):
     """``parapet train MODEL``."""
 
     model_name: ClassVar[str]
+    example = "  parapet train {model} --train my_corpus --output my_model"
     stopped = "run the same command again to resume from the last saved state"
     output: str = options.output_folder()
 
@@ -168,8 +170,6 @@ same command is run again, and ends with the same model."""
         reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
         measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
         say(f"{self.model_name}: {measured}; the model is in {self.output}")
-        for name, value in trained.result.items():
-            say(f"{name.replace('_', ' ')}: {value:.6g}")
 
 
 class TrainOnCorpora(CorpusTraining, TrainNet):
@@ -209,14 +209,12 @@ class Prediction(NamedTuple):
       header: the part of ``run.json`` other than files and counts.
       outputs: path below the output folder to the name of its counts.
       second: the kind of a second count of each output, and what it counts, for the summary; None if there is none.
-      notes: further lines of the summary.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
     outputs: Mapping[str, str]
     second: tuple[str, str] | None = None
-    notes: tuple[str, ...] = ()
 
 
 class Predict(Pipeline[Prediction]):
@@ -229,6 +227,7 @@ class Predict(Pipeline[Prediction]):
     """
 
     model_name: ClassVar[str]
+    example = "  parapet predict {model} --model my_model --reference my_corpus --output my_predictions"
     count_in: ClassVar[str] = "asked"
     count_out: ClassVar[str] = "answered"
     shown: ClassVar[tuple[str, str]]
@@ -263,8 +262,6 @@ class Predict(Pipeline[Prediction]):
             for kind, (unit, text) in self.warnings.items():
                 if n := counts.get(kind + ending, 0):
                     logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))
-        for note in prediction.notes:
-            say(note)
 
 
 class PredictTrained(PredictionConfig, Predict):

@@ -40,7 +40,7 @@ class Generation(GenerationConfig, family.TrainOnCorpora):
     description = """\
 Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
 schema's words, as in T2G2 (Kale and Rastogi 2020)."""
-    example = "  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
+    example = family.FINE_TUNING
     preset: str | None = family.preset(sgsacc=SGSACC)
 
     def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
@@ -64,18 +64,12 @@ Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system tur
     )
 
 
-_EXAMPLE = """\
-  parapet predict {model} --model my_model --reference my_corpus --output my_utterances
-  parapet predict {model} --model my_model --reference my_corpus --candidates 5 --rerank lexical --output reranked"""
-
-
 class PredictUtterances(SetOptions, GenerationPrediction, family.PredictTrained):
     """A prediction of utterances."""
 
     description = """\
 Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
 each variant and set, for 'parapet evaluate --task generation'."""
-    example = _EXAMPLE
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     count_in, count_out, shown = "turns", "said", ("said", "turn")
@@ -129,5 +123,3 @@ each variant and set, for 'parapet evaluate --task generation'."""
 
 class PredictByPrefixes(PrefixPrediction, PredictUtterances):
     """A prediction by prefixes, which need the T5 that they were trained with."""
-
-    example = _EXAMPLE.replace("--model my_model", "--model my_model --checkpoint t5-small")

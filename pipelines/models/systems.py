@@ -46,9 +46,7 @@ class Soloist(SoloistConfig, TrainSystem):
     description = """\
 Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
 (Peng et al. 2021, SOLOIST)."""
-    example = """\
-  parapet train soloist --checkpoint gpt2 --output my_model
-  parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
+    example = family.FINE_TUNING
     # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
     # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
     preset: str | None = family.preset(
@@ -79,9 +77,6 @@ class Damd(DamdConfig, TrainSystem):
     description = """\
 Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
 can copy unknown words."""
-    example = """\
-  parapet train damd --output my_model       # the sample
-  parapet train damd --preset raddle --held_out 0.1 --output my_model"""
     # RADDLE's settings are for pre-trained models, so "raddle" uses the settings of DAMD's authors.
     preset: str | None = family.preset(raddle=AUTHORS, damd=AUTHORS)
 
@@ -93,10 +88,6 @@ class PredictSystem(SetOptions, SystemPrediction, family.PredictDialogues):
 Predicts after each user turn, from the reference's history, the belief state and the response:
 OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
 delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
-    example = """\
-  parapet predict {model} --model my_model --reference my_corpus --sets typos=my_variations/typos --output said
-  parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos --predictions said \\
-      --output my_responses"""
     shown = ("frames", "frame")
     warnings = WARNINGS
 

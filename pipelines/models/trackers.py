@@ -31,9 +31,6 @@ class TinyDst(TinyConfig, TrainTracker):
     description = """\
 Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
 in minutes on a CPU."""
-    example = """\
-  parapet train tiny_dst --output my_model                                       # on the bundled sample
-  parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
 
 
 class T5Dst(T5DstConfig, TrainTracker):
@@ -42,9 +39,7 @@ class T5Dst(T5DstConfig, TrainTracker):
     learner_class = "dst.t5:T5Learner"
     description = """\
 Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021)."""
-    example = """\
-  hf download google-t5/t5-small --local-dir t5-small
-  parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
+    example = family.FINE_TUNING
     packages = ("transformers", "sentencepiece")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
     preset: str | None = family.preset(
@@ -71,9 +66,7 @@ class SgpDst(SgpDstConfig, TrainTracker):
 
     learner_class = "dst.sgp_learning:SgpLearner"
     description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
-    example = """\
-  hf download google-bert/bert-base-cased --local-dir bert
-  parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
+    example = family.FINE_TUNING
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
     preset: str | None = family.preset(
@@ -94,8 +87,6 @@ class PredictStates(SetOptions, family.PredictDialogues):
     description = """\
 Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
 OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
-    example = """\
-  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states"""
     count_out, shown = "predicted", ("predicted", "frame")
     warnings = WARNINGS
 

@@ -97,7 +97,6 @@ class Publish(_Spending, _KeepingOut):
         workers may do it."""
     example = """\
   parapet mturk publish --hits my_hits --batch my_batch --dry_run
-  parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
     group = "workers"
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
@@ -142,9 +141,7 @@ class Topup(_Spending, _KeepingOut):
     description = """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
         --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
         sibling do not see them."""
-    example = """\
-  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up"""
+    example = "  parapet mturk topup --batch my_batch --hits top_up"
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
     shortfall: str = options.folder("shortfall.csv of a command: only the pages that lack answers", "FILE")
 
@@ -158,8 +155,7 @@ class Pay(_Spending, _Rejecting, _Calling):
         that were settled elsewhere stay as they are. Every payment is recorded in DIR/ledger.csv."""
     example = """\
   parapet mturk pay --batch my_batch --audit my_variants --dry_run
-  parapet mturk pay --batch my_batch --audit my_variants
-  parapet mturk pay --batch my_batch --bonuses bonuses.csv"""
+  parapet mturk pay --batch my_batch --audit my_variants"""
     audit: str = options.folder("output of 'parapet compose' for this batch")
     bonuses: str = options.folder("CSV with assignment_id, amount and reason: one bonus each", "FILE")
     all: bool = option(False, "also approve what was collected and is not in the audit")

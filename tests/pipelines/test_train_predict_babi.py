@@ -99,8 +99,8 @@ def test_what_a_memory_network_attends_to(memn2n, toy, tmp_path):
     flags = ["memn2n", "--model", str(memn2n), "--reference", str(toy[0] / "toy-task1-tst.txt")]
     plain, out = tmp_path / "plain", tmp_path / "out"
     run("predict", *flags, "--quiet", "--output", plain)
-    said = run("predict", *flags, "--attention", "2", "--output", out).output
-    assert f"{out}/attention: a page and JSON lines a file" in said
+    run("predict", *flags, "--attention", "2", "--output", out)
+
     answers = Path("predictions") / "original" / "toy-task1-tst.jsonl"
     assert (out / answers).read_bytes() == (plain / answers).read_bytes()
     assert not (plain / "attention").exists()
