@@ -55,19 +55,11 @@ class Hits(Pipeline["MakeHits"]):
     group = "pay and cost"
     task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=(SCHEMAS, REWRITES, RATINGS))
     schemas: str = options.schemas()
-    shortfall: str = options.folder(
-        "shortfall.csv of 'parapet compose': ask only for what is missing", "FILE", rare=True
-    )
+    shortfall: str = options.folder("shortfall.csv of 'compose': ask only for what is missing", "FILE", rare=True)
     cues: str = option(
-        "auto",
-        "what names pages say the service is: its description, nothing, or service_name,cue in a CSV file",
-        group=options.INPUT,
-        rare=True,
-        metavar="auto|none|FILE",
+        "auto", "CSV of service_name,cue for pages of names", group=options.INPUT, rare=True, metavar="auto|none|FILE"
     )
-    dialogues: list[str] = options.folder(
-        "corpus, or its files (default: the bundled sample)", "ROOT|FILE", [], group=_OF_DIALOGUES
-    )
+    dialogues: list[str] = options.folder("corpus, or its files", "ROOT|FILE", [], group=_OF_DIALOGUES)
     split: str | None = option(None, f"split of a corpus (default: {TEST})", group=_OF_DIALOGUES, choices=SPLITS)
     turns: int | None = option(None, "user turns to draw (default: all)", group=_OF_DIALOGUES, rare=True, ge=1)
     scores: str = options.folder("output of 'evaluate --task generation', for ratings", group=_OF_DIALOGUES)
@@ -83,13 +75,10 @@ class Hits(Pipeline["MakeHits"]):
     )
     reward: Decimal | None = option(None, "dollars per assignment, instead of --hourly_wage", parse=_dollars)
     assignments: int | None = option(
-        None,
-        "workers per HIT; from ten on the fee is higher "
-        f"(default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)",
-        ge=1,
+        None, f"workers per HIT (default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues)", ge=1
     )
     auto_approval_hours: int = option(
-        _TERMS.auto_approval_hours, "hours after which unreviewed work is paid", rare=True, ge=0, le=720
+        _TERMS.auto_approval_hours, "hours until unreviewed work is paid", rare=True, ge=0, le=720
     )
     lifetime_days: int = option(_TERMS.lifetime_days, "days for which a HIT is offered", rare=True, ge=1, le=365)
     sandbox: bool = option(False, "the forms go to MTurk's sandbox", group=options.RUNNING)

@@ -114,9 +114,7 @@ class ChangeToolkits(TasksPipeline):
     change: ClassVar[str]
     seeded: ClassVar[str] = ""
     without: ClassVar[tuple[str, ...]] = ()
-    count: list[int] = option(
-        [*DISTRACTORS], "how many tools are added: one set for each number", group="distractors", ge=1
-    )
+    count: list[int] = option([*DISTRACTORS], "added tools: a set for each number", group="distractors", ge=1)
     seed: str = options.seed("{seeded}")
 
     def make(self) -> Toolkits:

@@ -58,12 +58,8 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
     output: str = options.output_folder()
     cache: str = output_file("file in which answers are kept (default: the name of --output with .sqlite)", rare=True)
     model: str = option(REQUIRED, "its name there", metavar="NAME")
-    annotators: int | None = option(
-        None, "annotators for each form (default: the assignments that the form wants)", ge=1, le=1_000
-    )
-    first_annotator: int = option(
-        1, "number of the first, after those of an earlier batch", rare=True, ge=1, le=100_000
-    )
+    annotators: int | None = option(None, "annotators for each form (default: as the form wants)", ge=1, le=1_000)
+    first_annotator: int = option(1, "number of the first annotator", rare=True, ge=1, le=100_000)
     temperatures: tuple[float | None, ...] = option(
         (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
     )

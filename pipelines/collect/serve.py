@@ -42,34 +42,17 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
   parapet collect serve --db answers.sqlite --export_only"""
     stopped = "every acknowledged answer is in --db"
     hits: str = options.folder("output of 'parapet hits'")
-    people: str = option(
-        "",
-        "file of names, one a line, or the number of people to invite (default: as many as the forms need at least)",
-        metavar="FILE|N",
-    )
-    platform: Literal["in_house", "prolific"] = option(
-        "in_house", "where people come from: by invitation links (in_house), or from a study"
-    )
-    completion_url: str = option(
-        "", "address to which people are sent when they are done; needed for --platform prolific", metavar="URL"
-    )
-    study_id: str = option("", "id of the study; needed for --platform prolific", metavar="ID")
-    tasks_per_person: int | None = option(
-        None, "tasks that one person may do (default: any; 1 with --platform prolific)", ge=1
-    )
+    people: str = option("", "names, one a line, or how many to invite (default: as needed)", metavar="FILE|N")
+    platform: Literal["in_house", "prolific"] = option("in_house", "people come by invitation links, or from a study")
+    completion_url: str = option("", "with prolific: where people are sent when they are done", metavar="URL")
+    study_id: str = option("", "with prolific: id of the study", metavar="ID")
+    tasks_per_person: int | None = option(None, "tasks of one person (default: any; 1 with prolific)", ge=1)
     db: str = output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
-    export: str = output_file(
-        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
-    )
+    export: str = output_file("file of answers for 'compose' (default: the name of --db with .jsonl)")
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
     host: str = option("127.0.0.1", "address to listen on", group="server", metavar="ADDRESS")
     port: int = option(8000, "port; 0 for a free one", group="server", ge=0, le=65_535)
-    public_url: str = option(
-        "",
-        "address under which people reach the server, behind a proxy (default: http://HOST:PORT)",
-        group="server",
-        metavar="URL",
-    )
+    public_url: str = option("", "address under which people reach the server", group="server", metavar="URL")
 
     @property
     def exported(self) -> Path:

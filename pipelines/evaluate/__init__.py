@@ -218,6 +218,10 @@ in_domain, instead of a score or beside it; or a system's "response", of which a
         )
 
 
+_own = "JSON lines, a folder with original/, ..., or 'reference' for what the corpus has"
+_predictions = partial(folder, _own, "PATH|reference", REQUIRED)
+
+
 class Response(SetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task response``."""
 
@@ -233,17 +237,11 @@ corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response, with
 placeholders such as [restaurant_name], has the "state" too: {"Restaurants_1": {"city": ["San Jose"]}}."""
     variants_text = "schema variants whose responses were predicted; scored as the original's"
-    predictions: str = folder(
-        "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
-        "PATH|reference",
-        REQUIRED,
-    )
+    predictions: str = _predictions()
     knowledge_base: str | None = knowledge_base()
     goals: str | None = folder("goals, as MultiWOZ has them", "FILE", None, _GOALS)
     responses: str | None = folder("with --goals: reference responses, for BLEU", "FILE", None, _GOALS)
-    tokenizer: Literal["13a", "none", "intl", "char"] = option(
-        "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
-    )
+    tokenizer: Literal["13a", "none", "intl", "char"] = option("13a", "sacrebleu's tokenizer", group="scoring")
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -292,19 +290,13 @@ _scoring = partial(option, group="scoring")
 class _Scoring(SetOptions):
     """What judges utterances; these options precede those of the language model in the help."""
 
-    scorer: Literal["lexical", "nli", "llm"] = _scoring(
-        "lexical", "what judges entailment: rules, a model of language inference, or a language model (--endpoint)"
-    )
+    scorer: Literal["lexical", "nli", "llm"] = _scoring("lexical", "judge of entailment: rules, NLI, or --endpoint")
     nli_model: str | None = _scoring(None, "model of --scorer nli, such as roberta-large-mnli", metavar="DIR")
     metrics: list[str] = _scoring([], "metrics of plug-ins, on pairs of utterances", metavar="NAME")
     batch: int = _scoring(32, "pairs in a batch", rare=True)
     cache: str | None = _scoring(None, "file of judgements that are kept for other runs", rare=True, metavar="FILE")
-    rules: Literal["paper", "extended"] = _scoring(
-        "paper", "by which references are built: the paper's, or ours, which are better English"
-    )
-    no_validation: bool = _scoring(
-        False, "count all turns, whatever the ground truth says of their references", rare=True
-    )
+    rules: Literal["paper", "extended"] = _scoring("paper", "rules of references: the paper's, or better English")
+    no_validation: bool = _scoring(False, "count turns whose ground truth is not validated, too", rare=True)
     seed: str = options.seed("the tampered values")
 
 
@@ -325,11 +317,7 @@ of rules: use --scorer nli for numbers to compare with others. With --scorer llm
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    predictions: str = folder(
-        "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
-        "PATH|reference",
-        REQUIRED,
-    )
+    predictions: str = _predictions()
     endpoint: str = address(rare=True)
     model: str = model_name(rare=True)
 

@@ -41,9 +41,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     exact: bool = option(False, "match free slots exactly (default: fuzzily, as SGD's script)", rare=True)
     across_turn: bool = option(False, "joint accuracies by turn, over its services, as in MultiWOZ", rare=True)
     official: bool = option(False, "ignore missing dialogues and unknown slots, as SGD's script does", rare=True)
-    zero: Literal["zero", "drop"] = option(
-        "zero", "frames that are wrong under all variants: their sensitivity is zero, or they are dropped", rare=True
-    )
+    zero: Literal["zero", "drop"] = option("zero", "sensitivity of frames that are wrong in all variants", rare=True)
     replicates: int = option(1000, "replicates of the bootstrap; 0: no intervals", rare=True, ge=0, le=100_000)
     seed: str = options.seed("the bootstrap")
 

@@ -74,17 +74,11 @@ class TfIdf(TrainAtOnce):
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
-    train: list[str] = folder(
-        "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it",
-        "FILE",
-        REQUIRED,
-    )
+    train: list[str] = folder("dialogues in the bAbI format, which give words their weights", "FILE", REQUIRED)
     dev: list[str] = folder("dialogues that select the better --input", "FILE", [])
     candidates: str = configs.candidates()
     match: str | None = configs.knowledge()
-    input: Literal["last", "history"] | None = option(
-        None, "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
-    )
+    input: Literal["last", "history"] | None = option(None, "the last utterance, or all so far (default: by --dev)")
 
     def fit(self) -> Model:
         """Counts words, and chooses the input on dev."""
@@ -115,9 +109,7 @@ class Nearest(TrainAtOnce):
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
     train: list[str] = folder("dialogues in the bAbI format to train on", "FILE", REQUIRED)
-    similarity: Literal["exact", "overlap"] = option(
-        "exact", "answer as the same utterance is answered in training, or as the one that shares most words"
-    )
+    similarity: Literal["exact", "overlap"] = option("exact", "the same utterance, or the one that shares most words")
 
     def fit(self) -> Model:
         """Reads the dialogues."""
@@ -251,13 +243,7 @@ class MemN2N(configs.MemN2NConfig, Net):
 class AnswerOptions(BabiOptions):
     """Dialogues to answer, and how many answers are written."""
 
-    top: int = option(
-        1,
-        "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'",
-        ge=1,
-        metavar="K",
-        group=OUTPUT,
-    )
+    top: int = option(1, "write the K best answers at each turn", ge=1, metavar="K", group=OUTPUT)
 
     def files(self) -> tuple[BabiFile, ...]:
         """Lists the files of all sets. Raises InputError if one is missing."""
@@ -310,9 +296,5 @@ class PredictByMemory(PredictAnswers):
     """A prediction by a memory network, which can write what it attends to."""
 
     attention: int = option(
-        0,
-        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
-        ge=0,
-        le=MOST_ATTENDED,
-        group=OUTPUT,
+        0, "write attention in the first N dialogues of each file, with a page", ge=0, le=MOST_ATTENDED, group=OUTPUT
     )

@@ -57,7 +57,7 @@ class LanguageModel(ModelOptions, family.Predict):
     prompt_name: ClassVar[str]
     group = "language model"
     cache: str | None = option(
-        None, f"SQLite file in which answers are kept (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
+        None, f"file of answers (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
     )
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()
@@ -145,12 +145,8 @@ Answers that cannot be read count as wrong; refused requests are not scored."""
       --reference my_corpus --variants my_dialogues --dry_run"""
     count_out, shown = "predicted", ("predicted", "frame")
     reference: str | None = option(None, "{reference_text}", group=INPUT, also=("--sgd",), metavar="ROOT", reads=True)
-    style: Literal["tools", "json", "text"] = option(
-        "json", "how states are asked for: a function to call, a JSON Schema, or lines of text"
-    )
-    as_answered: bool = option(
-        False, "take values as they are: do not spell them as the schema or the dialogue has them"
-    )
+    style: Literal["tools", "json", "text"] = option("json", "ask for a function call, a JSON Schema, or lines of text")
+    as_answered: bool = option(False, "do not spell values as the schema or the dialogue has them")
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the sets of dialogues."""
@@ -248,9 +244,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
   parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --examples babi/task1-trn.txt \\
       --candidates babi/candidates.txt --output my_answers"""
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
-    examples: str | None = folder(
-        "dialogues of the same task, of which the prompt shows the first --shots", "FILE", None
-    )
+    examples: str | None = folder("dialogues of the task, of which the prompt shows some", "FILE", None)
     shots: int = option(3, "how many examples the prompt shows", group=INPUT, ge=0)
     candidates: str | None = folder("what may be answered (default: anything)", "FILE", None)
 
@@ -286,7 +280,7 @@ are kept, and count, as those of 'predict llm'."""
       --reference BFCL_v4_multiple.json --output my_calls"""
     count_out, shown = "called", ("called", "task")
     style: Literal["tools", "json"] = option(
-        "tools", "how calls are asked for: the API's function calling, or a list of calls as JSON"
+        "tools", "ask by the API's function calling, or for a list of calls as JSON"
     )
 
     def plan(self, prompt: Prompt) -> Task:

@@ -80,9 +80,7 @@ class _Spending(options.Options):
 
 class _Rejecting(options.Options):
     reject: bool = option(False, "reject assignments of which every answer is certainly careless", group="rejections")
-    rejections: str = options.folder(
-        "CSV with assignment_id and feedback: reject these in any case", "FILE", group="rejections"
-    )
+    rejections: str = options.folder("CSV with assignment_id and feedback: reject these", "FILE", group="rejections")
 
 
 _qualification = partial(option, [], rare=True, metavar="ID", repeated=True)
@@ -100,9 +98,7 @@ class Publish(_Spending, _KeepingOut):
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
     group = "workers"
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
-    tasks: tuple[str, ...] | None = option(
-        None, "tasks to publish, such as names (default: all); the others may follow", group="input", commas=True
-    )
+    tasks: tuple[str, ...] | None = option(None, "tasks, such as names (default: all)", group="input", commas=True)
     countries: tuple[str, ...] | None = option(None, "countries, such as US,CA; or 'any' (default: US)", commas=True)
     min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
     min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
