@@ -24,11 +24,9 @@ class Anonymise(CorpusPipeline["Config"]):
     """``parapet anonymise``."""
 
     name = "anonymise"
-    description = (
-        "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the "
-        "same throughout a chat. Writes OUT/chats/00001.jsonl and, in the format of dialog bAbI, OUT/babi/00001.txt. "
-        "OUT/suspects lists what may have been missed."
-    )
+    description = """\
+Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the same
+throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects lists what may have been missed."""
     example = """\
   parapet anonymise --output anonymous                   # the sample's chats
   parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous"""

@@ -25,10 +25,9 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     """``parapet evaluate --task dst``."""
 
     name = "evaluate --task dst"
-    description = (
-        "Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema "
-        "sensitivity as in SGD-X (OUT/robustness.json). Writes a row for every frame, and a page."
-    )
+    description = """\
+Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema
+sensitivity as in SGD-X (OUT/robustness.json)."""
     example = """\
   parapet evaluate --task dst --model keywords --output my_scores       # a baseline, on the sample
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_predictions \\

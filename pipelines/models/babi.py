@@ -262,8 +262,7 @@ class PredictAnswers(AnswerOptions, family.PredictTrained):
     """A prediction of answers."""
 
     description = """\
-Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
-each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
+Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl."""
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     unit = "turns"
     warnings = WARNINGS

@@ -47,8 +47,7 @@ class PredictTurns(SetOptions, ClassifierPrediction, PredictTrained):
 
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
     description = """\
-Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and
-so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
+Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl."""
     shown = ("answered", "turn")
     warnings = WARNINGS
 

@@ -136,9 +136,8 @@ class States(SetOptions, LanguageModel):
     prompt_name = "states"
     description = """\
 Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
-dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop. At most the calls under way, --parallel_calls for each worker, are paid twice.
-Answers that cannot be read count as wrong; refused requests are not scored."""
+dialogues with predicted states. Every answer is kept at once: run the same command again after a stop. Answers that
+cannot be read count as wrong; refused requests are not scored."""
     example = """\
   parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
   parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --price 0.15,0.60 --output my_states \\
@@ -209,8 +208,7 @@ class Utterances(SetOptions, LanguageModel):
     prompt_name = "utterances"
     description = """\
 Asks a language model for an utterance of the acts of each system turn, given as the stiff sentences that a T5 gets
-('train ft_t5'), for 'parapet evaluate --task generation': SGSAcc and slot error rate. Answers are kept as those of
-'predict llm'."""
+('train ft_t5'). Answers are kept as those of 'predict llm'."""
     example = "  parapet predict llm_utterances --endpoint embedded --output my_utterances"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"

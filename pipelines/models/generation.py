@@ -68,8 +68,7 @@ class PredictUtterances(SetOptions, GenerationPrediction, family.PredictTrained)
     """A prediction of utterances."""
 
     description = """\
-Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
-each variant and set, for 'parapet evaluate --task generation'."""
+Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl."""
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     count_in, count_out, shown = "turns", "said", ("said", "turn")

@@ -85,9 +85,8 @@ class PredictSystem(SetOptions, SystemPrediction, family.PredictDialogues):
     """A prediction of belief states and responses."""
 
     description = """\
-Predicts after each user turn, from the reference's history, the belief state and the response:
-OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
-delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
+Predicts the belief state and the response after each user turn, from the reference's history: OUT/predictions, for
+'parapet evaluate --task dst', and OUT/responses, delexicalised, for 'parapet evaluate --task response'."""
     shown = ("frames", "frame")
     warnings = WARNINGS
 

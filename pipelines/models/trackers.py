@@ -85,8 +85,7 @@ class PredictStates(SetOptions, family.PredictDialogues):
     """A prediction of dialogue states."""
 
     description = """\
-Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
-OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
+Writes dialogues with predicted states: OUT/predictions/original, OUT/predictions/v1, ..., in the SGD format."""
     count_out, shown = "predicted", ("predicted", "frame")
     warnings = WARNINGS
 

@@ -90,9 +90,8 @@ class Publish(_Spending, _KeepingOut):
     """``parapet mturk publish``."""
 
     name = "mturk publish"
-    description = """Publishes the HITs of a 'parapet hits' folder. Shows the cost and checks the balance first. Each
-        HIT is published once: after an error, run the same command again. The first run of a batch decides which
-        workers may do it."""
+    description = """Publishes the HITs of a 'parapet hits' folder, each once, after it has shown the cost and checked
+        the balance. The first run of a batch decides which workers may do it."""
     example = """\
   parapet mturk publish --hits my_hits --batch my_batch --dry_run
   parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
@@ -114,9 +113,8 @@ class Collect(_KeepingOut):
     """``parapet mturk collect``."""
 
     name = "mturk collect"
-    description = """Downloads what workers have submitted so far into DIR/assignments.jsonl, for --responses of
-        'parapet compose' and other commands. Then grants qualifications, so that nobody who did a task sees its
-        sibling, or any task beyond --max_per_worker. Run it often while a batch is open."""
+    description = """Downloads what workers have submitted so far into DIR/assignments.jsonl, for 'parapet compose'.
+        Then keeps workers from the siblings of their tasks, and from more than --max_per_worker. Run it often."""
     example = "  parapet mturk collect --batch my_batch"
 
 
@@ -134,9 +132,8 @@ class Topup(_Spending, _KeepingOut):
     """``parapet mturk topup``."""
 
     name = "mturk topup"
-    description = """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
-        --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
-        sibling do not see them."""
+    description = """Publishes new HITs where good answers are missing: those of 'hits --shortfall', or the pages that
+        --shortfall names. Workers who did the task or its sibling do not see them."""
     example = "  parapet mturk topup --batch my_batch --hits top_up"
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
     shortfall: str = options.folder("shortfall.csv of a command: only the pages that lack answers", "FILE")
@@ -147,8 +144,7 @@ class Pay(_Spending, _Rejecting, _Calling):
 
     name = "mturk pay"
     description = """Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are
-        not used. It rejects, with feedback, only where asked to: a rejection harms a worker's standing. Assignments
-        that were settled elsewhere stay as they are. Every payment is recorded in DIR/ledger.csv."""
+        not used. It rejects only where asked to: it harms a worker's standing. DIR/ledger.csv has all payments."""
     example = """\
   parapet mturk pay --batch my_batch --audit my_variants --dry_run
   parapet mturk pay --batch my_batch --audit my_variants"""
@@ -171,9 +167,8 @@ class SiteCsv(_Rejecting, Action):
     """``parapet mturk site-csv``."""
 
     name = "mturk site-csv"
-    description = """For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from
-        the audit of 'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file
-        has worker ids: only its owner can read it."""
+    description = """Fills the Approve and Reject columns of a batch results CSV of the requester site from the audit of
+        'parapet compose', for 'Upload CSV'. Everyone is paid unless --reject is given."""
     example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
     audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
     results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)

@@ -119,10 +119,8 @@ class Session:
         with explaining():
             balance = Decimal(batch.client.get_account_balance()["AvailableBalance"])
         if balance < needed:
-            raise InputError(
-                f"the balance of the account is ${balance:,.2f}, but ${needed:,.2f} are needed: prepay HITs "
-                "at requester.mturk.com; nothing was spent"
-            )
+            reason = f"the balance of the account is ${balance:,.2f}, but ${needed:,.2f} are needed"
+            raise InputError(f"{reason}: prepay HITs at requester.mturk.com; nothing was spent")
         if batch.endpoint != PRODUCTION:
             return
         typed = self.action.confirm
@@ -217,9 +215,8 @@ class Publish(Topup):
         self.hits = publish.read_hits(action.hits, self.endpoint)
         if action.tasks:
             available = {hit.record.task for hit in self.hits}
-            if missing := set(action.tasks) - available:
-                reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
-                raise InputError(reason, "--tasks")
+            if not available.issuperset(action.tasks):
+                raise InputError(f"must be some of {', '.join(sorted(available))}", "--tasks")
             self.hits = [hit for hit in self.hits if hit.record.task in action.tasks]
 
     def begin(self, folder: str) -> None:
