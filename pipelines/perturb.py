@@ -103,10 +103,11 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``: of files and folders the names, as paths differ between machines."""
-        values = [(flag, getattr(self, flag.name)) for flag in own_flags(type(self))]
+        shared = {item.name for item in fields(Perturb)}
+        values = {flag: getattr(self, flag.name) for flag in app.flags_of(type(self)) if flag.name not in shared}
         return {
             flag.name: value.rpartition("/")[2] if flag.facts["path"] and isinstance(value, str) else value
-            for flag, value in values
+            for flag, value in values.items()
             if value is not None and value is not False
         }
 
@@ -140,12 +141,6 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
 
 COMMAND = Perturb  # for completion, before the name of a perturbation is known
-
-
-def own_flags(kind: type[PerturbationOptions]) -> list[app.Flag]:
-    """Lists the flags of a perturbation that others do not have."""
-    shared = {item.name for item in fields(Perturb)}
-    return [flag for flag in app.flags_of(kind) if flag.name not in shared]
 
 
 def command(name: str, has_tasks: bool = False, program: str = "") -> type[app.Pipeline[Any]]:

@@ -178,7 +178,8 @@ class Verify(Command[Path]):
         if self.json:
             print(json.dumps(msgspec.to_builtins(done), indent=2))
         else:
-            print(*done.findings, sep="\n", end="\n" if done.findings else "")
+            for finding in done.findings:
+                print(finding)
             say(f"{counted(done.files, 'file')}, {counted(done.rows, 'row')}, {counted(len(done.findings), 'finding')}")
         return EXIT_FAILURE if done.findings else 0
 

@@ -71,17 +71,14 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
         if self.export_only:
             return None
         forms = read_forms(self.hits)
-        return Run(
+        return self.settings_of(
+            Run,
             forms=forms,
             db=Path(self.db),
             export=self.exported,
             invitations=Path(self.db).with_suffix(".invitations.csv"),
             people=_people(self.people, _least_people(forms)),
-            platform=self.platform,
-            host=self.host,
-            port=self.port,
             public_url=self.public_url.rstrip("/"),
-            completion_url=self.completion_url,
             tasks_per_person=self.tasks_per_person or (1 if self.platform == PROLIFIC else None),
             study=self.study_id,
         )
