@@ -104,10 +104,10 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``: of files and folders the names, as paths differ between machines."""
         shared = {item.name for item in fields(Perturb)}
-        values = {flag: getattr(self, flag.name) for flag in app.flags_of(type(self)) if flag.name not in shared}
+        values = [(flag, getattr(self, flag.name)) for flag in app.flags_of(type(self)) if flag.name not in shared]
         return {
             flag.name: value.rpartition("/")[2] if flag.facts["path"] and isinstance(value, str) else value
-            for flag, value in values.items()
+            for flag, value in values
             if value is not None and value is not False
         }
 
