@@ -112,10 +112,9 @@ class ChangeToolkits(TasksPipeline):
     """A change of the tools that tasks offer."""
 
     change: ClassVar[str]
-    seeded: ClassVar[str] = ""
     without: ClassVar[tuple[str, ...]] = ()
     count: list[int] = option([*DISTRACTORS], "added tools: a set for each number", group="distractors", ge=1)
-    seed: str = options.seed("{seeded}")
+    seed: str = options.seed("what is drawn")
 
     def make(self) -> Toolkits:
         """Makes the change."""
@@ -129,12 +128,8 @@ class ChangeToolkits(TasksPipeline):
         return TaskSets(self.files(), self.make(), run_header(f"perturb_{self.change}", recorded))
 
 
-# What the seed of a change decides, and the options that the change does not have.
-_CHANGES = {
-    "distractors": ("the order of the tools", ()),
-    "corrupted": ("the words", ("count",)),
-    "missing_tool": ("", ("count", "seed")),
-}
+# The options that a change does not have.
+_WITHOUT = {"distractors": (), "corrupted": ("count",), "missing_tool": ("count", "seed")}
 
 
 def command(name: str) -> type[TasksPipeline]:
@@ -147,9 +142,8 @@ def command(name: str) -> type[TasksPipeline]:
     program = f"perturb {name} --tasks"
     example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
     if name in TOOLKITS:
-        seeded, without = _CHANGES[name]
-        attributes = {"change": name, "seeded": seeded, "without": without}
-        return combined(ChangeToolkits, name=program, description=TOOLKITS[name], example=example, **attributes)
+        own = {"change": name, "without": _WITHOUT[name], "description": TOOLKITS[name]}
+        return combined(ChangeToolkits, name=program, example=example, **own)
     description = (
         f"Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. "
         f"Values that these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import msgspec
 from parapet.pipelines.app import Command
 from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, read_good, say
-from parapet.pipelines.endpoint_flags import NONE, EndpointOptions, tokens_of
+from parapet.pipelines.endpoint_flags import EndpointOptions, number_or_none, tokens_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
 from parapet.transforms.running import options
@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from parapet.transforms.running.chat import Chat, Endpoint
 
 ANSWERS = "answers.jsonl"
-_HIGHEST = 2.0  # highest temperature of the chat completions API
-
-
-def _temperature(text: str) -> float | None:
-    if text.lower() == NONE:
-        return None
-    with suppress(ValueError):
-        if 0 <= (value := float(text)) <= _HIGHEST:
-            return value
-    raise InputError(f"{text!r} is not a temperature from 0 to 2, or {NONE} (example: 0.3,0.7,1.0)")
 
 
 class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
@@ -60,8 +50,8 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
     model: str = option(REQUIRED, "its name there", metavar="NAME")
     annotators: int | None = option(None, "annotators for each form (default: as the form wants)", ge=1, le=1_000)
     first_annotator: int = option(1, "number of the first annotator", rare=True, ge=1, le=100_000)
-    temperatures: tuple[float | None, ...] = option(
-        (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
+    temperatures: tuple[float | str, ...] = option(
+        (0.3, 0.7, 1.0), "temperatures of the annotators, or none", commas=True, parse=number_or_none(float, 0)
     )
     parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=32)
     seed: int = options.seed("the model's answers", 0)
@@ -81,7 +71,8 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
         if "://" in self.output and not self.cache:
             raise InputError("must be a local file, in which answers are kept", "--cache")
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
-        return endpoint, llm.plan(sheets, self.annotators, self.temperatures, self.seed, self.first_annotator)
+        sent = tuple(None if isinstance(item, str) else item for item in self.temperatures)
+        return endpoint, llm.plan(sheets, self.annotators, sent, self.seed, self.first_annotator)
 
     def act(self, settings: tuple[Endpoint, list[Work]]) -> None:
         """Has the forms filled in, and writes the answers; or describes the requests."""

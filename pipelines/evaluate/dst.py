@@ -97,8 +97,6 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
                 f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
                 f"sensitivity: {sensitivity_of(row)}"
             )
-            if self.zero == "drop":
-                say("  schema sensitivity without the frames that are wrong under all variants")
         for note in refused_notes(
             {name: n for name, values in numbers["sets"].items() if (n := values.get(REFUSED))}, "frame"
         ):

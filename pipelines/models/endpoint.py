@@ -93,7 +93,7 @@ class LanguageModel(ModelOptions, family.Predict):
             "prompt": prompt.about,
             "inputs": [family.named_digest(path) for path in task.inputs],
         }
-        return family.Prediction(job, header, task.outputs, ("unread", "answers that could not be read count as wrong"))
+        return family.Prediction(job, header, task.outputs)
 
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
         """Prints what was written and what it cost, and warns about refusals; or prints the plan, in a dry run."""
@@ -105,6 +105,7 @@ class LanguageModel(ModelOptions, family.Predict):
         super().report(prediction, counters)
         counts = self.written(MANIFEST)["counts"]
         sums = Counter(totals(counts))
+        say(f"{sums['unread']:,} answers that could not be read count as wrong")
         if n := sums["written_calls"]:
             say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
         tokens = tokens_of(job.endpoint, sums["tokens_sent"], sums["tokens_answered"])
@@ -115,7 +116,6 @@ class LanguageModel(ModelOptions, family.Predict):
         if refused:
             text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
             logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
-        say(f"answers: {self.output}/answers")
 
 
 def _print_plan(job: Any) -> None:

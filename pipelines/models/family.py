@@ -208,13 +208,11 @@ class Prediction(NamedTuple):
     Attributes:
       header: the part of ``run.json`` other than files and counts.
       outputs: path below the output folder to the name of its counts.
-      second: the kind of a second count of each output, and what it counts, for the summary; None if there is none.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
     outputs: Mapping[str, str]
-    second: tuple[str, str] | None = None
 
 
 class Predict(Pipeline[Prediction]):
@@ -254,11 +252,7 @@ class Predict(Pipeline[Prediction]):
         for path, name in prediction.outputs.items():
             ending = f"/{name}" if name else ""
             kind, unit = self.shown
-            line = f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}"
-            if prediction.second:
-                kind, text = prediction.second
-                line += f", {counts.get(kind + ending, 0):,} {text}"
-            say(line)
+            say(f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}")
             for kind, (unit, text) in self.warnings.items():
                 if n := counts.get(kind + ending, 0):
                     logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))

@@ -103,8 +103,7 @@ Writes an utterance for the acts of each system turn: OUT/predictions/original/S
             ],
         )
         job = self.job(inference.Job, search=search, sets=sets, split=split, reranker=reranker)
-        second = ("reranked", "where the reranker chose another than the most likely") if reranker else None
-        return family.Prediction(job, header, paths, second)
+        return family.Prediction(job, header, paths)
 
     def reranker(self, files: Iterable[str]) -> Reranker:
         """Returns what chooses among candidates. Raises InputError if it cannot."""

@@ -172,7 +172,7 @@ def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
         made = run("predict", "--endpoint", server.url, **flags)
         sent = len(server.requests)
-        assert "50 frames, 0 answers that could not be read" in made.output
+        assert "50 frames\n0 answers that could not be read" in made.output
         before = {path: data for path, data in made.files.items() if path[0] != "."}
         if style == "json" or THOROUGH:
             run("predict", "--endpoint", server.url, **flags)

@@ -229,7 +229,7 @@ def test_a_wrong_key_stops_at_once(hits, tmp_path, monkeypatch):
     "flags place",
     ({"endpoint": None}, "--endpoint"),
     ({"temperatures": "0.3,warm"}, "--temperatures"),
-    ({"temperatures": "3"}, "--temperatures"),
+    ({"temperatures": "-1"}, "--temperatures"),
     ({"annotators": 0}, "--annotators"),
     ({"price": "1"}, "--price"),
 )
