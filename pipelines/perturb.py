@@ -57,8 +57,6 @@ TOOLKITS = {  # that only tasks of agents have
     "corrupted": "Replaces and reorders words of names and descriptions: OUT/corrupted-replace/, -order/, -both/.",
     "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
-DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
-CORRUPTIONS = ("replace", "order", "both")
 
 
 class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):

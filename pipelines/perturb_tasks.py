@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, combined, options_of
+from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
@@ -113,7 +113,7 @@ class ChangeToolkits(TasksPipeline):
 
     change: ClassVar[str]
     without: ClassVar[tuple[str, ...]] = ()
-    count: list[int] = option([*DISTRACTORS], "added tools: a set for each number", group="distractors", ge=1)
+    count: list[int] = option([5, 10, 20], "added tools: a set for each number", group="distractors", ge=1)
     seed: str = options.seed("what is drawn")
 
     def make(self) -> Toolkits:
