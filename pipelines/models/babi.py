@@ -187,7 +187,7 @@ class Net(configs.BabiConfig, family.TrainNet):
         columns, rows = cls.table
         task = given.get("task") or task_of([*given.get("train", ()), *given.get("dev", ())])
         if task not in rows:
-            raise InputError(f"{given['preset']} has no row for task {task or 'unknown'}: give --task", "--preset")
+            raise InputError(f"has settings for the tasks {', '.join(rows)}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
     def data(self, *_: Any) -> tuple[list[Any], family.Inputs]:
