@@ -27,9 +27,7 @@ class Anonymise(CorpusPipeline["Config"]):
     description = """\
 Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the same
 throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects lists what may have been missed."""
-    example = """\
-  parapet anonymise --output anonymous                   # the sample's chats
-  parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous"""
+    example = "  parapet anonymise --chats march.csv april.csv --bots concierge,ella --output anonymous"
     group = "what is replaced"
     done = "anonymised"
     chats: list[str] = option(

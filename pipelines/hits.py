@@ -49,9 +49,7 @@ class Hits(Pipeline["MakeHits"]):
     name = "hits"
     description = """Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas),
         rewrite user turns (rewrites), or judge generated utterances (ratings)."""
-    example = """\
-  parapet hits --schemas my_corpus --output my_hits --dry_run
-  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
+    example = "  parapet hits --schemas my_corpus --output my_hits --dry_run"
     group = "pay and cost"
     task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=(SCHEMAS, REWRITES, RATINGS))
     schemas: str = options.schemas()

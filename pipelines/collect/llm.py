@@ -37,9 +37,7 @@ Has a language model answer the forms of 'parapet hits', as annotators with diff
 are marked as a model's (llm) and are vetted as those of people are; a model never counts as a person. Every answer is
 kept at once, so a rerun costs nothing; after a run that was cut off, at most the calls that were under way
 (--parallel_calls) are paid twice."""
-    example = """\
-  parapet collect llm --schemas my_corpus --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 \\
-      --output my_llm"""
+    example = "  parapet collect llm --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 --output my_llm"
     group = "language model"
     stopped = "what was answered is kept, run the same command again"
     without = ("temperature",)

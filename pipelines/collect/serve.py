@@ -37,9 +37,7 @@ class Serve(Command["Run | None"]):
 Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
 time, and never names and describes the same service. Every answer is saved before the server confirms it. In public it
 needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
-    example = """\
-  parapet collect serve --hits my_hits --db answers.sqlite --people 18
-  parapet collect serve --db answers.sqlite --export_only"""
+    example = "  parapet collect serve --hits my_hits --db answers.sqlite --people 18"
     stopped = "every acknowledged answer is in --db"
     hits: str = options.folder("output of 'parapet hits'")
     people: str = option("", "names, one a line, or how many to invite (default: as needed)", metavar="FILE|N")

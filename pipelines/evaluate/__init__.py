@@ -163,10 +163,7 @@ class Intent(LabelledPredictions, Evaluation):
     description = """\
 Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
 turns of a corpus with their active intents."""
-    example = """\
-  parapet evaluate --task intent --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
-      --output my_scores                # my_intents/original/..., my_intents/typos/..."""
+    example = "  parapet evaluate --task intent --reference my_corpus --predictions my_intents --output my_scores"
     note = """\
 A row of the predictions: {"id": "7", "predicted": "book_flight"}, or with "dialogue_id" and "turn" for a corpus; with
 "label" where there is no --reference."""
@@ -190,10 +187,7 @@ class Ood(LabelledPredictions, Evaluation):
     description = """\
 Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
 is tuned on --dev; without it, the predicted labels are scored."""
-    example = """\
-  parapet evaluate --task ood --reference my_foreign_turns --predictions my_turns.jsonl --output my_scores
-  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 --predictions my_verdicts \\
-      --output my_scores                  # my_verdicts/original/..., my_verdicts/ood-10/..."""
+    example = "  parapet evaluate --task ood --reference my_turns --predictions turns.jsonl --output my_scores"
     note = """\
 A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}; "predicted", ood or
 in_domain, instead of a score or beside it; or a system's "response", of which a fallback says ood."""
@@ -229,10 +223,7 @@ class Response(SetOptions, PredictionOptions, Evaluation):
     description = """\
 Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
 corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts."""
-    example = """\
-  parapet evaluate --task response --reference my_corpus --predictions responses.jsonl --output my_scores
-  parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
-    --predictions responses.jsonl --output my_scores"""
+    example = "  parapet evaluate --task response --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response, with
 placeholders such as [restaurant_name], has the "state" too: {"Restaurants_1": {"city": ["San Jose"]}}."""
@@ -307,10 +298,7 @@ class Generation(ModelOptions, _Scoring, PredictionOptions, Evaluation):
     description = """\
 Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
 and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words."""
-    example = """\
-  parapet evaluate --task generation --reference my_corpus --predictions utterances.jsonl --output my_scores
-  parapet evaluate --task generation --reference my_corpus --variants my_variants --scorer nli \\
-      --nli_model roberta-large-mnli --predictions my_utterances --output my_scores"""
+    example = "  parapet evaluate --task generation --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}. The lexical scorer is a set
 of rules: use --scorer nli for numbers to compare with others. With --scorer llm, --nli_model gives their agreement."""
@@ -348,9 +336,7 @@ class ToolCalls(UserModel, TaskOptions, Evaluation):
     description = """\
 Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
 error; with variants of the tools the schema sensitivity of SGD-X."""
-    example = """\
-  parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
-      --output my_scores                  # my_calls/original/..., my_calls/v1/..."""
+    example = "  parapet evaluate --task tool_calls --reference tasks --predictions my_calls --output my_scores"
     note = """\
 A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}. An empty list or a text as
 the result calls nothing."""

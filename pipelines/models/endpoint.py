@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in, tokens_of
+from parapet.pipelines.endpoint_flags import ModelOptions, cache_in, tokens_of
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
@@ -56,9 +56,7 @@ class LanguageModel(ModelOptions, family.Predict):
 
     prompt_name: ClassVar[str]
     group = "language model"
-    cache: str | None = option(
-        None, f"file of answers (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
-    )
+    cache: str | None = option(None, "file of answers (default: in OUT)", group=OUTPUT, rare=True, metavar="FILE")
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()
 
@@ -238,9 +236,7 @@ class BabiAnswers(LanguageModel, AnswerOptions):
     description = """\
 Asks a language model for the bot's line at each turn of dialogues in the bAbI format, for 'parapet evaluate --task
 ranking'. With --candidates the one most like its answer is taken. Answers are kept as those of 'predict llm'."""
-    example = """\
-  parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --examples babi/task1-trn.txt \\
-      --candidates babi/candidates.txt --output my_answers"""
+    example = "  parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --output my_answers"
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     examples: str | None = folder("dialogues of the task, of which the prompt shows some", "FILE", None)
     shots: int = option(3, "how many examples the prompt shows", group=INPUT, ge=0)
@@ -273,9 +269,7 @@ class ToolCalls(TaskOptions, LanguageModel):
     description = """\
 Asks a language model for the tool calls of tasks in BFCL's format, for 'parapet evaluate --task tool_calls'. Answers
 are kept, and count, as those of 'predict llm'."""
-    example = """\
-  parapet predict llm_tools --endpoint https://api.openai.com/v1 --model gpt-4o-mini \\
-      --reference BFCL_v4_multiple.json --output my_calls"""
+    example = "  parapet predict llm_tools --endpoint embedded --reference BFCL_v4_multiple.json --output my_calls"
     count_out, shown = "called", ("called", "task")
     style: Literal["tools", "json"] = option(
         "tools", "ask by the API's function calling, or for a list of calls as JSON"

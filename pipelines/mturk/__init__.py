@@ -27,7 +27,6 @@ Publishes tasks on MTurk, in its sandbox unless --production is given. Everythin
 is kept in the folder of a batch. Run an interrupted command again: each HIT is
 published once, each worker is paid once."""
 EXAMPLE = """\
-  parapet mturk publish --hits my_hits --batch my_batch --dry_run
   parapet mturk publish --hits my_hits --batch my_batch
   parapet mturk collect --batch my_batch
   parapet mturk pay --batch my_batch --audit my_variants"""
@@ -92,9 +91,7 @@ class Publish(_Spending, _KeepingOut):
     name = "mturk publish"
     description = """Publishes the HITs of a 'parapet hits' folder, each once, after it has shown the cost and checked
         the balance. The first run of a batch decides which workers may do it."""
-    example = """\
-  parapet mturk publish --hits my_hits --batch my_batch --dry_run
-  parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
+    example = "  parapet mturk publish --hits my_hits --batch my_batch --dry_run"
     group = "workers"
     hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
     tasks: tuple[str, ...] | None = option(None, "tasks, such as names (default: all)", group="input", commas=True)
@@ -104,9 +101,7 @@ class Publish(_Spending, _KeepingOut):
     max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
     require_qualification: list[str] = _qualification("id of a qualification that workers must have; may be repeated")
     exclude_qualification: list[str] = _qualification("id of one that they must not have; may be repeated")
-    endpoint_url: str = option(
-        "", "address of MTurk (default: MTurk's sandbox)", group=options.RUNNING, rare=True, metavar="URL"
-    )
+    endpoint_url: str = option("", "MTurk (default: its sandbox)", group=options.RUNNING, rare=True, metavar="URL")
 
 
 class Collect(_KeepingOut):
@@ -145,9 +140,7 @@ class Pay(_Spending, _Rejecting, _Calling):
     name = "mturk pay"
     description = """Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are
         not used. It rejects only where asked to: it harms a worker's standing. DIR/ledger.csv has all payments."""
-    example = """\
-  parapet mturk pay --batch my_batch --audit my_variants --dry_run
-  parapet mturk pay --batch my_batch --audit my_variants"""
+    example = "  parapet mturk pay --batch my_batch --audit my_variants --dry_run"
     audit: str = options.folder("output of 'parapet compose' for this batch")
     bonuses: str = options.folder("CSV with assignment_id, amount and reason: one bonus each", "FILE")
     all: bool = option(False, "also approve what was collected and is not in the audit")
