@@ -61,7 +61,9 @@ GROUPS = {
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-_TABLES = ("ACTIONS", "MODELS", "TASKS")  # of what may follow a command's name
+# The tables of what may follow a command's name, and the word for their entries. A module that has one also has ABOUT,
+# a paragraph of the help, and EXAMPLE, command lines.
+_KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
 _PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])  # which the module of ``perturb`` runs
 
 
@@ -87,6 +89,7 @@ def hand_over(
 
     Args:
       program: the program as people type it: ``parapet``, ``parapet mturk``.
+      what: the word for a name: ``command``, ``action``.
       names: the known names.
       usage: the help.
       argv: the arguments after the program.
@@ -123,7 +126,24 @@ def run_action(pipeline: str, argv: Sequence[str]) -> int:
     def of_action(action: str, rest: list[str]) -> int:
         return command.run(module.command(action), rest)
 
-    return hand_over(f"parapet {pipeline}", names, module.USAGE, argv, of_action)
+    return hand_over(f"parapet {pipeline}", _kind_of(pipeline), names, usage_of(pipeline), argv, of_action)
+
+
+def _kind_of(pipeline: str) -> str:
+    """Returns the word for what follows a pipeline's name."""
+    return next(word for table, word in _KINDS.items() if hasattr(_module(pipeline), table))
+
+
+def usage_of(pipeline: str) -> str:
+    """Returns the help of a command with actions, which lists them."""
+    module, actions = _module(pipeline), actions_of(pipeline)
+    what = _kind_of(pipeline)
+    placeholder = f"{'--task ' * (what == 'task')}{what.upper()}"
+    width = max(map(len, actions)) + 1
+    listed = "\n".join(f"  {name:{width}}{summary}" for name, summary in actions.items())
+    parts = [f"usage: parapet {pipeline} {placeholder} [flags]", module.ABOUT, f"{what}s:\n{listed}"]
+    ending = f"'parapet {pipeline} {placeholder} --help' shows its flags."
+    return "\n\n".join([*parts, f"example:\n{module.EXAMPLE}", ending, ""])
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:
@@ -141,7 +161,7 @@ def _module(pipeline: str) -> Any:
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = _module(pipeline)
-    return next((getattr(module, table) for table in _TABLES if hasattr(module, table)), {})
+    return next((getattr(module, table) for table in _KINDS if hasattr(module, table)), {})
 
 
 def parser_of(pipeline: str, action: str = "") -> Parser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
@@ -32,13 +33,18 @@ def model_name(rare: bool = False) -> Any:
     return option("", "its name there; 'embedded' has one of its own", rare=rare, metavar="NAME")
 
 
-def _number_or_none(text: str) -> float | str:
-    if text == NONE:
-        return NONE
-    with suppress(ValueError):
-        if 0 <= (number := float(text)) < math.inf:
-            return int(number) if number == int(number) else number  # 0.0 and 0 are the same request
-    raise InputError(f"{text!r} must be a number of 0 or more, or {NONE}")
+def number_or_none(kind: type[float], least: int) -> Callable[[str], float | str]:
+    """Makes the parser of a number that may also be ``none``."""
+
+    def parse(text: str) -> float | str:
+        if text == NONE:
+            return NONE
+        with suppress(ValueError):
+            if least <= (number := kind(text)) < math.inf:
+                return int(number) if number == int(number) else number  # 0.0 and 0 are the same request
+        raise InputError(f"{text!r} must be a number of {least} or more, or {NONE}")
+
+    return parse
 
 
 def _extra_body(text: str) -> dict[str, Any]:
@@ -58,13 +64,16 @@ class EndpointOptions(Options):
     key_variable: str | None = _rare(None, f"environment variable with the key (default: {_KEY})", metavar="NAME")
     insecure_key: bool = _rare(False, "send the key over plain http to another machine, too")
     temperature: float | str | None = _rare(
-        None, "temperature of the answers, or none: it is not sent (default: 0)", metavar="T", parse=_number_or_none
+        None,
+        "temperature of the answers, or none: it is not sent (default: 0)",
+        metavar="T",
+        parse=number_or_none(float, 0),
     )
     max_tokens: int | str | None = _rare(
         None,
         "most tokens of an answer, or none: not sent (default: as the task needs)",
         metavar="N",
-        parse=_number_or_none,
+        parse=number_or_none(int, 1),
     )
     extra_body: dict[str, Any] | None = _rare(
         None,
@@ -97,8 +106,9 @@ class EndpointOptions(Options):
             reason = "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1"
             raise InputError(reason, "--endpoint")
         if len(self.price) not in (0, 2):
-            reason = "give US dollars for a million tokens of requests and of answers, such as 0.15,0.60"
-            raise InputError(reason, "--price")
+            price = ",".join(f"{part:g}" for part in self.price)
+            meaning = "give US dollars for a million tokens of requests and of answers, such as 0.15,0.60"
+            raise InputError(f"{price!r} is not a price: {meaning}", "--price")
         options = {name: getattr(self, name) for name in FLAGS if name not in ("endpoint", "price")}
         values = {"url": self.endpoint, "model": model, **options, "dollars": self.price or None, **more}
         not_sent = {name: None for name in ("temperature", "max_tokens") if values[name] == NONE}
@@ -112,6 +122,13 @@ def cache_in(output: str, cache: str | None) -> str:
     if not cache and "://" in output:
         raise InputError("must be a local file, in which answers are kept", "--cache")
     return cache or f"{output}/{ANSWERS}"
+
+
+def tokens_of(endpoint: Endpoint, sent: int, answered: int) -> str:
+    """Describes the numbers of tokens, and their cost if --price is known."""
+    cost = endpoint.cost(sent, answered)
+    dollars = f", ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else ""
+    return f"{sent:,} tokens of requests and {answered:,} tokens of answers{dollars}"
 
 
 FLAGS = tuple(item.name for item in fields(EndpointOptions))

@@ -42,8 +42,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     }
     engine: str = option(
         "",
-        "rules alone; llm at --endpoint; checkpoint, a paraphraser; memory: --memory; others translate and back "
-        "(default: embedded if installed)",
+        "rules; llm at --endpoint; checkpoint, a paraphraser; others translate and back (default: embedded)",
         group="translation",
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translation.CHECKPOINT, translation.MEMORY),
     )
@@ -57,10 +56,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     google_project: str = option("", translation.PROJECT, group="translation", metavar="ID", rare=True)
     endpoint: str = address(rare=True)
     prefix: str | None = option(
-        None,
-        "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)",
-        group="--engine checkpoint",
-        rare=True,
+        None, "before each text (default: 'paraphrase: ' for T5, else nothing)", group="--engine checkpoint", rare=True
     )
 
     def make(self, **more: object) -> LanguageVariations:
@@ -74,7 +70,6 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         from parapet.transforms.perturbations.rewritten import Rewritten
 
         envs = variations.parse_envs(self.env)
-        least = None if self.least_changed is None else float(share_of(self.least_changed, "--least_changed"))
         variations.parse_rates(self.rates, self.at_least)
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
@@ -89,8 +84,9 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
             typos = {name: getattr(self, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
             rules = {"engine": RULES} if kind == "paraphrase" else {}
             part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **typos, **rules)
-            usual = LEAST_OF_FILES if rewritten else part.usual_least
-            part.least = usual if least is None else least
+            part.least = LEAST_OF_FILES if rewritten else part.usual_least
+            if self.least_changed is not None:
+                part.least = float(share_of(self.least_changed, "--least_changed"))
             part.is_written = kind in written
             if isinstance(part, variations.Paraphrase) and how and not written:
                 part.pivots = how.pivots
@@ -114,11 +110,9 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         needed = {"perturb_values": ("typos",), "rates": ("typos",), **dict.fromkeys(of_engines, translated)}
         for name in filter(lambda name: getattr(self, name), needed):
             if self.rewritten:
-                reason = "has no effect with --rewritten, whose turns are used unchanged: leave it out"
-                raise InputError(reason, f"--{name}")
+                raise InputError("has no effect with --rewritten, whose turns are used unchanged", f"--{name}")
             if not {*needed[name]} & {*kinds}:
-                reason = f"is for {', '.join(needed[name])}, which --kinds does not include"
-                raise InputError(f"{reason}: change --kinds, or leave the flag out", f"--{name}")
+                raise InputError(f"is for {', '.join(needed[name])}, which --kinds does not include", f"--{name}")
         self.check_engine(engine)
         unused = {RULES: of_engines[1:5], LLM: ("pivots",), translation.CHECKPOINT: ("pivots",)}.get(engine, ())
         for name in filter(lambda name: getattr(self, name), unused):
@@ -143,9 +137,8 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         if engine not in (LLM, translation.CHECKPOINT):
             return super().open_engine(engine, pivots)
         if len(self.model) != 1:
-            required = "is required: give the name of the model at the endpoint, such as gpt-4o-mini"
-            reason = required if engine == LLM else "must name exactly one folder, that of the checkpoint"
-            raise InputError(reason, "--model")
+            what = "model at the endpoint" if engine == LLM else "folder"
+            raise InputError(f"must name exactly one {what}", "--model")
         if engine == LLM:
             return Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
         return Paraphraser(self.model[0], self.beams or 4, self.prefix)

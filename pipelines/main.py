@@ -48,4 +48,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
-    return dispatch.hand_over("parapet", dispatch.PIPELINES, usage(), argv, dispatch.run)
+    return dispatch.hand_over("parapet", "command", dispatch.PIPELINES, usage(), argv, dispatch.run)

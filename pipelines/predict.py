@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from parapet.pipelines.models import PREDICTING as MODELS
-from parapet.pipelines.models import predict_command
+from parapet.pipelines import models
 
-command = predict_command
-
-USAGE = f"""usage: parapet predict MODEL [flags]
-
+MODELS, command = models.PREDICTING, models.predict_command
+ABOUT = """\
 Runs a model of 'parapet train' on dialogues, or asks a language model:
-OUT/predictions, for 'parapet evaluate'.
-
-models:
-{chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
-
-example:
-  parapet predict tiny_dst --model my_model --output my_states
-
-'parapet predict MODEL --help' shows the flags of a model.
-"""
+OUT/predictions, for 'parapet evaluate'."""
+EXAMPLE = """\
+  parapet predict tiny_dst --model my_model --reference my_corpus --output my_states
+  parapet evaluate --task dst --reference my_corpus --predictions my_states/predictions --output my_scores"""

@@ -133,7 +133,7 @@ def google(server):
     return {"engine": "google", "google_project": "p", "google_endpoint": server.url}
 
 
-NOT_NAMED = "is for paraphrase, which --kinds does not include: change --kinds, or leave the flag out"
+NOT_NAMED = "is for paraphrase, which --kinds does not include"
 FOR_ENGINES = "is for an engine that translates, but the engine is rules"
 
 

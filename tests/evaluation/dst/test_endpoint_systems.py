@@ -172,7 +172,7 @@ def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
         made = run("predict", "--endpoint", server.url, **flags)
         sent = len(server.requests)
-        assert "50 frames, 0 answers that could not be read" in made.output
+        assert "50 frames\n0 answers that could not be read" in made.output
         before = {path: data for path, data in made.files.items() if path[0] != "."}
         if style == "json" or THOROUGH:
             run("predict", "--endpoint", server.url, **flags)
@@ -276,9 +276,7 @@ def test_a_dry_run_says_what_it_would_take_and_nothing_is_paid_twice(tmp_path, g
         run("predict", "llm", **flags)
         assert "0 calls to make, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
         assert (len(server.requests), json.dumps(server.requests).count("Conversation:")) == (50, 50)
-    sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())
-    assert sent == pytest.approx(20 * 7, rel=0.1)  # the server counts seven tokens, however long a request is
-    assert answered == 20 * 3
+    assert "1,200 tokens of answers, $" in second
 
 
 def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
@@ -359,7 +357,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1, "max_bad": "5%"}
         made = run("predict", "llm", **flags, temperature="none", output=tmp_path / name)
         assert not [body for body in server.requests if "temperature" in body]
-    assert "tokens: not reported by the endpoint" in made.output
+    assert "0 tokens of requests and 0 tokens of answers" in made.output
     assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")

@@ -309,9 +309,7 @@ def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
     ]
     assert given[0] == given[1]
     said = refused("evaluate", task="intent", predictions=folder, output=tmp_path / "none")
-    assert (
-        f"{folder}/predictions: --predictions: is a folder, whose predictions have no labels: give the corpus" in said
-    )
+    assert f"{folder}/predictions: is a folder, whose predictions have no labels: add --reference" in said
     responses = [
         {"dialogue_id": name, "turn": i, "response": turn["utterance"]}
         for name, i, turn in turns
