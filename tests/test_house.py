@@ -104,22 +104,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_208,
-    "transforms/crowd/": 5_984,
-    "transforms/variants/": 1_557,
+    "transforms/perturbation": 10_230,
+    "transforms/crowd/": 5_973,
+    "transforms/variants/": 1_555,
     "transforms/translation/": 714,
     "transforms/splits/": 916,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
-    "transforms/release/": 1_672,
+    "transforms/release/": 1_670,
     "transforms/reports/": 649,
-    "transforms/": 2_347,
+    "transforms/": 2_343,
     "evaluation/models/": 5_664,
-    "evaluation/": 9_414,
-    "pipelines/": 8_086,
-    "schemas/": 2_920,
-    "parapet/": 833,
-    "tests/": 39_504,
+    "evaluation/": 9_125,
+    "pipelines/": 6_855,
+    "schemas/": 2_923,
+    "parapet/": 792,
+    "tests/": 39_235,
 }
 
 
