@@ -179,7 +179,7 @@ def check_there(command: Command[Any], made_in: str = "") -> None:
 def _inputs(command: Command[Any]) -> Iterator[tuple[Flag, str]]:
     """Yields the files and folders that the options name, except for the output."""
     for flag, path in paths_of(command):
-        if path not in flag.facts["metavar"].split("|"):  # such as PATH|reference
+        if path and path not in flag.facts["metavar"].split("|"):  # such as PATH|reference
             yield flag, path
 
 

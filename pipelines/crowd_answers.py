@@ -142,6 +142,8 @@ class Composing(Pipeline[Task]):
         if not self.written(layout.MANIFEST)["counts"].get("assignments"):
             nothing = "no assignment could be read from the files of --responses"
         if nothing:
+            # Decisions are unusable if the answers that they are about are.
+            letters.sort(key=lambda letter: letter.stage == "decisions")
             first = f" (the first unusable record: {letters[0].source}: {letters[0].reason})" if letters else ""
             logging.error("%s%s; see %s/report.html", nothing, first, out)
         return EXIT_FAILURE if nothing or (short and self.require_complete) else 0

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import TaskOptions
+from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
+
+if TYPE_CHECKING:
+    from parapet.evaluation.tools.tasks import Expected
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
 
@@ -43,9 +47,14 @@ docs/tools.md shows how each is used."""
         files: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, paths in sets.items():
-            tasks = [task for path in paths for task in read_tasks(path).values()]
-            files |= export(tasks, self.to, name)
-            counts[name] = len(tasks)
+            rows: dict[str, Expected] = {}
+            for path in paths:
+                tasks = read_tasks(path)
+                if same := rows.keys() & tasks:
+                    raise InputError(f"two tasks of the set {name} are called {min(same)!r}", path)
+                rows |= tasks
+            files |= export(list(rows.values()), self.to, name)
+            counts[name] = len(rows)
         publish(self.output, files, {**run_header("export", {"to": self.to, "sets": list(sets)}), "counts": counts})
         for name, n in counts.items():
             say(f"{name}: {counted(n, 'task')}")

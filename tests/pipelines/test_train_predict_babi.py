@@ -216,7 +216,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     (tmp_path / "bad.toml").write_text("domain = 3")
     assert "bad.toml" in told("--ontology", str(tmp_path / "bad.toml"), model="rules", given=[])
     assert "--train: requires --rules" in told("--train", str(one), model="rules", given=[])
-    assert refused("train", "memn2m").startswith("parapet train: there is no 'memn2m': did you mean")
+    assert refused("train", "memn2m").startswith("parapet train: there is no model 'memn2m': did you mean")
     assert "out of memory: lower --batch_size, which is 32, or --size" in told(size=2**31, status=1)
 
 

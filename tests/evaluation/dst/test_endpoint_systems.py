@@ -170,12 +170,12 @@ def scored(folder, **more):
 def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
     with ChatServer(gold) as server:
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
-        made = run("predict", "--endpoint", server.url, **flags)
+        made = run("predict", "llm", "--endpoint", server.url, **flags)
         sent = len(server.requests)
         assert "50 frames\n0 answers that could not be read" in made.output
         before = {path: data for path, data in made.files.items() if path[0] != "."}
         if style == "json" or THOROUGH:
-            run("predict", "--endpoint", server.url, **flags)
+            run("predict", "llm", "--endpoint", server.url, **flags)
         assert len(server.requests) == sent == 50  # a rerun asks nobody
         assert made.files.items() >= before.items()
     numbers = scored(tmp_path)
@@ -200,7 +200,7 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
             turn["frames"] += [{"service": service, "slots": [], "actions": [], "state": idle} for service in more]
     root = corpus(tmp_path / "woz", json_of(sample / "test/schema.json"), test=dialogues)
     with ChatServer(oracle(dialogues)) as server:
-        run("predict", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
+        run("predict", "llm", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
     numbers = scored(tmp_path, reference=root)
     assert (numbers["joint_goal_accuracy"], numbers["active_intent_accuracy"]) == (1.0, 1.0)
 
