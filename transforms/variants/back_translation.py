@@ -1,11 +1,13 @@
 """Back-translate schemas: one variant per pivot language (Lee et al. 2022, "Schema Augmentation").
 
-Texts that cannot be used keep the original, with a reason in the audit.
+Each text is translated alone and in phrases that give it context. Of the back-translations that pass the gate of
+meaning, the one farthest from the original is used; if none passes, the original stays, with a reason in the audit.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -28,7 +30,8 @@ from parapet.transforms.running.counts import Tally, check_bad
 from parapet.transforms.running.fence import needed
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translation.translate import Untranslated
-from parapet.transforms.variants import table1
+from parapet.transforms.variants import schema_gate, table1
+from parapet.transforms.variants.distance import levenshtein_ratio
 from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes
 
 MAX_NAME_WORDS = 10  # a longer name is a sentence: the longest name in SGD-X has seven words
@@ -42,7 +45,20 @@ REASONS = {
     "lost_name": "the back-translation has lost the name of a tool or parameter",
     "no_text": "the original is empty, or has no letters to translate",
     "not_translated": "the engine gave no translation",
+    schema_gate.WORDS: "has other words than the original and their synonyms",
+    schema_gate.ORDER: "has the words of the original in another order, which changes what belongs together",
+    schema_gate.FORM: "has another form of a word: a verb for a noun, a plural for a singular",
+    schema_gate.GRAMMAR: "lacks or adds an article, a preposition or a mark",
 }
+
+# What a text is translated in, beside alone, so that the engine knows its part of speech and its subject; and what the
+# back-translation must look like.
+_PHRASES = {
+    "intent": ("I want to {}.", r"I want to (.*)\."),
+    "slot": ("It is the {}.", r"(?:It is|It's) the (.*)\."),
+}
+_LABELLED = {"name": r"([^:]*):.*", "description": r"[^:]*:(.*)"}
+MAX_PHRASE_WORDS = 15  # a longer description has context enough
 
 
 class SourceText(msgspec.Struct, frozen=True):
@@ -53,7 +69,8 @@ class SourceText(msgspec.Struct, frozen=True):
       place: its form field, such as ``slot_3``: kind and position.
       field: ``name`` or ``description``.
       original: the text in the schema.
-      text: the text sent to an engine; may be empty.
+      text: the original in words, in one line; may be empty.
+      candidates: the texts to send to an engine, each with the pattern that finds the back-translation in the answer.
       scopes: the scopes of a name, see :class:`parapet.schemas.service.Element`.
     """
 
@@ -62,27 +79,55 @@ class SourceText(msgspec.Struct, frozen=True):
     field: Literal["name", "description"]
     original: str
     text: str
+    candidates: tuple[tuple[str, str], ...]
     scopes: tuple[str, ...] = ()
+
+    @property
+    def is_action(self) -> bool:
+        """Whether it begins with a verb, if a verb is in it at all."""
+        return not self.place.startswith("slot")
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
     """Yield the names of intents and slots, then the descriptions, including the service's."""
+    names = {
+        element.field: " ".join(name_words(element.name.rpartition(".")[2]))  # the prefix is kept
+        for element in elements_of(service, "names")
+    }
+    descriptions = {
+        element.field: " ".join(element.description.split()) for element in elements_of(service, "descriptions")
+    }
     for element in elements_of(service, "names"):
-        phrase = phrase_of(element.name.rpartition(".")[2])  # the prefix is kept
-        yield SourceText(element.id, element.field, "name", element.name, phrase, element.scopes)
+        texts = names[element.field], descriptions.get(element.field, "")
+        candidates = _candidates("name", element.kind, *texts)
+        yield SourceText(element.id, element.field, "name", element.name, texts[0], candidates, element.scopes)
     for element in elements_of(service, "descriptions"):
-        text = " ".join(element.description.split())
-        yield SourceText(element.id, element.field, "description", element.description, text)
+        texts = names.get(element.field, ""), descriptions[element.field]
+        candidates = _candidates("description", element.kind, *texts)
+        yield SourceText(element.id, element.field, "description", element.description, texts[1], candidates)
 
 
-def phrase_of(name: str) -> str:
-    """Split a name into words: ``FindRestaurants`` and ``find_restaurants`` become "find restaurants"."""
-    return " ".join(name_words(name))
+def _candidates(
+    field: Literal["name", "description"], kind: str, name: str, description: str
+) -> tuple[tuple[str, str], ...]:
+    text = name if field == "name" else description
+    if not text:
+        return ()
+    candidates = [(text, "(.*)")]
+    if len(text.split()) <= MAX_PHRASE_WORDS:
+        if kind in _PHRASES:
+            phrase, pattern = _PHRASES[kind]
+            lower = text if text[1:2].isupper() else text[:1].lower() + text[1:]
+            candidates.append((phrase.format(lower.rstrip(".")), pattern))
+        if name and description and ":" not in description:
+            candidates.append((f"{name}: {description}", _LABELLED[field]))
+    return tuple(candidates)
 
 
 def texts_of(services: Iterable[Service]) -> list[str]:
     """Return all distinct texts to translate, sorted."""
-    return sorted({source.text for service in services for source in source_texts(service) if source.text})
+    sources = [source for service in services for source in source_texts(service)]
+    return sorted({text for source in sources for text, _ in source.candidates})
 
 
 class Legs(msgspec.Struct, frozen=True):
@@ -126,29 +171,53 @@ def back_translated(
 
 
 def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
-    forth = legs.there.get(source.text, "")
+    """Return the outcome farthest from the original, or that of the text alone if no candidate is accepted."""
+    rows = [_outcome(source, candidate, pivot, legs, conventions) for candidate in source.candidates or [("", "")]]
+    accepted = [row for row in rows if not row.reason]
+    return min(accepted, key=lambda row: levenshtein_ratio(source.original, row.emitted), default=rows[0])
+
+
+def _outcome(
+    source: SourceText, candidate: tuple[str, str], pivot: str, legs: Legs, conventions: Conventions
+) -> BackTranslation:
+    text, pattern = candidate
+    forth = legs.there.get(text, "")
     back = legs.back.get(forth, "") if forth else ""
     emitted, reason = source.original, ""
-    if not source.text:
+    match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
+    if not text:
         reason = "no_text"
     elif not back:
         reason = "not_translated"
+    elif match is None:
+        reason = schema_gate.WORDS
     elif source.field == "name":
         convention = conventions.of("intent" if source.place.startswith("intent") else "slot", source.original)
-        emitted, reason = name_of(back, source.original, convention)
-    elif back == source.text:
-        reason = "identical"
-    elif any(identifier not in back for identifier in identifiers(source.text)):
-        reason = "lost_name"
+        emitted, reason = name_of(match[1], source.original, convention)
+        reason = reason or schema_gate.refusal(source.text, match[1], source.is_action)
     else:
-        emitted = back
+        emitted = like(match[1].strip(), source.text)
+        if emitted == source.text:
+            reason = "identical"
+        elif any(identifier not in emitted for identifier in identifiers(source.text)):
+            reason = "lost_name"
+        else:
+            reason = schema_gate.refusal(source.text, emitted, source.is_action)
     place = (source.element_id, source.field, pivot, source.original)
-    return BackTranslation(*place, source.text, forth, back, emitted or source.original, reason)
+    return BackTranslation(*place, text, forth, back, source.original if reason else emitted, reason)
+
+
+def like(text: str, original: str) -> str:
+    """Return a description with the capitals and the final mark of the original."""
+    known = set(re.findall(r"\w+", original))
+    text = re.sub(r"\b[A-Z][a-z]+\b", lambda match: match[0] if match[0] in known else match[0].lower(), text)
+    text = text.rstrip(".") + "." * original.endswith(".")
+    return text[:1].upper() + text[1:] if original[:1].isupper() else text
 
 
 def name_of(text: str, original: str, convention: Convention) -> tuple[str, str]:
     """Convert a back-translation to a name; return the original and a reason if that is impossible."""
-    words = name_words(text)
+    words = [word for word in name_words(text) if word not in ("a", "an", "the")]
     if any(char.isalpha() and not name_words(char) for char in text):
         return original, "non_ascii"
     if not words:

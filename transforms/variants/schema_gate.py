@@ -1,0 +1,193 @@
+"""Check whether a back-translated name or description of a schema still says the same, in good English.
+
+Short texts leave an engine without context: "weather" comes back as "time", "city" as the name of a city. No measure of
+similarity tells these from "film" for "movie". So the new text must consist of the words of the original, or their
+synonyms in the list below, in the same relations: "event date" may become "date of the event", but not "date event". A better
+engine loses changes that the list does not know, but no text changes its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+WORDS, ORDER, FORM, GRAMMAR = "other_words", "other_order", "other_form", "grammar"
+
+# A word may be in several groups. Nouns and verbs are apart: "book" is no synonym of "booking".
+_SYNONYMS = """
+movie film/find search locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain
+book reserve/booking reservation/hire rent/hire rental/trip journey travel/journey ride/cab taxi
+airplane plane aircraft/location place site/place venue/location venue/kind type sort
+certain determined given particular specific specified/many multiple several various/different various/city town
+apartment flat/doctor physician/phone telephone/number quantity/amount sum/cost price/fare price/charge fee
+recipient receiver/happen occur/happening occurrence/provider supplier/theater theatre cinema/cheap inexpensive
+broad extensive wide/comprehensive extensive/image photo picture photograph/depart leave/layover stopover
+person individual/choose select/chance likelihood possibility probability/percent percentage/area region zone
+check verify/see view/browse view/create make/change modify alter/delete remove/add insert/whole entire/main principal
+leading top/premier leading/easy simple/fast quick rapid/easily simply/quickly rapidly fast/famous popular
+business company firm/estimated expected/following next/client customer user/passenger traveler traveller
+guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell/answer reply respond
+indicate show/if whether/desire wish/want wish/need require/use utilize/form method means/duration length/shop store
+road street/current present/average mean/rating score/assessment evaluation review/edit modify alter/manage administer
+arrange schedule/comment note remark/send transfer/give provide/offer provide/supply provide/deliver send
+discover find/ask request/question query/nice pleasant/big huge large/small tiny/home house/arrive arriving/end ending
+find finding/job work occupation/expertise specialty speciality/caption subtitle/artist performer/singer vocalist
+category class/exact precise/complimentary free/hairdresser stylist/baggage luggage/contain include
+auto automobile car/train rail railway/bus coach/attraction sight/indicator flag/sport sports/need necessity
+genre style/money funds/sender originator/present show
+"""
+_SPELLINGS = {
+    r"\b(?:search|look)(ing)? for\b": r"find\1",
+    r"\btake place\b": "occur",
+    r"\btaking place\b": "occurring",
+    r"\bclose to\b": "near",
+    r"\bit's\b": "it is",
+    r"\b(round|one|red|pick|drop|check|non|wi)[- ]?(trip|way|eye|up|off|in|out|stop|fi)\b": r"\1\2",
+    # Cannot be turned around: the number of seats is no seat number.
+    r"\b(?:number|quantity) of\b": "numberof",
+    r"\b(list|set|pair|range) of\b": r"\1of",
+    r"\b(?:tele)?phone number\b": "phonenumber",
+    r"\b(street|email) address\b": r"\1address",
+}
+_ARTICLES = ("a", "an", "the")
+_DETERMINERS = (*_ARTICLES, "certain", "given", "particular", "specific")
+_FUNCTION = frozenset(
+    "about across after all already and any are as at be been before being between by can could do does during each either"
+    " every for from had has have he her his how i if in into is it its many me more most much my near no non none not of on"
+    " only or our per since than that their them then there these they this those through to under until up via was we were"
+    " what when where whether which while who will with within without would you your".split()
+)
+_SAME = {"whether": "if", "which": "that"}
+_WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
+_HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
+_SPLICED = re.compile(r"[a-z][.,;:!?][a-z]", re.IGNORECASE)
+
+
+class _Word(NamedTuple):
+    """A word that carries meaning, and whether it ends a phrase, so that others do not describe it as a modifier."""
+
+    text: str
+    is_head: bool
+
+
+def refusal(before: str, after: str, is_action: bool) -> str:
+    """Return why a text may not replace another, or an empty string.
+
+    Args:
+      before: the original, for a name its words.
+      after: the back-translation.
+      is_action: whether the first word is a verb that must stay one, as in intents.
+    """
+    old, new = _words(before, after), _words(after, before)
+    if is_action and not (_is_same(old[0], new[0]) and _form(old[0]) == _form(new[0])):
+        return FORM
+    left, right = _relations(old[is_action:]), _relations(new[is_action:])
+    pairs = list(zip(left, right, strict=False))
+    if len(left) != len(right) or not all(_is_same(a.text, b.text) for a, b in pairs):
+        has_all = all(any(_is_same(a.text, b.text) for b in right) for a in left)
+        return ORDER if has_all and len(left) == len(right) else WORDS
+    if any(_is_other_form(a, b) for a, b in pairs):
+        return FORM
+    if "and" in old and len({_form(b.text) for a, b in pairs if _form(a.text) == "ing"}) > 1:
+        return FORM  # "to find hotels and booking rooms"
+    return "" if _is_grammatical(old, new, is_action) and not _SPLICED.search(after) else GRAMMAR
+
+
+def _words(text: str, other: str) -> list[str]:
+    """Split a text into words and marks; compounds with a hyphen in either text are one word."""
+    text, other = (x.lower().replace("’", "'") for x in (text, other))
+    for compound in _HYPHENATED.findall(f"{text} {other}"):
+        text = re.sub(compound.replace("-", "[- ]?"), compound.replace("-", ""), text)
+    for pattern, spelling in _SPELLINGS.items():
+        text = re.sub(pattern, spelling, text)
+    return _WORD.findall(text.strip(" .?!")) or [""]
+
+
+def _relations(words: list[str]) -> list[_Word]:
+    """Return the words that carry meaning; "date of the event" is in the order of "event date"."""
+    relations: list[_Word] = []
+    parts: list[list[_Word]] = [[]]  # what "of" separates
+    for word, following in pairwise([*words, ".", ""]):
+        if word in _ARTICLES or word == "'s":
+            continue
+        if parts[-1] and (word == "of" or (word == "for" and not following.endswith("ing"))):
+            parts.append([])
+        elif word in _FUNCTION or not word[:1].isalnum():
+            # What a conjunction follows stays as it is: "date of the visit or arrival" is no "visit date or arrival".
+            relations += [each for part in (parts if word in ("and", "or") else parts[::-1]) for each in part]
+            parts = [[]]
+            if word in ("at", "on") and following in _DETERMINERS:
+                word = "in"
+            if word[:1].isalnum() and word not in ("to", "of", "for"):
+                relations.append(_Word(_SAME.get(word, word), False))
+        else:
+            if parts[-1]:
+                parts[-1][-1] = parts[-1][-1]._replace(is_head=False)
+            parts[-1].append(_Word(word, True))
+    return relations
+
+
+def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
+    """Whether articles, marks and the last word are where those of the original are."""
+    if new[-1] != old[-1] and {old[-1], new[-1]} & _FUNCTION:
+        return False
+    if is_action and new.count("of") > old.count("of"):  # "buy tickets of event"
+        return False
+    if new.count("'s") > old.count("'s") or new.count("of") > max(1, old.count("of")):
+        return False
+    if [mark for mark in old if mark in ".;:()"] != [mark for mark in new if mark in ".;:()"]:
+        return False
+    adjacent = [(a, b) for a, b in pairwise(old) if not {a, b} & _FUNCTION]
+    for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
+        # "ending city" is not "ending the city".
+        if article in _ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
+            return False
+    start = "of" if old[0] in _ARTICLES else "start"
+    return not any(
+        article in _ARTICLES
+        and _is_same(noun, other)
+        and before in {*_FUNCTION, *_ARTICLES}
+        and before[0] != article[0]
+        for article, noun in pairwise(old)
+        for before, other in pairwise([start, *new])
+    )
+
+
+@lru_cache(1 << 14)
+def _is_same(word: str, other: str) -> bool:
+    """Whether two words are the same in another form, or synonyms."""
+    if word in _FUNCTION or other in _FUNCTION:
+        return word == other
+    left, right = {word, _lemma(word)}, {other, _lemma(other)}
+    return bool(left & right) or any(group & left and group & right for group in _synonyms())
+
+
+def _is_other_form(old: _Word, new: _Word) -> bool:
+    """Whether a noun has another number, or a verb another form; modifiers may: "event tickets", "tickets for events"."""
+    before, after = _form(old.text), _form(new.text)
+    if before == after or any({old.text, new.text} <= group for group in _synonyms()):
+        return False
+    if before == "ing":  # "for finding" may become "to find"
+        return after != ""
+    return old.is_head == new.is_head
+
+
+def _form(word: str) -> str:
+    """Return the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
+    if word.endswith("ing"):
+        return "ing"
+    return next((end for end in ("ed", "s") if word.endswith(end) and _lemma(word) != word), "")
+
+
+@lru_cache(1 << 14)
+def _lemma(word: str) -> str:
+    import simplemma
+
+    return str(simplemma.lemmatize(word, "en"))
+
+
+@cache
+def _synonyms() -> list[set[str]]:
+    return [set(group.split()) for line in _SYNONYMS.strip().splitlines() for group in line.split("/")]
