@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
-from parapet.schemas.service import Service, elements_of, parse_service
+from parapet.schemas.service import Service, Task, elements_of, parse_service
 from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
 from parapet.transforms.reports.numbers import Metric, Numbers
@@ -51,14 +51,14 @@ REASONS = {
     schema_gate.GRAMMAR: "lacks or adds an article, a preposition or a mark",
 }
 
-# What a text is translated in, beside alone, so that the engine knows its part of speech and its subject; and what the
-# back-translation must look like.
+# Phrases that tell the engine the part of speech, with the pattern of the answer.
 _PHRASES = {
-    "intent": ("I want to {}.", r"I want to (.*)\."),
-    "slot": ("It is the {}.", r"(?:It is|It's) the (.*)\."),
+    "intent": ("I want to {}.", r"I want to (.*)"),
+    "slot": ("It is the {}.", r"(?:It is|It's) the (.*)"),
 }
-_LABELLED = {"name": r"([^:]*):.*", "description": r"[^:]*:(.*)"}
+_LABELLED = {"name": r"([^:]*):.*", "description": r"[^:]*:(.*)"}  # the answers to "NAME: DESCRIPTION"
 MAX_PHRASE_WORDS = 15  # a longer description has context enough
+_FIELDS: dict[Literal["name", "description"], Task] = {"name": "names", "description": "descriptions"}
 
 
 class SourceText(msgspec.Struct, frozen=True):
@@ -79,55 +79,38 @@ class SourceText(msgspec.Struct, frozen=True):
     field: Literal["name", "description"]
     original: str
     text: str
-    candidates: tuple[tuple[str, str], ...]
+    candidates: dict[str, str]
     scopes: tuple[str, ...] = ()
 
     @property
     def is_action(self) -> bool:
-        """Whether it begins with a verb, if a verb is in it at all."""
+        """Whether it begins with a verb."""
         return not self.place.startswith("slot")
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
     """Yield the names of intents and slots, then the descriptions, including the service's."""
-    names = {
-        element.field: " ".join(name_words(element.name.rpartition(".")[2]))  # the prefix is kept
-        for element in elements_of(service, "names")
-    }
-    descriptions = {
-        element.field: " ".join(element.description.split()) for element in elements_of(service, "descriptions")
-    }
-    for element in elements_of(service, "names"):
-        texts = names[element.field], descriptions.get(element.field, "")
-        candidates = _candidates("name", element.kind, *texts)
-        yield SourceText(element.id, element.field, "name", element.name, texts[0], candidates, element.scopes)
-    for element in elements_of(service, "descriptions"):
-        texts = names.get(element.field, ""), descriptions[element.field]
-        candidates = _candidates("description", element.kind, *texts)
-        yield SourceText(element.id, element.field, "description", element.description, texts[1], candidates)
-
-
-def _candidates(
-    field: Literal["name", "description"], kind: str, name: str, description: str
-) -> tuple[tuple[str, str], ...]:
-    text = name if field == "name" else description
-    if not text:
-        return ()
-    candidates = [(text, "(.*)")]
-    if len(text.split()) <= MAX_PHRASE_WORDS:
-        if kind in _PHRASES:
-            phrase, pattern = _PHRASES[kind]
-            lower = text if text[1:2].isupper() else text[:1].lower() + text[1:]
-            candidates.append((phrase.format(lower.rstrip(".")), pattern))
-        if name and description and ":" not in description:
-            candidates.append((f"{name}: {description}", _LABELLED[field]))
-    return tuple(candidates)
+    for field, task in _FIELDS.items():
+        for element in elements_of(service, task):
+            name = " ".join(name_words(element.name.rpartition(".")[2]))  # the prefix is kept
+            description = " ".join(element.description.split())
+            text = name if field == "name" else description
+            candidates = {text: "(.*)"} if field == "name" else {f"{text.rstrip('.')}.": "(.*)"}
+            if element.kind in _PHRASES and len(text.split()) <= MAX_PHRASE_WORDS:
+                phrase, pattern = _PHRASES[element.kind]
+                lower = text if text[1:2].isupper() else text[:1].lower() + text[1:]
+                candidates[phrase.format(lower.rstrip("."))] = pattern
+                if name and description and ":" not in description:
+                    candidates[f"{name}: {description}"] = _LABELLED[field]
+            scopes = element.scopes if field == "name" else ()
+            original = element.text(task)
+            yield SourceText(element.id, element.field, field, original, text, candidates if text else {}, scopes)
 
 
 def texts_of(services: Iterable[Service]) -> list[str]:
     """Return all distinct texts to translate, sorted."""
     sources = [source for service in services for source in source_texts(service)]
-    return sorted({text for source in sources for text, _ in source.candidates})
+    return sorted({text for source in sources for text in source.candidates})
 
 
 class Legs(msgspec.Struct, frozen=True):
@@ -171,45 +154,39 @@ def back_translated(
 
 
 def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
-    """Return the outcome farthest from the original, or that of the text alone if no candidate is accepted."""
-    rows = [_outcome(source, candidate, pivot, legs, conventions) for candidate in source.candidates or [("", "")]]
-    accepted = [row for row in rows if not row.reason]
-    return min(accepted, key=lambda row: levenshtein_ratio(source.original, row.emitted), default=rows[0])
+    """Return the usable back-translation farthest from the original, or that of the text alone if there is none."""
+    place, rows = (source.element_id, source.field, pivot, source.original), []
+    for text, pattern in source.candidates.items():
+        forth = legs.there.get(text, "")
+        back = legs.back.get(forth, "") if forth else ""
+        emitted, reason = _usable(source, back, pattern, conventions) if back else ("", "not_translated")
+        rows.append(BackTranslation(*place, text, forth, back, source.original if reason else emitted, reason))
+    if not rows:
+        return BackTranslation(*place, "", "", "", source.original, "no_text")
+    usable = [row for row in rows if not row.reason]
+    return min(usable, key=lambda row: levenshtein_ratio(source.original, row.emitted), default=rows[0])
 
 
-def _outcome(
-    source: SourceText, candidate: tuple[str, str], pivot: str, legs: Legs, conventions: Conventions
-) -> BackTranslation:
-    text, pattern = candidate
-    forth = legs.there.get(text, "")
-    back = legs.back.get(forth, "") if forth else ""
-    emitted, reason = source.original, ""
+def _usable(source: SourceText, back: str, pattern: str, conventions: Conventions) -> tuple[str, str]:
+    """Return the new name or description in a back-translation, and why it cannot be used, if so."""
     match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
-    if not text:
-        reason = "no_text"
-    elif not back:
-        reason = "not_translated"
-    elif match is None:
-        reason = schema_gate.WORDS
-    elif source.field == "name":
-        convention = conventions.of("intent" if source.place.startswith("intent") else "slot", source.original)
+    if match is None:
+        return "", schema_gate.WORDS
+    if source.field == "name":
+        convention = conventions.of("intent" if source.is_action else "slot", source.original)
         emitted, reason = name_of(match[1], source.original, convention)
-        reason = reason or schema_gate.refusal(source.text, match[1], source.is_action)
-    else:
-        emitted = like(match[1].strip(), source.text)
-        if emitted == source.text:
-            reason = "identical"
-        elif any(identifier not in emitted for identifier in identifiers(source.text)):
-            reason = "lost_name"
-        else:
-            reason = schema_gate.refusal(source.text, emitted, source.is_action)
-    place = (source.element_id, source.field, pivot, source.original)
-    return BackTranslation(*place, text, forth, back, source.original if reason else emitted, reason)
+        return emitted, reason or schema_gate.refusal(source.text, match[1], source.is_action)
+    emitted = like(match[1].strip(), source.text)
+    if emitted == source.text:
+        return emitted, "identical"
+    if any(identifier not in emitted for identifier in identifiers(source.text)):
+        return emitted, "lost_name"
+    return emitted, schema_gate.refusal(source.text, emitted, source.is_action)
 
 
 def like(text: str, original: str) -> str:
     """Return a description with the capitals and the final mark of the original."""
-    known = set(re.findall(r"\w+", original))
+    known = set(re.findall(r"\w+", original)[1:])
     text = re.sub(r"\b[A-Z][a-z]+\b", lambda match: match[0] if match[0] in known else match[0].lower(), text)
     text = text.rstrip(".") + "." * original.endswith(".")
     return text[:1].upper() + text[1:] if original[:1].isupper() else text

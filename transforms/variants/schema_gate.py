@@ -17,29 +17,30 @@ WORDS, ORDER, FORM, GRAMMAR = "other_words", "other_order", "other_form", "gramm
 
 # A word may be in several groups. Nouns and verbs are apart: "book" is no synonym of "booking".
 _SYNONYMS = """
-movie film/find search locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain
-book reserve/booking reservation/hire rent/hire rental/trip journey travel/journey ride/cab taxi
-airplane plane aircraft/location place site/place venue/location venue/kind type sort
-certain determined given particular specific specified/many multiple several various/different various/city town
-apartment flat/doctor physician/phone telephone/number quantity/amount sum/cost price/fare price/charge fee
-recipient receiver/happen occur/happening occurrence/provider supplier/theater theatre cinema/cheap inexpensive
-broad extensive wide/comprehensive extensive/image photo picture photograph/depart leave/layover stopover
-person individual/choose select/chance likelihood possibility probability/percent percentage/area region zone
-check verify/see view/browse view/create make/change modify alter/delete remove/add insert/whole entire/main principal
-leading top/premier leading/easy simple/fast quick rapid/easily simply/quickly rapidly fast/famous popular
-business company firm/estimated expected/following next/client customer user/passenger traveler traveller
-guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell/answer reply respond
-indicate show/if whether/desire wish/want wish/need require/use utilize/form method means/duration length/shop store
-road street/current present/average mean/rating score/assessment evaluation review/edit modify alter/manage administer
-arrange schedule/comment note remark/send transfer/give provide/offer provide/supply provide/deliver send
-discover find/ask request/question query/nice pleasant/big huge large/small tiny/home house/arrive arriving/end ending
-find finding/job work occupation/expertise specialty speciality/caption subtitle/artist performer/singer vocalist
-category class/exact precise/complimentary free/hairdresser stylist/baggage luggage/contain include
-auto automobile car/train rail railway/bus coach/attraction sight/indicator flag/sport sports/need necessity
-genre style/money funds/sender originator/present show
+movie film/find locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain
+book reserve/booking reservation/hire rent/hire rental/trip journey/journey ride/cab taxi/airplane plane aircraft
+location place/place venue/location venue/kind type sort/certain determined given particular specific specified
+many multiple several various/different various/city town/apartment flat/doctor physician/phone telephone
+number quantity/amount sum/cost price/fare price/charge fee/recipient receiver/happen occur/happening occurrence
+theater theatre cinema/cheap inexpensive/broad extensive wide/comprehensive extensive/image photo photograph
+depart leave/layover stopover/person individual/choose select/chance likelihood possibility probability
+percent percentage/area region zone/check verify/see view/browse view/create make/change modify alter/delete remove
+add insert/whole entire/main principal/leading top/premier leading/easy simple/fast quick rapid/easily simply
+quickly rapidly fast/famous popular/business company firm/estimated expected/following next/client customer user
+passenger traveler traveller/guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell
+answer reply respond/indicate show/if whether/desire wish/want wish/need require/use utilize/form method means
+duration length/shop store/road street/current present/average mean/rating score/assessment evaluation review
+edit modify alter/manage administer/arrange schedule/comment note remark/send transfer/give provide/offer provide
+supply provide/deliver send/discover find/ask request/question query/nice pleasant/big huge large/small tiny
+arrive arriving/end ending/find finding/book booking/final ending/initial starting/job work occupation
+expertise specialty speciality/caption subtitle/artist performer/singer vocalist/category class/exact precise
+complimentary free/hairdresser stylist/baggage luggage/contain include/auto automobile car/train rail railway
+bus coach/attraction sight/indicator flag/sport sports/need necessity/genre style/money funds/sender originator
+present show
 """
 _SPELLINGS = {
-    r"\b(?:search|look)(ing)? for\b": r"find\1",
+    r"^search\b(?: for)?|\b(?:search|look) for\b": "find",
+    r"\b(?:searching|looking) for\b": "finding",
     r"\btake place\b": "occur",
     r"\btaking place\b": "occurring",
     r"\bclose to\b": "near",
@@ -59,10 +60,19 @@ _FUNCTION = frozenset(
     " only or our per since than that their them then there these they this those through to under until up via was we were"
     " what when where whether which while who will with within without would you your".split()
 )
+_CONJUNCTIONS = ("and", "or", "that", "which", "who", "where", "when")
+_BARE = {*_FUNCTION, *_ARTICLES} - {"and", "or", "of", "for"}  # "date of visit" needs no article
+_MOVABLE = {"average", "maximum", "minimum", "total"}  # "total car rental price"
+# What may be "B of A" instead of "A B": the date of the event, but not the phone of the house.
+_RELATIONAL = frozenset(
+    "address airport category chance city cost date director fare genre kind language location name number place possibility"
+    " price size specialty speciality style time title type".split()
+)
+_ENDS = ("start", "end", "starting", "ending", "calendar")
 _SAME = {"whether": "if", "which": "that"}
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
-_SPLICED = re.compile(r"[a-z][.,;:!?][a-z]", re.IGNORECASE)
+_SPLICED = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
@@ -83,12 +93,18 @@ def refusal(before: str, after: str, is_action: bool) -> str:
     old, new = _words(before, after), _words(after, before)
     if is_action and not (_is_same(old[0], new[0]) and _form(old[0]) == _form(new[0])):
         return FORM
+    if is_action and new[1:2] == ["to"]:  # "visit property" as "visit to property"
+        return FORM
     left, right = _relations(old[is_action:]), _relations(new[is_action:])
     pairs = list(zip(left, right, strict=False))
     if len(left) != len(right) or not all(_is_same(a.text, b.text) for a, b in pairs):
         has_all = all(any(_is_same(a.text, b.text) for b in right) for a in left)
         return ORDER if has_all and len(left) == len(right) else WORDS
-    if any(_is_other_form(a, b) for a, b in pairs):
+    if any(new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - {*_ARTICLES, ","}):
+        return WORDS  # "city or town" as "city or city"
+    if not _has_same_heads(pairs):
+        return ORDER
+    if any(_is_other_form(a, b, is_action, "to" in new) for a, b in pairs):
         return FORM
     if "and" in old and len({_form(b.text) for a, b in pairs if _form(a.text) == "ing"}) > 1:
         return FORM  # "to find hotels and booking rooms"
@@ -115,12 +131,13 @@ def _relations(words: list[str]) -> list[_Word]:
         if parts[-1] and (word == "of" or (word == "for" and not following.endswith("ing"))):
             parts.append([])
         elif word in _FUNCTION or not word[:1].isalnum():
-            # What a conjunction follows stays as it is: "date of the visit or arrival" is no "visit date or arrival".
-            relations += [each for part in (parts if word in ("and", "or") else parts[::-1]) for each in part]
+            # "Date of the visit or arrival" is not "visit date or arrival".
+            phrase = [each for part in (parts if word in _CONJUNCTIONS else parts[::-1]) for each in part]
+            relations += sorted(phrase, key=lambda each: each.text not in _MOVABLE)
             parts = [[]]
-            if word in ("at", "on") and following in _DETERMINERS:
+            if word == "at" and following in _DETERMINERS:
                 word = "in"
-            if word[:1].isalnum() and word not in ("to", "of", "for"):
+            if word[:1].isalnum() and word not in ("to", "for"):
                 relations.append(_Word(_SAME.get(word, word), False))
         else:
             if parts[-1]:
@@ -144,7 +161,7 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
         # "ending city" is not "ending the city".
         if article in _ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
             return False
-    start = "of" if old[0] in _ARTICLES else "start"
+    start = "in" if old[0] in _ARTICLES else "start"
     return not any(
         article in _ARTICLES
         and _is_same(noun, other)
@@ -164,14 +181,25 @@ def _is_same(word: str, other: str) -> bool:
     return bool(left & right) or any(group & left and group & right for group in _synonyms())
 
 
-def _is_other_form(old: _Word, new: _Word) -> bool:
-    """Whether a noun has another number, or a verb another form; modifiers may: "event tickets", "tickets for events"."""
+def _has_same_heads(pairs: list[tuple[_Word, _Word]]) -> bool:
+    """Whether the only words that change between head and modifier are those that "of" adds or saves."""
+    if any(new.is_head > old.is_head and old.text in _ENDS for old, new in pairs):
+        return False
+    behind = [i for i, (old, new) in enumerate(pairs) if new.is_head > old.is_head]
+    if behind and any(new.is_head < old.is_head for old, new in pairs):
+        return False  # "flight city of origin" as "city of origin flight"
+    owners = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i in behind]
+    return all(_lemma(owner) in _RELATIONAL for owner in owners)
+
+
+def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
+    """Whether a noun has another number, or a verb another form."""
     before, after = _form(old.text), _form(new.text)
     if before == after or any({old.text, new.text} <= group for group in _synonyms()):
         return False
-    if before == "ing":  # "for finding" may become "to find"
-        return after != ""
-    return old.is_head == new.is_head
+    if before == "ing":  # "seating class" may become "seat class", and "for finding" "to find"
+        return after != "" or not (has_to or not (old.is_head or new.is_head))
+    return old.is_head == new.is_head or not is_action  # "buy event tickets" may become "buy tickets for events"
 
 
 def _form(word: str) -> str:
