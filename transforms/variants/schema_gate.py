@@ -32,7 +32,7 @@ answer reply respond/indicate show/if whether/desire wish/want wish/need require
 duration length/shop store/road street/current present/average mean/rating score/assessment evaluation review
 edit modify alter/manage administer/arrange schedule/comment note remark/send transfer/give provide/offer provide
 supply provide/deliver send/discover find/ask request/question query/nice pleasant/big huge large/small tiny
-arrive arriving/end ending/find finding/book booking/final ending/initial starting/job work occupation
+arrive arriving/end ending/find finding/book booking/final ending/job work occupation
 expertise specialty speciality/caption subtitle/artist performer/singer vocalist/category class/exact precise
 complimentary free/hairdresser stylist/baggage luggage/contain include/auto automobile car/train rail railway
 bus coach/attraction sight/indicator flag/sport sports/need necessity/genre style/money funds/sender originator
@@ -72,6 +72,8 @@ _ENDS = ("start", "end", "starting", "ending", "calendar")
 _SAME = {"whether": "if", "which": "that"}
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
+_SEARCH_FOR = re.compile(r"\b(?:look|search) for\b", re.IGNORECASE)
+_SEARCH = re.compile(r"\bsearch (?!for\b)", re.IGNORECASE)
 _SPLICED = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)", re.IGNORECASE)
 
 
@@ -108,7 +110,9 @@ def refusal(before: str, after: str, is_action: bool) -> str:
         return FORM
     if "and" in old and len({_form(b.text) for a, b in pairs if _form(a.text) == "ing"}) > 1:
         return FORM  # "to find hotels and booking rooms"
-    return "" if _is_grammatical(old, new, is_action) and not _SPLICED.search(after) else GRAMMAR
+    if _SPLICED.search(after) or (_SEARCH_FOR.search(before) and _SEARCH.search(after)):
+        return GRAMMAR
+    return "" if _is_grammatical(old, new, is_action) else GRAMMAR
 
 
 def _words(text: str, other: str) -> list[str]:
@@ -134,6 +138,7 @@ def _relations(words: list[str]) -> list[_Word]:
             # "Date of the visit or arrival" is not "visit date or arrival".
             phrase = [each for part in (parts if word in _CONJUNCTIONS else parts[::-1]) for each in part]
             relations += sorted(phrase, key=lambda each: each.text not in _MOVABLE)
+            relations += [_Word("of", False)] * (parts[0] != parts[-1] == [])
             parts = [[]]
             if word == "at" and following in _DETERMINERS:
                 word = "in"
@@ -148,7 +153,7 @@ def _relations(words: list[str]) -> list[_Word]:
 
 def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
     """Whether articles, marks and the last word are where those of the original are."""
-    if new[-1] != old[-1] and {old[-1], new[-1]} & _FUNCTION:
+    if any(old[i] != new[i] and {old[i], new[i]} & _FUNCTION - {*_SAME, *_SAME.values()} for i in (0, -1)):
         return False
     if is_action and new.count("of") > old.count("of"):  # "buy tickets of event"
         return False
@@ -183,8 +188,8 @@ def _is_same(word: str, other: str) -> bool:
 
 def _has_same_heads(pairs: list[tuple[_Word, _Word]]) -> bool:
     """Whether the only words that change between head and modifier are those that "of" adds or saves."""
-    if any(new.is_head > old.is_head and old.text in _ENDS for old, new in pairs):
-        return False
+    if any(new.is_head != old.is_head and (old.text in _ENDS or old.text.isdigit()) for old, new in pairs):
+        return False  # "end date" as "date of end"
     behind = [i for i, (old, new) in enumerate(pairs) if new.is_head > old.is_head]
     if behind and any(new.is_head < old.is_head for old, new in pairs):
         return False  # "flight city of origin" as "city of origin flight"
