@@ -1,25 +1,26 @@
 """Check whether a back-translated name or description of a schema still says the same, in good English.
 
 Short texts leave an engine without context: "weather" comes back as "time", "city" as the name of a city. No measure of
-similarity tells these from "film" for "movie". So the new text must consist of the words of the original, or their
-synonyms in the list below, in the same relations: "event date" may become "date of the event", but not "date event". A better
-engine loses changes that the list does not know, but no text changes its meaning.
+similarity tells these from "film" for "movie". So the new text must consist of the words of the original, or of their
+synonyms below, in the same relations: "event date" may become "date of the event", but not "date event". An engine
+loses changes that the list does not know; no text changes its meaning.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 WORDS, ORDER, FORM, GRAMMAR = "other_words", "other_order", "other_form", "grammar"
 
-# A word may be in several groups. Nouns and verbs are apart: "book" is no synonym of "booking".
+# A word may be in several groups. Nouns and verbs are apart: "reserve" is no synonym of "booking".
 _SYNONYMS = """
-movie film/find locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain
-book reserve/booking reservation/hire rent/hire rental/trip journey/journey ride/cab taxi/airplane plane aircraft
-location place/place venue/location venue/kind type sort/certain determined given particular specific specified
+movie film/find locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain/book reserve
+booking reservation/hire rent/hire rental/trip journey/journey ride/cab taxi/airplane plane aircraft/location place
+place venue/location venue/kind type sort/certain determined given particular specific specified
 many multiple several various/different various/city town/apartment flat/doctor physician/phone telephone
 number quantity/amount sum/cost price/fare price/charge fee/recipient receiver/happen occur/happening occurrence
 theater theatre cinema/cheap inexpensive/broad extensive wide/comprehensive extensive/image photo photograph
@@ -32,19 +33,18 @@ answer reply respond/indicate show/if whether/desire wish/want wish/need require
 duration length/shop store/road street/current present/average mean/rating score/assessment evaluation review
 edit modify alter/manage administer/arrange schedule/comment note remark/send transfer/give provide/offer provide
 supply provide/deliver send/discover find/ask request/question query/nice pleasant/big huge large/small tiny
-arrive arriving/end ending/find finding/book booking/final ending/job work occupation
-expertise specialty speciality/caption subtitle/artist performer/singer vocalist/category class/exact precise
-complimentary free/hairdresser stylist/baggage luggage/contain include/auto automobile car/train rail railway
-bus coach/attraction sight/indicator flag/sport sports/need necessity/genre style/money funds/sender originator
-present show
+arrive arriving/end ending/find finding/book booking/final ending/job work occupation/expertise specialty speciality
+caption subtitle/artist performer/singer vocalist/category class/exact precise/complimentary free/hairdresser stylist
+baggage luggage/contain include/auto automobile car/train rail railway/bus coach/attraction sight/indicator flag
+sport sports/need necessity/genre style/money funds/sender originator/present show
 """
 _SPELLINGS = {
     r"^search\b(?: for)?|\b(?:search|look) for\b": "find",
     r"\b(?:searching|looking) for\b": "finding",
-    r"\btake place\b": "occur",
-    r"\btaking place\b": "occurring",
+    r"\btak(e|ing) place\b": r"occur\1",
     r"\bclose to\b": "near",
     r"\bit's\b": "it is",
+    r"\bat (?=(?:an?|the|certain|given|particular|specific)\b)": "in ",
     r"\b(round|one|red|pick|drop|check|non|wi)[- ]?(trip|way|eye|up|off|in|out|stop|fi)\b": r"\1\2",
     # Cannot be turned around: the number of seats is no seat number.
     r"\b(?:number|quantity) of\b": "numberof",
@@ -52,33 +52,31 @@ _SPELLINGS = {
     r"\b(?:tele)?phone number\b": "phonenumber",
     r"\b(street|email) address\b": r"\1address",
 }
-_ARTICLES = ("a", "an", "the")
-_DETERMINERS = (*_ARTICLES, "certain", "given", "particular", "specific")
-_FUNCTION = frozenset(
-    "about across after all already and any are as at be been before being between by can could do does during each either"
-    " every for from had has have he her his how i if in into is it its many me more most much my near no non none not of on"
-    " only or our per since than that their them then there these they this those through to under until up via was we were"
-    " what when where whether which while who will with within without would you your".split()
-)
-_CONJUNCTIONS = ("and", "or", "that", "which", "who", "where", "when")
-_BARE = {*_FUNCTION, *_ARTICLES} - {"and", "or", "of", "for"}  # "date of visit" needs no article
-_MOVABLE = {"average", "maximum", "minimum", "total"}  # "total car rental price"
-# What may be "B of A" instead of "A B": the date of the event, but not the phone of the house.
-_RELATIONAL = frozenset(
-    "address airport category chance city cost date director fare genre kind language location name number place possibility"
-    " price size specialty speciality style time title type".split()
-)
-_ENDS = ("start", "end", "starting", "ending", "calendar")
+_ARTICLES = frozenset({"a", "an", "the"})
+_FUNCTION_WORDS = """
+about across after all already and any are as at be been before being between by can could do does during each either
+every for from had has have he her his how i if in into is it its many me more most much my near no non none not of on
+only or our per since than that their them then there these they this those through to under until up via was we were
+what when where whether which while who will with within without would you your
+"""
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_CONJUNCTIONS = frozenset({"and", "or", "that", "which", "who", "where", "when"})
 _SAME = {"whether": "if", "which": "that"}
+_FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
+# What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
+_OWNED = """
+address airport category chance city cost date director fare genre kind language location name number place possibility
+price size specialty speciality style time title type
+"""
+_NO_OWNERS = frozenset({"start", "end", "starting", "ending", "calendar"})
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
 _SEARCH_FOR = re.compile(r"\b(?:look|search) for\b", re.IGNORECASE)
-_SEARCH = re.compile(r"\bsearch (?!for\b)", re.IGNORECASE)
-_SPLICED = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)", re.IGNORECASE)
+_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
-    """A word that carries meaning, and whether it ends a phrase, so that others do not describe it as a modifier."""
+    """A word that carries meaning, and whether it is the last of a phrase, which the others describe."""
 
     text: str
     is_head: bool
@@ -93,26 +91,24 @@ def refusal(before: str, after: str, is_action: bool) -> str:
       is_action: whether the first word is a verb that must stay one, as in intents.
     """
     old, new = _words(before, after), _words(after, before)
-    if is_action and not (_is_same(old[0], new[0]) and _form(old[0]) == _form(new[0])):
-        return FORM
-    if is_action and new[1:2] == ["to"]:  # "visit property" as "visit to property"
-        return FORM
-    left, right = _relations(old[is_action:]), _relations(new[is_action:])
+    if is_action and (_form(old[0]) != _form(new[0]) or not _is_same(old[0], new[0]) or new[1:2] == ["to"]):
+        return FORM  # "visit property" as "visit to property"
+    left, right = (list(_relations(words[is_action:])) for words in (old, new))
     pairs = list(zip(left, right, strict=False))
-    if len(left) != len(right) or not all(_is_same(a.text, b.text) for a, b in pairs):
-        has_all = all(any(_is_same(a.text, b.text) for b in right) for a in left)
-        return ORDER if has_all and len(left) == len(right) else WORDS
-    if any(new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - {*_ARTICLES, ","}):
-        return WORDS  # "city or town" as "city or city"
-    if not _has_same_heads(pairs):
+    if len(left) != len(right) or any(
+        new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - _ARTICLES - {","}
+    ):
+        return WORDS  # among others, "city or town" as "city or city"
+    if not all(_is_same(a.text, b.text) for a, b in pairs):
+        return ORDER if all(any(_is_same(a.text, b.text) for b in right) for a in left) else WORDS
+    if not _has_same_owners(pairs):
         return ORDER
     if any(_is_other_form(a, b, is_action, "to" in new) for a, b in pairs):
         return FORM
     if "and" in old and len({_form(b.text) for a, b in pairs if _form(a.text) == "ing"}) > 1:
         return FORM  # "to find hotels and booking rooms"
-    if _SPLICED.search(after) or (_SEARCH_FOR.search(before) and _SEARCH.search(after)):
-        return GRAMMAR
-    return "" if _is_grammatical(old, new, is_action) else GRAMMAR
+    loses_for = _SEARCH_FOR.search(before) and not _SEARCH_FOR.search(after) and "search" in after.lower()
+    return "" if _is_grammatical(old, new, is_action) and not loses_for and not _BROKEN.search(after) else GRAMMAR
 
 
 def _words(text: str, other: str) -> list[str]:
@@ -125,76 +121,38 @@ def _words(text: str, other: str) -> list[str]:
     return _WORD.findall(text.strip(" .?!")) or [""]
 
 
-def _relations(words: list[str]) -> list[_Word]:
-    """Return the words that carry meaning; "date of the event" is in the order of "event date"."""
-    relations: list[_Word] = []
-    parts: list[list[_Word]] = [[]]  # what "of" separates
+def _relations(words: list[str]) -> Iterator[_Word]:
+    """Yield the words that carry meaning; "date of the event" is in the order of "event date"."""
+    parts: list[list[str]] = [[]]  # what "of" and "for" separate
     for word, following in pairwise([*words, ".", ""]):
         if word in _ARTICLES or word == "'s":
             continue
         if parts[-1] and (word == "of" or (word == "for" and not following.endswith("ing"))):
             parts.append([])
-        elif word in _FUNCTION or not word[:1].isalnum():
-            # "Date of the visit or arrival" is not "visit date or arrival".
-            phrase = [each for part in (parts if word in _CONJUNCTIONS else parts[::-1]) for each in part]
-            relations += sorted(phrase, key=lambda each: each.text not in _MOVABLE)
-            relations += [_Word("of", False)] * (parts[0] != parts[-1] == [])
-            parts = [[]]
-            if word == "at" and following in _DETERMINERS:
-                word = "in"
-            if word[:1].isalnum() and word not in ("to", "for"):
-                relations.append(_Word(_SAME.get(word, word), False))
+        elif word not in _FUNCTION and word[:1].isalnum():
+            parts[-1].append(word)
         else:
-            if parts[-1]:
-                parts[-1][-1] = parts[-1][-1]._replace(is_head=False)
-            parts[-1].append(_Word(word, True))
-    return relations
+            # "Date of the visit or arrival" is not "visit date or arrival".
+            ordered = parts if word in _CONJUNCTIONS else parts[::-1]
+            phrase = [_Word(each, each is part[-1]) for part in ordered for each in part]
+            yield from sorted(phrase, key=lambda each: each.text not in _FIRST)
+            if not parts[-1] and parts[0]:
+                yield _Word("of", False)
+            parts = [[]]
+            if word[:1].isalnum() and word not in ("to", "for"):
+                yield _Word(_SAME.get(word, word), False)
 
 
-def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
-    """Whether articles, marks and the last word are where those of the original are."""
-    if any(old[i] != new[i] and {old[i], new[i]} & _FUNCTION - {*_SAME, *_SAME.values()} for i in (0, -1)):
-        return False
-    if is_action and new.count("of") > old.count("of"):  # "buy tickets of event"
-        return False
-    if new.count("'s") > old.count("'s") or new.count("of") > max(1, old.count("of")):
-        return False
-    if [mark for mark in old if mark in ".;:()"] != [mark for mark in new if mark in ".;:()"]:
-        return False
-    adjacent = [(a, b) for a, b in pairwise(old) if not {a, b} & _FUNCTION]
-    for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
-        # "ending city" is not "ending the city".
-        if article in _ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
-            return False
-    start = "in" if old[0] in _ARTICLES else "start"
-    return not any(
-        article in _ARTICLES
-        and _is_same(noun, other)
-        and before in {*_FUNCTION, *_ARTICLES}
-        and before[0] != article[0]
-        for article, noun in pairwise(old)
-        for before, other in pairwise([start, *new])
-    )
-
-
-@lru_cache(1 << 14)
-def _is_same(word: str, other: str) -> bool:
-    """Whether two words are the same in another form, or synonyms."""
-    if word in _FUNCTION or other in _FUNCTION:
-        return word == other
-    left, right = {word, _lemma(word)}, {other, _lemma(other)}
-    return bool(left & right) or any(group & left and group & right for group in _synonyms())
-
-
-def _has_same_heads(pairs: list[tuple[_Word, _Word]]) -> bool:
-    """Whether the only words that change between head and modifier are those that "of" adds or saves."""
-    if any(new.is_head != old.is_head and (old.text in _ENDS or old.text.isdigit()) for old, new in pairs):
-        return False  # "end date" as "date of end"
-    behind = [i for i, (old, new) in enumerate(pairs) if new.is_head > old.is_head]
-    if behind and any(new.is_head < old.is_head for old, new in pairs):
-        return False  # "flight city of origin" as "city of origin flight"
-    owners = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i in behind]
-    return all(_lemma(owner) in _RELATIONAL for owner in owners)
+def _has_same_owners(pairs: list[tuple[_Word, _Word]]) -> bool:
+    """Whether words only change between the two sides of "of" where that keeps the meaning."""
+    moved = [(i, old) for i, (old, new) in enumerate(pairs) if new.is_head != old.is_head]
+    if (
+        any(old.text in _NO_OWNERS or old.text.isdigit() for _, old in moved)
+        or len({old.is_head for _, old in moved}) > 1
+    ):
+        return False  # among others, "flight city of origin" as "city of origin flight"
+    owned = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i, old in moved if not old.is_head]
+    return all(_lemma(word) in _OWNED.split() for word in owned)
 
 
 def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
@@ -205,6 +163,36 @@ def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> boo
     if before == "ing":  # "seating class" may become "seat class", and "for finding" "to find"
         return after != "" or not (has_to or not (old.is_head or new.is_head))
     return old.is_head == new.is_head or not is_action  # "buy event tickets" may become "buy tickets for events"
+
+
+def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
+    """Whether articles, marks, and function words at the ends are where those of the original are."""
+    ends = zip((old[0], old[-1]), (new[0], new[-1]), strict=True)
+    if any(a != b and {a, b} & _FUNCTION and _SAME.get(a, a) != _SAME.get(b, b) for a, b in ends):
+        return False
+    # "Buy tickets of event", "time of flight of origin", "the airline's name to book with"
+    if new.count("of") > max(not is_action, old.count("of")) or new.count("'s") > old.count("'s"):
+        return False
+    if [mark for mark in old if mark in ".;:()"] != [mark for mark in new if mark in ".;:()"]:
+        return False
+    adjacent = [pair for pair in pairwise(old) if not _FUNCTION & {*pair}]
+    for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
+        if article in _ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
+            return False  # "ending city" as "ending the city"
+    # The article of a noun stays, except after another word that describes it.
+    bare = (_FUNCTION | _ARTICLES) - {"and", "or"}
+    articles = [(a, b) for a, b in pairwise(old) if a in _ARTICLES]
+    found = list(pairwise(["in" if old[0] in _ARTICLES else "", *new]))
+    return not any(a[0] != c[:1] and c in bare and _is_same(b, d) for a, b in articles for c, d in found)
+
+
+@lru_cache(1 << 14)
+def _is_same(word: str, other: str) -> bool:
+    """Whether two words are the same in another form, or synonyms."""
+    if word in _FUNCTION or other in _FUNCTION:
+        return word == other
+    left, right = {word, _lemma(word)}, {other, _lemma(other)}
+    return bool(left & right) or any(group & left and group & right for group in _synonyms())
 
 
 def _form(word: str) -> str:
