@@ -52,7 +52,7 @@ _SPELLINGS = {
     r"\b(?:tele)?phone number\b": "phonenumber",
     r"\b(street|email) address\b": r"\1address",
 }
-_ARTICLES = frozenset({"a", "an", "the"})
+ARTICLES = frozenset({"a", "an", "the"})
 _FUNCTION_WORDS = """
 about across after all already and any are as at be been before being between by can could do does during each either
 every for from had has have he her his how i if in into is it its many me more most much my near no non none not of on
@@ -96,7 +96,7 @@ def refusal(before: str, after: str, is_action: bool) -> str:
     left, right = (list(_relations(words[is_action:])) for words in (old, new))
     pairs = list(zip(left, right, strict=False))
     if len(left) != len(right) or any(
-        new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - _ARTICLES - {","}
+        new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - ARTICLES - {","}
     ):
         return WORDS  # among others, "city or town" as "city or city"
     if not all(_is_same(a.text, b.text) for a, b in pairs):
@@ -125,7 +125,7 @@ def _relations(words: list[str]) -> Iterator[_Word]:
     """Yield the words that carry meaning; "date of the event" is in the order of "event date"."""
     parts: list[list[str]] = [[]]  # what "of" and "for" separate
     for word, following in pairwise([*words, ".", ""]):
-        if word in _ARTICLES or word == "'s":
+        if word in ARTICLES or word == "'s":
             continue
         if parts[-1] and (word == "of" or (word == "for" and not following.endswith("ing"))):
             parts.append([])
@@ -134,7 +134,7 @@ def _relations(words: list[str]) -> Iterator[_Word]:
         else:
             # "Date of the visit or arrival" is not "visit date or arrival".
             ordered = parts if word in _CONJUNCTIONS else parts[::-1]
-            phrase = [_Word(each, each is part[-1]) for part in ordered for each in part]
+            phrase = [_Word(each, i == len(part)) for part in ordered for i, each in enumerate(part, 1)]
             yield from sorted(phrase, key=lambda each: each.text not in _FIRST)
             if not parts[-1] and parts[0]:
                 yield _Word("of", False)
@@ -152,7 +152,7 @@ def _has_same_owners(pairs: list[tuple[_Word, _Word]]) -> bool:
     ):
         return False  # among others, "flight city of origin" as "city of origin flight"
     owned = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i, old in moved if not old.is_head]
-    return all(_lemma(word) in _OWNED.split() for word in owned)
+    return all(word and _lemma(word) in _OWNED.split() for word in owned)
 
 
 def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
@@ -177,12 +177,12 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
         return False
     adjacent = [pair for pair in pairwise(old) if not _FUNCTION & {*pair}]
     for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
-        if article in _ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
+        if article in ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
             return False  # "ending city" as "ending the city"
     # The article of a noun stays, except after another word that describes it.
-    bare = (_FUNCTION | _ARTICLES) - {"and", "or"}
-    articles = [(a, b) for a, b in pairwise(old) if a in _ARTICLES]
-    found = list(pairwise(["in" if old[0] in _ARTICLES else "", *new]))
+    bare = (_FUNCTION | ARTICLES) - {"and", "or"}
+    articles = [(a, b) for a, b in pairwise(old) if a in ARTICLES]
+    found = list(pairwise(["in" if old[0] in ARTICLES else "", *new]))
     return not any(a[0] != c[:1] and c in bare and _is_same(b, d) for a, b in articles for c, d in found)
 
 
