@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, plugin_of
-from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import options, plugins
 
@@ -59,44 +59,30 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         conventions = conventions_of(services_by_name(splits).values())
         corpus = Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions, splits[0].tools)
         how = self.translating(self.output, self.engine_name, pivots, self.dry_run)
-        if how.engine is None and not self.dry_run:
-            self._check_replay(corpus, how)
         return corpus, how
-
-    def _check_replay(self, corpus: Corpus, how: Translating) -> None:
-        """Raises InputError if the memories lack more texts than ``--max_bad`` allows."""
-        from parapet.transforms.translation.translate import replay
-        from parapet.transforms.variants.back_translation import check_untranslated, legs_of
-
-        translations, missing = replay(corpus.texts(), how.pivots, how.known)
-        legs = legs_of(how.pivots, translations)
-        try:
-            check_untranslated(corpus.texts(), legs, sorted(missing), self.max_bad, "translated")
-        except InputError as error:
-            raise self.not_in_memory("them", error.reason) from None
 
     def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Translates the texts to each pivot and back, and writes variants, memory and a page."""
         import apache_beam as beam
 
         from parapet.transforms.storage.files import Publish, WriteFiles, prepare
-        from parapet.transforms.translation.translate import BackTranslate, replay
+        from parapet.transforms.translation.translate import BackTranslate, Replay
         from parapet.transforms.variants.back_translation import make_files
 
         prepare(self.output, self.name)
         corpus, how = settings
-        if how.engine is None:
-            known, missing = replay(corpus.texts(), how.pivots, how.known)
-            translations = pipeline | "Translations" >> beam.Create(known)
-            untranslated = pipeline | "Untranslated" >> beam.Create(missing)
-        else:
-            translations, untranslated = (
-                pipeline
-                | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
-                | "Back-translate" >> BackTranslate(how.known, how.engine, how.paid)
-            )
-        provider, model = (how.engine.provider, how.engine.model) if how.engine else (MEMORY, "")
-        recorded = {"pivots": how.pivots, "provider": provider, "model": model, "max_bad": float(self.max_bad)}
+        engine = how.engine or Replay()
+        translations, untranslated = (
+            pipeline
+            | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
+            | "Back-translate" >> BackTranslate(how.known, engine, how.paid)
+        )
+        recorded = {
+            "pivots": how.pivots,
+            "provider": engine.provider,
+            "model": engine.model,
+            "max_bad": float(self.max_bad),
+        }
         header = {**run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
         files = (
             pipeline

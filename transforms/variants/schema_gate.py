@@ -25,7 +25,7 @@ many multiple several various/different various/city town/apartment flat/doctor 
 number quantity/amount sum/cost price/fare price/charge fee/recipient receiver/happen occur/happening occurrence
 theater theatre cinema/cheap inexpensive/broad extensive wide/comprehensive extensive/image photo photograph
 depart leave/layover stopover/person individual/choose select/chance likelihood possibility probability
-percent percentage/area region zone/check verify/see view/browse view/create make/change modify alter/delete remove
+percent percentage/area region zone/see view/browse view/create make/change modify alter/delete remove
 add insert/whole entire/main principal/leading top/premier leading/easy simple/fast quick rapid/easily simply
 quickly rapidly fast/famous popular/business company firm/estimated expected/following next/client customer user
 passenger traveler traveller/guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell
@@ -68,11 +68,11 @@ _OWNED = """
 address airport category chance city cost date director fare genre kind language location name number place possibility
 price size specialty speciality style time title type
 """
-_NO_OWNERS = frozenset({"start", "end", "starting", "ending", "calendar"})
+_NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "ending", "calendar"})
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
 _SEARCH_FOR = re.compile(r"\b(?:look|search) for\b", re.IGNORECASE)
-_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)", re.IGNORECASE)
+_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
