@@ -77,12 +77,8 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
             | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
             | "Back-translate" >> BackTranslate(how.known, engine, how.paid)
         )
-        recorded = {
-            "pivots": how.pivots,
-            "provider": engine.provider,
-            "model": engine.model,
-            "max_bad": float(self.max_bad),
-        }
+        used = {"provider": engine.provider, "model": engine.model}
+        recorded = {"pivots": how.pivots, **used, "max_bad": float(self.max_bad)}
         header = {**run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
         files = (
             pipeline
@@ -122,32 +118,27 @@ def text_table(statistics: dict[str, Any]) -> str:
 
     rows = {}
     for pivot, numbers in statistics["pivots"].items():
-        kept = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
-        rows[pivot] = {**numbers, "kept": sum(kept)}
+        refused = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
+        rows[pivot] = {**numbers, "refused": sum(refused)}
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),
-        "names identical": ("names_identical", ".1%"),
-        "kept": ("kept", ""),
+        "names changed": ("names_changed", ".1%"),
+        "descriptions changed": ("descriptions_changed", ".1%"),
+        "refused": ("refused", ""),
     }
     self_bleu = statistics["self_bleu"]
     return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])
 
 
 def _print_plan(texts: Sequence[str], how: Translating) -> None:
-    """Prints what would be sent: exact for the way into each pivot, estimated for the unknown part of the way back."""
-    from parapet.transforms.translation.memory import missing
-
+    """Prints what would be sent; the way back is taken to be as long as the way there."""
     print(f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')} in English")
     total = 0
     for pivot in how.pivots:
-        into = how.known.of("en", pivot)
-        there = missing(texts, into)
-        back = missing((into[text] for text in texts if text in into), how.known.of(pivot, "en"))
-        # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
-        characters = 2 * sum(map(len, there)) + sum(map(len, back))
+        unknown = {*texts} - how.known.of("en", pivot).keys()
+        characters = 2 * sum(map(len, unknown))
         total += characters
-        n = len(there) * 2 + len(back)
-        print(f"{pivot}: {counted(n, 'text')} to translate, about {characters:,} characters")
+        print(f"{pivot}: {counted(2 * len(unknown), 'text')} to translate, about {characters:,} characters")
     dollars = total * (how.engine.dollars_per_million if how.engine else 0) / 1e6
     print(f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written")

@@ -49,7 +49,9 @@ class _Translate(beam.DoFn):
 
     def process(self, batches: list[Batch]) -> Iterator[Any]:
         with ThreadPoolExecutor(self.engine.parallel) as pool:
-            self._open_for(batches)
+            if not self.opened:  # before any thread needs it
+                self.engine.open()
+                self.opened = True
             done = list(pool.map(self._translate, batches))
         for outcomes, requests, codepoints in done:
             # Beam loses counts made in our own threads.
@@ -62,14 +64,6 @@ class _Translate(beam.DoFn):
                 else:
                     yield outcome
 
-    def _open_for(self, batches: list[Batch]) -> None:
-        """Open the engine before any thread needs it, unless all answers are known already."""
-        if not self.opened and any(
-            _rest(batch, read_part(self.paid, part_of(batch, self.engine))) for batch in batches
-        ):
-            self.engine.open()
-            self.opened = True
-
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
         """Return the outcomes of one batch, with the number of requests and of codepoints sent."""
         part = part_of(batch, self.engine)
@@ -77,7 +71,8 @@ class _Translate(beam.DoFn):
         kept = read_part(self.paid, part)
         outcomes_of_batch: list[Translation | Untranslated] = list(kept)
         requests = codepoints = 0
-        rest = _rest(batch, kept)
+        known = {row.text for row in kept}
+        rest = tuple(text for text in batch.texts if text not in known)
         for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
             fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
             if fresh:
@@ -122,11 +117,6 @@ class _Translate(beam.DoFn):
         if not translation:
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, translation)
-
-
-def _rest(batch: Batch, kept: list[Translation]) -> tuple[str, ...]:
-    known = {row.text for row in kept}
-    return tuple(text for text in batch.texts if text not in known)
 
 
 def _dead(batch: Batch, reason: str) -> list[Translation | Untranslated]:
