@@ -59,6 +59,7 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Close the connection, or unload the model; by default, nothing."""
+        return
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Return the translations in order. The engine handles retries and deadlines itself.

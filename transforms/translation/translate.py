@@ -182,7 +182,7 @@ class Replay(Engine):
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Raise Refused: what is asked for is not in the memory."""
-        raise Refused("not_in_memory: the memory does not contain this text")
+        raise Refused("not_in_memory: add a --memory that contains the text, or choose another --engine")
 
 
 class BackTranslate(beam.PTransform):

@@ -65,14 +65,14 @@ _SAME = {"whether": "if", "which": "that"}
 _FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
 # What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
 _OWNED = """
-address airport category chance city cost date director fare genre kind language location name number place possibility
-price size specialty speciality style time title type
+address airport category chance city code cost date director fare genre id kind language location name number place
+possibility price size specialty speciality style time title type
 """
 _NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "ending", "calendar"})
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
 _SEARCH_FOR = re.compile(r"\b(?:look|search) for\b", re.IGNORECASE)
-_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d", re.IGNORECASE)
+_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
@@ -91,7 +91,9 @@ def refusal(before: str, after: str, is_action: bool) -> str:
       is_action: whether the first word is a verb that must stay one, as in intents.
     """
     old, new = _words(before, after), _words(after, before)
-    if is_action and (_form(old[0]) != _form(new[0]) or not _is_same(old[0], new[0]) or new[1:2] == ["to"]):
+    if is_action and not _is_same(old[0], new[0]):
+        return WORDS
+    if is_action and (_form(old[0]) != _form(new[0]) or new[1:2] == ["to"]):
         return FORM  # "visit property" as "visit to property"
     left, right = (list(_relations(words[is_action:])) for words in (old, new))
     pairs = list(zip(left, right, strict=False))
@@ -101,12 +103,10 @@ def refusal(before: str, after: str, is_action: bool) -> str:
         return WORDS  # among others, "city or town" as "city or city"
     if not all(_is_same(a.text, b.text) for a, b in pairs):
         return ORDER if all(any(_is_same(a.text, b.text) for b in right) for a in left) else WORDS
-    if not _has_same_owners(pairs):
+    if not _has_same_owners(pairs, is_action):
         return ORDER
     if any(_is_other_form(a, b, is_action, "to" in new) for a, b in pairs):
         return FORM
-    if "and" in old and len({_form(b.text) for a, b in pairs if _form(a.text) == "ing"}) > 1:
-        return FORM  # "to find hotels and booking rooms"
     loses_for = _SEARCH_FOR.search(before) and not _SEARCH_FOR.search(after) and "search" in after.lower()
     return "" if _is_grammatical(old, new, is_action) and not loses_for and not _BROKEN.search(after) else GRAMMAR
 
@@ -143,7 +143,7 @@ def _relations(words: list[str]) -> Iterator[_Word]:
                 yield _Word(_SAME.get(word, word), False)
 
 
-def _has_same_owners(pairs: list[tuple[_Word, _Word]]) -> bool:
+def _has_same_owners(pairs: list[tuple[_Word, _Word]], is_action: bool) -> bool:
     """Whether words only change between the two sides of "of" where that keeps the meaning."""
     moved = [(i, old) for i, (old, new) in enumerate(pairs) if new.is_head != old.is_head]
     if (
@@ -152,7 +152,7 @@ def _has_same_owners(pairs: list[tuple[_Word, _Word]]) -> bool:
     ):
         return False  # among others, "flight city of origin" as "city of origin flight"
     owned = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i, old in moved if not old.is_head]
-    return all(word and _lemma(word) in _OWNED.split() for word in owned)
+    return is_action or all(_lemma(word) in _OWNED.split() for word in owned)
 
 
 def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
@@ -206,7 +206,7 @@ def _form(word: str) -> str:
 def _lemma(word: str) -> str:
     import simplemma
 
-    return str(simplemma.lemmatize(word, "en"))
+    return str(simplemma.lemmatize(word, "en")) if word else ""
 
 
 @cache
