@@ -167,6 +167,8 @@ def _usable(source: SourceText, back: str, pattern: str, conventions: Convention
         emitted, text = join_words(words, convention, source.original), match[1]
     else:
         emitted = text = like(match[1].strip(), source.text)
+    if not emitted:
+        return "", schema_gate.WORDS
     if emitted in (source.original, source.text):
         return emitted, "identical"
     if any(identifier not in text for identifier in identifiers(source.text)):

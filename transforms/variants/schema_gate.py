@@ -30,13 +30,13 @@ add insert/whole entire/main principal/leading top/premier leading/easy simple/f
 quickly rapidly fast/famous popular/business company firm/estimated expected/following next/client customer user
 passenger traveler traveller/guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell
 answer reply respond/indicate show/if whether/desire wish/want wish/need require/use utilize/form method means
-duration length/shop store/road street/current present/average mean/rating score/assessment evaluation review
+duration length/shop store/road street/average mean/rating score/assessment evaluation review
 edit modify alter/manage administer/arrange schedule/comment note remark/send transfer/give provide/offer provide
 supply provide/deliver send/discover find/ask request/question query/nice pleasant/big huge large/small tiny
 arrive arriving/end ending/find finding/book booking/final ending/job work occupation/expertise specialty speciality
 caption subtitle/artist performer/singer vocalist/category class/exact precise/complimentary free/hairdresser stylist
 baggage luggage/contain include/auto automobile car/train rail railway/bus coach/attraction sight/indicator flag
-sport sports/need necessity/genre style/money funds/sender originator/present show
+sport sports/need necessity/genre style/money funds/sender originator
 """
 _SPELLINGS = {
     r"^search\b(?: for)?|\b(?:search|look) for\b": "find",
@@ -60,8 +60,8 @@ only or our per since than that their them then there these they this those thro
 what when where whether which while who will with within without would you your
 """
 _FUNCTION = frozenset(_FUNCTION_WORDS.split())
-_CONJUNCTIONS = frozenset({"and", "or", "that", "which", "who", "where", "when"})
-_SAME = {"whether": "if", "which": "that"}
+_CONJUNCTIONS = frozenset({"and", "or", "to", "that", "which", "who", "where", "when"})
+_SAME = {"whether": "if"}
 _FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
 # What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
 _OWNED = """
@@ -71,8 +71,8 @@ possibility price size specialty speciality style time title type
 _NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "ending", "calendar"})
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
-_SEARCH_FOR = re.compile(r"\b(?:look|search) for\b", re.IGNORECASE)
-_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b", re.IGNORECASE)
+_SEARCH_FOR = re.compile(r"\b(?:look|search)(?:s|es|ing)? for\b", re.IGNORECASE)
+_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b|\bif to\b", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
@@ -124,6 +124,7 @@ def _words(text: str, other: str) -> list[str]:
 def _relations(words: list[str]) -> Iterator[_Word]:
     """Yield the words that carry meaning; "date of the event" is in the order of "event date"."""
     parts: list[list[str]] = [[]]  # what "of" and "for" separate
+    begin = ""
     for word, following in pairwise([*words, ".", ""]):
         if word in ARTICLES or word == "'s":
             continue
@@ -133,13 +134,13 @@ def _relations(words: list[str]) -> Iterator[_Word]:
             parts[-1].append(word)
         else:
             # "Date of the visit or arrival" is not "visit date or arrival".
-            ordered = parts if word in _CONJUNCTIONS else parts[::-1]
+            ordered = parts if word in _CONJUNCTIONS or begin in ("and", "or") else parts[::-1]
             phrase = [_Word(each, i == len(part)) for part in ordered for i, each in enumerate(part, 1)]
             yield from sorted(phrase, key=lambda each: each.text not in _FIRST)
             if not parts[-1] and parts[0]:
                 yield _Word("of", False)
-            parts = [[]]
-            if word[:1].isalnum() and word not in ("to", "for"):
+            parts, begin = [[]], word
+            if word[:1].isalnum() and word != "for" and (word != "to" or following in ARTICLES):
                 yield _Word(_SAME.get(word, word), False)
 
 
@@ -171,7 +172,7 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
     if any(a != b and {a, b} & _FUNCTION and _SAME.get(a, a) != _SAME.get(b, b) for a, b in ends):
         return False
     # "Buy tickets of event", "time of flight of origin", "the airline's name to book with"
-    if new.count("of") > max(not is_action, old.count("of")) or new.count("'s") > old.count("'s"):
+    if new.count("of") > max(not is_action, old.count("of")) or any(new.count(x) > old.count(x) for x in ("'s", ",")):
         return False
     if [mark for mark in old if mark in ".;:()"] != [mark for mark in new if mark in ".;:()"]:
         return False
@@ -183,7 +184,9 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
     bare = (_FUNCTION | ARTICLES) - {"and", "or"}
     articles = [(a, b) for a, b in pairwise(old) if a in ARTICLES]
     found = list(pairwise(["in" if old[0] in ARTICLES else "", *new]))
-    return not any(a[0] != c[:1] and c in bare and _is_same(b, d) for a, b in articles for c, d in found)
+    return not any(
+        a[0] != c[:1] and (c in bare or c.endswith("of")) and _is_same(b, d) for a, b in articles for c, d in found
+    )
 
 
 @lru_cache(1 << 14)
@@ -199,7 +202,7 @@ def _form(word: str) -> str:
     """Return the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
     if word.endswith("ing"):
         return "ing"
-    return next((end for end in ("ed", "s") if word.endswith(end) and _lemma(word) != word), "")
+    return next((end for end in ("ed", "est", "er", "s") if word.endswith(end) and _lemma(word) != word), "")
 
 
 @lru_cache(1 << 14)
