@@ -61,7 +61,7 @@ what when where whether which while who will with within without would you your
 """
 _FUNCTION = frozenset(_FUNCTION_WORDS.split())
 _CONJUNCTIONS = frozenset({"and", "or", "to", "that", "which", "who", "where", "when"})
-_SAME = {"whether": "if"}
+_SAME = {"whether": "if", "for": "to"}  # "for finding" is "to find"
 _FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
 # What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
 _OWNED = """
@@ -72,7 +72,8 @@ _NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "endin
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
 _SEARCH_FOR = re.compile(r"\b(?:look|search)(?:s|es|ing)? for\b", re.IGNORECASE)
-_BROKEN = re.compile(r"[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b|\bif to\b", re.IGNORECASE)
+_MARK = re.compile(r"[^\w\s,'’-]")
+_BROKEN = re.compile(r" [.,;:!?]|[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b|\bif to\b", re.IGNORECASE)
 
 
 class _Word(NamedTuple):
@@ -108,7 +109,10 @@ def refusal(before: str, after: str, is_action: bool) -> str:
     if any(_is_other_form(a, b, is_action, "to" in new) for a, b in pairs):
         return FORM
     loses_for = _SEARCH_FOR.search(before) and not _SEARCH_FOR.search(after) and "search" in after.lower()
-    return "" if _is_grammatical(old, new, is_action) and not loses_for and not _BROKEN.search(after) else GRAMMAR
+    has_other_marks = _MARK.findall(before.strip(" .")) != _MARK.findall(after.strip(" ."))
+    if loses_for or has_other_marks or _BROKEN.search(after) or not _is_grammatical(old, new, is_action):
+        return GRAMMAR
+    return ""
 
 
 def _words(text: str, other: str) -> list[str]:
@@ -140,7 +144,7 @@ def _relations(words: list[str]) -> Iterator[_Word]:
             if not parts[-1] and parts[0]:
                 yield _Word("of", False)
             parts, begin = [[]], word
-            if word[:1].isalnum() and word != "for" and (word != "to" or following in ARTICLES):
+            if word[:1].isalnum():
                 yield _Word(_SAME.get(word, word), False)
 
 
@@ -169,12 +173,10 @@ def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> boo
 def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
     """Whether articles, marks, and function words at the ends are where those of the original are."""
     ends = zip((old[0], old[-1]), (new[0], new[-1]), strict=True)
-    if any(a != b and {a, b} & _FUNCTION and _SAME.get(a, a) != _SAME.get(b, b) for a, b in ends):
+    if any(a != b and {a, b} & _FUNCTION and {a, b} != {"if", "whether"} for a, b in ends):
         return False
     # "Buy tickets of event", "time of flight of origin", "the airline's name to book with"
     if new.count("of") > max(not is_action, old.count("of")) or any(new.count(x) > old.count(x) for x in ("'s", ",")):
-        return False
-    if [mark for mark in old if mark in ".;:()"] != [mark for mark in new if mark in ".;:()"]:
         return False
     adjacent = [pair for pair in pairwise(old) if not _FUNCTION & {*pair}]
     for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
@@ -185,7 +187,9 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
     articles = [(a, b) for a, b in pairwise(old) if a in ARTICLES]
     found = list(pairwise(["in" if old[0] in ARTICLES else "", *new]))
     return not any(
-        a[0] != c[:1] and (c in bare or c.endswith("of")) and _is_same(b, d) for a, b in articles for c, d in found
+        (a != c if b == d else a[0] != c[:1]) and (c in bare or c.endswith("of")) and _is_same(b, d)
+        for a, b in articles
+        for c, d in found
     )
 
 
