@@ -204,7 +204,7 @@ def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[s
 
 EXAMPLES = 40
 
-_TERMS = {table1.TERMS[key][0]: table1.TERMS[key][1] for key in ("name_distance", "description_bleu", "self_bleu")}
+_TERMS = dict(table1.TERMS[key] for key in ("name_distance", "description_bleu", "self_bleu"))
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTranslation]) -> Report:
