@@ -63,22 +63,18 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         import apache_beam as beam
 
         from parapet.transforms.storage.files import Publish, WriteFiles
-        from parapet.transforms.translation.translate import BackTranslate, replay
+        from parapet.transforms.translation.translate import BackTranslate, Replay
         from parapet.transforms.variants.back_translation import make_files
 
         corpus, how = settings
-        if how.engine is None:
-            known, missing = replay(corpus.texts(), how.pivots, how.known)
-            translations = pipeline | "Translations" >> beam.Create(known)
-            untranslated = pipeline | "Untranslated" >> beam.Create(missing)
-        else:
-            translations, untranslated = (
-                pipeline
-                | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
-                | "Back-translate" >> BackTranslate(how.known, how.engine, how.paid)
-            )
-        provider, model = (how.engine.provider, how.engine.model) if how.engine else (MEMORY, "")
-        recorded = {"pivots": how.pivots, "provider": provider, "model": model, "max_bad": float(self.max_bad)}
+        engine = how.engine or Replay()
+        translations, untranslated = (
+            pipeline
+            | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
+            | "Back-translate" >> BackTranslate(how.known, engine, how.paid)
+        )
+        used = {"provider": engine.provider, "model": engine.model}
+        recorded = {"pivots": how.pivots, **used, "max_bad": float(self.max_bad)}
         header = {**run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
         files = (
             pipeline
@@ -119,31 +115,27 @@ def text_table(statistics: dict[str, Any]) -> str:
 
     rows = {}
     for pivot, numbers in statistics["pivots"].items():
-        kept = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
-        rows[pivot] = {**numbers, "kept": sum(kept)}
+        refused = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
+        rows[pivot] = {**numbers, "refused": sum(refused)}
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),
-        "names identical": ("names_identical", ".1%"),
-        "kept": ("kept", ""),
+        "names changed": ("names_changed", ".1%"),
+        "descriptions changed": ("descriptions_changed", ".1%"),
+        "refused": ("refused", ""),
     }
     self_bleu = statistics["self_bleu"]
     return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])
 
 
 def plan_lines(texts: Sequence[str], how: Translating) -> Iterator[str]:
-    """Yields what would be sent: exact for the way into each pivot, estimated for the unknown part of the way back."""
-    from parapet.transforms.translation.memory import missing
-
+    """Yields what would be sent; the way back is taken to be as long as the way there."""
     yield f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')} in English"
     total = 0
     for pivot in how.pivots:
-        into = how.known.of("en", pivot)
-        there = missing(texts, into)
-        back = missing((into[text] for text in texts if text in into), how.known.of(pivot, "en"))
-        # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
-        characters = 2 * sum(map(len, there)) + sum(map(len, back))
+        unknown = {*texts} - how.known.of("en", pivot).keys()
+        characters = 2 * sum(map(len, unknown))
         total += characters
-        yield f"{pivot}: {counted(len(there) * 2 + len(back), 'text')} to translate, about {characters:,} characters"
+        yield f"{pivot}: {counted(2 * len(unknown), 'text')} to translate, about {characters:,} characters"
     dollars = total * (how.engine.dollars_per_million if how.engine else 0) / 1e6
     yield f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written"
