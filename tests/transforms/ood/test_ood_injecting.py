@@ -131,7 +131,8 @@ def test_fallbacks_fit_what_was_said():
     every = set(plans.FALLBACKS)
     assert len(every) == 12
     said, asked, wanted = map(answers, ("I have never seen snow.", "Why is the sky blue?", "Find me a bus."))
-    assert len(said) == 3 and said < asked & wanted
+    assert len(said) == 2
+    assert said < asked & wanted
     assert every == asked | wanted
     assert "I'm sorry, I'm not able to do that for you." in wanted - asked
 

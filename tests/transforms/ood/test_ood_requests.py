@@ -72,7 +72,7 @@ def test_a_greeting_is_a_beginning(text):
 
 SERVICES = [
     Service("Inns_1", "Find hotels", [Slot("pets", "Whether dogs are allowed")], [Intent("FindHotel", "")]),
-    Service("Buses_1", "Buses between cities", [Slot("fare", "Price of a ticket")], [Intent("FindBus", "")]),
+    Service("Buses_1", "Buses and their tickets", [Slot("fare", "")], [Intent("FindBus", "")]),
     Service("Plays_1", "Theatres", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
     Service("Games_1", "Matches", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
 ]
@@ -94,7 +94,7 @@ def test_what_a_text_is_about(text, about):
 def test_what_several_services_have_names_none():
     assert TOPICS.named("a bus", ["Buses"])
     assert not TOPICS.named("a bus", ["Inns"])
-    assert not TOPICS.named("two tickets", ["Plays"])  # three schemas have it
+    assert not TOPICS.named("two tickets", ["Plays"])  # three have it
     assert not TOPICS.named("a dog", ["Inns"])  # a slot's word is no name
 
 

@@ -272,18 +272,18 @@ def _highest(share: float) -> str:
 # Each fits whether the user goes on with the task or the dialogue ends: none asks a question or mentions a domain.
 _AFTER_ANYTHING = (
     "Sorry, I didn't quite get that. I can only assist you with the task at hand.",
-    "Sorry, I can't do anything about that. Let's keep to your request.",
     "I'm not sure I follow. That doesn't seem to be about your request.",
 )
 _AFTER_QUESTIONS = (
     "Sorry, that is not something I can help you with.",
+    "Sorry, I can't do anything about that. Let's keep to your request.",
     "I'm afraid I can't help with that one.",
     "Apologies, I don't have an answer to that.",
     "That's beyond what I know about, I'm afraid.",
     "I wish I could help, but I know nothing about that.",
 )
 _AFTER_REQUESTS = (
-    *_AFTER_QUESTIONS[:2],
+    *_AFTER_QUESTIONS[:3],
     "That is outside of what I can do, sorry.",
     "I'm sorry, I'm not able to do that for you.",
     "Unfortunately, this is not something I was made for.",

@@ -21,12 +21,13 @@ from parapet.transforms.reports.text import words
 
 # Words of services that name no topic.
 _GENERIC_WORDS = """
-add book booking buy certain check choose date dates different easily finding list location number offered option
-options popular provide provider provides range reservation reserve reserving search searching select selected service
-services specific specified thank thanks type user users using various welcome wide widely hello bye goodbye
+add book booking buy bye certain check choose date dates different easily finding goodbye hello list location number
+offered option options place places please popular provide provider provides range reservation reserve reserving
+search searching select selected service services set show specific specified thank thanks type user users using
+various welcome wide widely
 """
 _GENERIC = frozenset(_GENERIC_WORDS.split())
-_FREQUENT = 5.65  # the logarithm of a word's frequency (Zipf scale) from which it names no topic: "need", "place"
+_FREQUENT = 5.72  # the logarithm of a word's frequency (Zipf scale) from which it names no topic: "need", "find"
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 
 
@@ -77,7 +78,7 @@ def topics_of_services(services: Iterable[Service]) -> Topics:
         for table, texts in ((names, of_names), (domains, [*of_names, *of_slots])):
             for word in topics_of(" . ".join(texts)):
                 table.setdefault(word, set()).add(domain)
-    few = {word: frozenset(named) for word, named in names.items() if len(domains[word]) <= 2}
+    few = {word: frozenset(named) for word, named in names.items() if len(named) <= 2}
     return Topics({word: frozenset(having) for word, having in domains.items()}, few)
 
 
@@ -100,12 +101,13 @@ def _either(phrases: str) -> str:
 
 _GREETING = rule(r"^(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))\b(?: there| again)?(?:[\s,.!-]+|$)")
 _DO = _either(
-    "add arrange book buy call check create display find get give help list look make order pay play pull rent request"
-    " reserve ring schedule search send set show start tell transfer write translate sing turn"
+    "add arrange book buy call check create display find get give help list look listen make order pay play pull put"
+    " rent request reserve ring schedule search send set show start tell transfer write translate sing turn"
 )
 _WANT = _either(
     "i_(?:(?:really|just|also|do|will)_)?(?:need|want|wanna|would|have_to|must|wish_to) i'd i'll_need we_(?:need|want)"
     " (?:i_am|i'm|we_are|we're)_(?:\\w+_)?(?:looking|trying|hoping|interested|searching|seeking|in_need|in_the_mood)"
+    " looking_(?:for|to) i_(?:got|like)_to"
 )
 _ACTION = rule(rf"(?:^|[.,!?:]\s*)(?:please\s+|kindly\s+)?(?:{_WANT}|{_DO}|(?:can|could|would|will) you\b(?! rather))")
 _QUESTION = rule(
@@ -130,12 +132,16 @@ _BEFORE_THAT = _either(
     "in at on of to for with about from like do does did if is are was will can and around near by after before book"
     " reserve rent play watch want need prefer see know check buy have take make use get hear find all"
 )
+_THAT_NOUN = (
+    r"\bthat\b(?!\s+(?:i|i'm|i've|you|we|they|my|there|is|are|was|were|has|have|had|can|could|will|would|do|does"
+    r"|\w+ed|[a-z]+[^s\W]s)\b)"
+)
 _REFERS_BACK = rule(
     _either(
         "other others another else different instead again similar rather same more both either also too correct these"
         " those as_well of_it what_about keep_looking keep_searching still such additional thanks thank_you"
     )
-    + rf"|\bthis\b(?!\s+{_DAY})|(?:^|[.!?,;]\s*)that\b|{_BEFORE_THAT}\s+that\b|\bthat\s+(?:day|date|time|place|area)\b"
+    + rf"|\bthis\b(?!\s+{_DAY})|(?:^|[.!?,;]\s*)that\b|{_BEFORE_THAT}\s+that\b|{_THAT_NOUN}"
     r"|\b(?:fine|okay|ok|happy)\s+with\b"
     r"|\b(?:is|are|seems?|sounds?|looks?|(?:will|would)\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
     r"|\b(?:need|want|like|take)\s+(?:two|three|four|five|\d)(?:\s+please)?\s*(?:[.,!]|$)"
@@ -158,7 +164,8 @@ _KNOWN = rule(
         "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth"
         " weather forecast temperature movie_theaters? morning afternoon evening night weekend days? week month year"
         " moment next last coming mood best most news way internet usa? uk bay_area monday tuesday wednesday thursday"
-        " friday saturday sunday (?:city|number|name|area|end|middle|beginning|start)_of"
+        " friday saturday sunday (?:current|expected)_weather salon dentist doctor balance_(?:of|in|on)_my"
+        " (?:city|number|name|area|end|middle|beginning|start)_of"
     )
     + ")"
 )
