@@ -66,7 +66,7 @@ class OutOfDomain(Perturbation):
                        "has all injections of the sets with lower rates.", percent=True),
                 Metric("in_domain_turns", "in-domain user turns", shown_first=True),
                 Metric("ood_turns", "injected turns", shown_first=True),
-                Metric("distinct", "distinct", shown_first=True),
+                Metric("distinct", "distinct"),
                 Metric("most_uses", "most uses of one"),
                 Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
                 Metric("dialogues_with_ood", "dialogues with one"),

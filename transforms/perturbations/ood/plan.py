@@ -294,7 +294,7 @@ FALLBACKS = tuple(dict.fromkeys((*_AFTER_ANYTHING, *_AFTER_QUESTIONS, *_AFTER_RE
 
 def fallback_of(seed: str, dialogue_id: str, turn: int, utterance: str) -> str:
     """Return the system's answer to the utterance that is injected for a dialogue's turn."""
-    fitting = _AFTER_ANYTHING
+    fitting: tuple[str, ...] = _AFTER_ANYTHING
     if asks_for_action(utterance):
         fitting += _AFTER_REQUESTS
     elif utterance.endswith("?"):
@@ -350,7 +350,7 @@ def kept_frames(frames: Iterable[Any]) -> list[Any]:
     kept = []
     for frame in frames:
         if isinstance(frame.get("state"), dict):  # the official scorer expects a state in each frame
-            actions = {"actions": []} if "actions" in frame else {}
+            actions: dict[str, Any] = {"actions": []} if "actions" in frame else {}
             values = {slot: [*values] for slot, values in frame["state"]["slot_values"].items()}
             state = {**frame["state"], "requested_slots": [], "slot_values": values}
             kept.append({"service": frame["service"], "slots": [], **actions, "state": state})
