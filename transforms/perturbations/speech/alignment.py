@@ -97,13 +97,45 @@ def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned
             yield from (f">{other}" for other in recognised)
 
 
-def plain_ranges(hypothesis: Sequence[str]) -> list[Found]:
-    """Return the position of each word in ``" ".join(hypothesis)``."""
-    ranges, at = [], 0
-    for word in hypothesis:
-        ranges.append(Found(at, at + len(word)))
-        at += len(word) + 1
-    return ranges
+Ranges = Iterable[tuple[int, int]]  # first and last (exclusive) characters
+
+
+def plain(
+    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str], values: Ranges
+) -> tuple[str, list[Found]]:
+    """Write the hypothesis as plain words, except that values have the digits and abbreviations of the utterance.
+
+    So "March 4th" becomes "march 4th" if it is a value that was recognised correctly, and "march fourth" elsewhere: the
+    state has no "march fourth".
+
+    Args:
+      utterance: the original text.
+      words: its words.
+      aligned: the alignment of these words with the hypothesis.
+      hypothesis: the words of the transcript.
+      values: the places of values in the utterance.
+
+    Returns:
+      The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
+    """
+    in_values = [any(start < word.end and word.start < end for start, end in values) for word in words]
+    text, ranges = "", list[Found]()
+    for piece in _pieces(words, aligned, hypothesis):
+        parts = [piece] if isinstance(piece, str) else [word.text for word in words[slice(*piece)]]
+        n = len(parts)
+        if not isinstance(piece, str) and in_values[piece[0]]:
+            token = words[piece[0]]
+            own = " ".join(utterance[token.start : token.end].lower().split())
+            parts = parts if _letters(own) == _letters(" ".join(parts)) else [own]
+        for part in parts:
+            text += " " if text else ""
+            ranges += [Found(len(text), len(text) + len(part))] * (n if len(parts) < n else 1)
+            text += part
+    return text, ranges
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^\w ]", "", text)
 
 
 def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]) -> Found | None:
@@ -117,7 +149,7 @@ def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ran
       end: the end of the value (exclusive).
       words: the words of the utterance.
       aligned: the alignment of these words with the hypothesis.
-      ranges: the position of each hypothesis word in the new utterance, from :func:`plain_ranges` or :func:`restored`.
+      ranges: the position of each hypothesis word in the new utterance, from :func:`plain` or :func:`restored`.
     """
     own = [i for i, word in enumerate(words) if word.start < end and start < word.end]
     if not own or start >= end:

@@ -21,7 +21,7 @@ from parapet.transforms.perturbations.speech.alignment import (
     align,
     alignment_text,
     find_span,
-    plain_ranges,
+    plain,
     restored,
 )
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
@@ -95,18 +95,20 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
     Args:
       turn: the original turn.
       transcript: the transcript of its spoken form.
-      form: ``heard`` for the transcript itself; ``restored`` to write correctly recognised words with the capitals,
-        digits and punctuation of the original.
+      form: ``heard`` for plain words, see :func:`plain`; ``restored`` to write correctly recognised words with the
+        capitals, digits and punctuation of the original.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
     aligned = align(reference, hypothesis)
-    original, utterance, ranges = turn.turn.utterance, transcript.words, plain_ranges(hypothesis)
+    original, values = turn.turn.utterance, _original_spans(turn.turn)
     if form == "restored":
         utterance, ranges = restored(original, turn.words, aligned, hypothesis)
+    else:
+        utterance, ranges = plain(original, turn.words, aligned, hypothesis, values.values())
     spans = {
         place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
-        for place, (start, end) in _original_spans(turn.turn).items()
+        for place, (start, end) in values.items()
     }
     errors = aligned.substitutions + aligned.deletions + aligned.insertions
     row = {
