@@ -39,7 +39,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, SAMPLE
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
-from parapet.transforms.perturbations.speech.engine import choose
+from parapet.transforms.perturbations.speech.engine import RATE, choose, make
 from parapet.transforms.perturbations.speech.replacing import (
     Form,
     Replaced,
@@ -50,25 +50,20 @@ from parapet.transforms.perturbations.speech.replacing import (
     turn_counts,
     with_turns,
 )
-from parapet.transforms.perturbations.speech.setup import (
-    FORMS,
-    Setup,
-    check_extras,
-    parse_ratios,
-    parse_targets,
-    prepare,
-)
-from parapet.transforms.perturbations.speech.sound import KINDS, sound_bytes
+from parapet.transforms.perturbations.speech.setup import FORMS, check_extras, parse_ratios, parse_targets
+from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturbations.speech.spoken import (
     SECONDS_A_WORD,
     SECONDS_AROUND,
+    VERSION,
+    Speakers,
     Utterance,
     draw_of,
     occurrences_of,
     user_turns,
     voice_of,
 )
-from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcriber, TurnOutcomes, transcribe
+from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.reports.text import counted, percent
@@ -162,7 +157,8 @@ class SpeechErrors(Perturbation):
         "SET/turns/": "a row for every user turn",
     }
 
-    setup: Setup  # set by fit()
+    speakers: Speakers  # set by fit(), as is the channel
+    channel: Channel
     try_engines = True  # once, before workers start
     _transcriber: Transcriber | None = None  # on workers of a run of whole files
 
@@ -222,8 +218,35 @@ class SpeechErrors(Perturbation):
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        files = [in_languages(file, self.languages) for file in inlined(selected(corpus, self.splits))]
-        self.setup = prepare(self, files, cache, self.try_engines)
+        synthesiser = make("speaker", self.engines["speaker"], self.engine_options)
+        self.speakers = Speakers(self.voices or tuple(listed(synthesiser.default_voice)), self.seed, self.longest)
+        babbled: set[str] = set()
+        if self.noise == "babble":
+            for file in inlined(selected(corpus, self.splits)):
+                known = in_languages(file, self.languages)
+                babbled.update(utterance.text for utterance, _ in occurrences_of(known, self.speakers))
+            if not babbled:
+                raise InputError("babble is made from the user turns, but none of them has words", "--noise")
+        noise = make_noise(self.noise, sorted(babbled), self.reverberation)
+        recogniser = make("listener", self.engines["listener"], self.engine_options)
+        self.channel = Channel(synthesiser, recogniser, noise, self.seed, cache)
+        synthesiser.check([*self.speakers.voices])
+        if self.try_engines:
+            for tried in (synthesiser, recogniser):
+                tried.open()
+                tried.close()
+
+    @property
+    def made_with(self) -> dict[str, object]:
+        """Return what the word error rates depend on."""
+        return {
+            "synthesiser": self.channel.synthesiser.name,
+            "recogniser": self.channel.recogniser.name,
+            "noise": self.channel.noise.name,
+            "voices": list(self.speakers.voices),
+            "normalisation": VERSION,
+            "samples_a_second": RATE,
+        }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
         """Return the engines."""
@@ -232,13 +255,12 @@ class SpeechErrors(Perturbation):
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the cache, and recordings of noise."""
         noise = self.noise
-        return [("--cache", self.setup.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
+        return [("--cache", self.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield the amount of speech, and its price."""
-        setup = self.setup
-        synthesiser, recogniser = setup.channel.synthesiser, setup.channel.recogniser
-        turns = [utterance for file in files for utterance, _ in occurrences_of(file, setup.speakers)]
+        synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
+        turns = [utterance for file in files for utterance, _ in occurrences_of(file, self.speakers)]
         texts = set(turns)
         characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
         recordings = len(texts) * len(self.ratios)
@@ -256,7 +278,7 @@ class SpeechErrors(Perturbation):
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribe all turns."""
-        transcribed = transcribe(files, self.setup)
+        transcribed = transcribe(files, self.speakers, self.channel, self.targets, self.ratios, self.sample)
         states = (
             transcribed.turns
             | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
@@ -298,7 +320,7 @@ class SpeechErrors(Perturbation):
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
-        self._transcriber = Transcriber(self.setup.channel)
+        self._transcriber = Transcriber(self.channel)
 
     def close(self) -> None:
         """Close the engines."""
@@ -307,7 +329,7 @@ class SpeechErrors(Perturbation):
 
     def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[Replaced]:
         """Return the user turns of a dialogue in one set."""
-        speakers, noise = self.setup.speakers, self.setup.channel.noise.name
+        speakers, noise = self.speakers, self.channel.noise.name
         voice = voice_of(dialogue.dialogue_id, speakers)
         replaced = []
         for turn in user_turns(dialogue, speakers):
@@ -360,7 +382,7 @@ class SpeechErrors(Perturbation):
         (calibration,) = reported["calibration"]
         return {
             **statistics(counts, calibration.settings, reported["curve"]),
-            "made_with": self.setup.made_with,
+            "made_with": self.made_with,
         }
 
     def recorded_options(self) -> dict[str, object]:
@@ -373,7 +395,7 @@ class SpeechErrors(Perturbation):
             "seed": self.seed,
             "snr": self.ratios,
             "sample": self.sample,
-            **self.setup.made_with,
+            **self.made_with,
             **dict.fromkeys(("cache", *AZURE), ""),
         }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -307,12 +305,10 @@ def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
+def _quartiles(values: Sequence[tuple[float, int]]) -> list[float]:
     """Return the smallest values that a quarter, half and three quarters do not exceed; empty without values."""
-    every = sorted(values)
-    total = sum(n for _, n in every)
-    reached = list(itertools.accumulate(n for _, n in every))
-    return [every[bisect_left(reached, total * quarter / 4)][0] for quarter in (1, 2, 3)] if total else []
+    every = [value for value, n in values for _ in range(n)]
+    return [float(value) for value in np.quantile(every, (0.25, 0.5, 0.75), method="inverted_cdf")] if every else []
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:

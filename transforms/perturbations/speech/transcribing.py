@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import BoundedSemaphore, Lock
@@ -46,7 +46,6 @@ from parapet.transforms.storage.files import join, read_written, whole
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
-    from parapet.transforms.perturbations.speech.setup import Setup
 
 Answer = TypeVar("Answer")
 
@@ -74,6 +73,10 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
+def _failure(error: Exception) -> Failure:
+    return Failure(error.reason if isinstance(error, Refused) else bad_record(error).reason)
+
+
 class Channel(msgspec.Struct, frozen=True):
     """The components that turn a text into a transcript.
 
@@ -99,21 +102,8 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        facts = [
-            sound.VERSION,
-            VERSION,
-            *engines,
-            self.noise.name,
-            stable_hash(self.seed),
-            utterance.voice,
-            utterance.text,
-            snr,
-        ]
+        facts = [sound.VERSION, VERSION, *engines, self.noise.name, stable_hash(self.seed)]
         return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
-
-
-def _file_of(shard: str) -> str:
-    return f"heard/{shard}.json"
 
 
 Results = dict[tuple[Utterance, float], Transcript | Failure]
@@ -149,16 +139,22 @@ class Transcriber:
           shard: the group of the utterances, whose transcripts are cached in one file.
           utterances: (utterance, ratios in dB).
         """
-        file = _file_of(shard)
+        file = f"heard/{shard}.json"
         cached = self._read(file)
-        results, todo = self._look_up(utterances, cached)
+        results: Results = {}
+        todo: dict[Utterance, list[float]] = {}
+        for utterance, ratios in utterances:
+            for snr in ratios:
+                if (transcript := cached.get(self.channel.key(utterance, snr))) is not None:
+                    results[utterance, snr] = transcript
+                else:
+                    todo.setdefault(utterance, []).append(snr)
         if not todo:
             return results
         self._open_once(self.channel.recogniser)
 
-        def transcribe(item: tuple[Utterance, list[float]]) -> None:
-            utterance, ratios = item
-            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance))
+        def transcribe(utterance: Utterance) -> None:
+            fresh = self._recognise(utterance, todo[utterance])
             with self._lock:
                 for (utterance, snr), result in fresh.items():
                     if isinstance(result, Transcript):
@@ -169,8 +165,8 @@ class Transcriber:
                     handle.write(msgspec.json.encode(cached, order="sorted"))
 
         if not self.channel.parallel:
-            for item in todo:
-                transcribe(item)
+            for utterance in todo:
+                transcribe(utterance)
             return results
         with ThreadPoolExecutor(max(self.channel.synthesiser.parallel, self.channel.recogniser.parallel)) as pool:
             list(pool.map(transcribe, todo))
@@ -180,46 +176,11 @@ class Transcriber:
         """Return the sound to recognise. Raises Refused or Stopped."""
         return self._mixer(utterance, self._speech(utterance)).at(snr)
 
-    def _look_up(
-        self, utterances: Iterable[tuple[Utterance, Sequence[float]]], cached: Mapping[str, Transcript]
-    ) -> tuple[Results, list[tuple[Utterance, list[float]]]]:
-        """Split utterances into transcripts from the cache, and what must be transcribed."""
-        results: Results = {}
-        todo: dict[Utterance, list[float]] = {}
-        for utterance, ratios in utterances:
-            for snr in ratios:
-                if (transcript := cached.get(self.channel.key(utterance, snr))) is not None:
-                    results[utterance, snr] = transcript
-                else:
-                    todo.setdefault(utterance, []).append(snr)
-        return results, list(todo.items())
-
-    def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
-        if self.channel.recogniser.name in self.stopped:  # the speech could not be recognised
-            return Failure(self.stopped[self.channel.recogniser.name])
+    def _recognise(self, utterance: Utterance, ratios: Sequence[float]) -> Results:
         try:
-            return self._call(self.channel.synthesiser, partial(self._speech, utterance))
-        except Refused as error:
-            return Failure(error.reason)
-
-    def _mixer_of(self, utterance: Utterance) -> sound.Mixer | Failure:
-        """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
-        last = self._last
-        if last is not None and last[0] == utterance:
-            return last[1]
-        speech = self._speech_or_failure(utterance)
-        if isinstance(speech, Failure):
-            return speech
-        try:
-            mixer = self._mixer(utterance, speech)
+            mixer = self._mixer_of(utterance)
         except Exception as error:
-            return Failure(bad_record(error).reason)
-        self._last = utterance, mixer
-        return mixer
-
-    def _recognise(self, utterance: Utterance, ratios: Sequence[float], mixer: sound.Mixer | Failure) -> Results:
-        if isinstance(mixer, Failure):
-            return {(utterance, snr): mixer for snr in ratios}
+            return dict.fromkeys(((utterance, snr) for snr in ratios), _failure(error))
         recogniser = self.channel.recogniser
         results: Results = {}
         for snr in ratios:
@@ -227,11 +188,20 @@ class Transcriber:
                 samples = mixer.at(snr)
                 words = self._call(recogniser, partial(recogniser.hear, samples))
                 results[utterance, snr] = self._transcript(utterance, words, samples)
-            except Refused as error:
-                results[utterance, snr] = Failure(error.reason)
             except Exception as error:
-                results[utterance, snr] = Failure(bad_record(error).reason)
+                results[utterance, snr] = _failure(error)
         return results
+
+    def _mixer_of(self, utterance: Utterance) -> sound.Mixer:
+        """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
+        last = self._last
+        if last is not None and last[0] == utterance:
+            return last[1]
+        if reason := self.stopped.get(self.channel.recogniser.name):
+            raise Refused(reason)  # the speech could not be recognised
+        mixer = self._mixer(utterance, self._call(self.channel.synthesiser, partial(self._speech, utterance)))
+        self._last = utterance, mixer
+        return mixer
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
         """Call an engine, unless it has raised Stopped before."""
@@ -306,19 +276,35 @@ class Transcribed(NamedTuple):
     refused: beam.PCollection
 
 
-def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
-    """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all."""
+def transcribe(
+    files: beam.PCollection,
+    speakers: Speakers,
+    channel: Channel,
+    targets: Sequence[float],
+    ratios: Sequence[float],
+    sample: int,
+) -> Transcribed:
+    """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all.
+
+    Args:
+      files: the dialogue files.
+      speakers: the voices and the spoken form.
+      channel: the engines and the noise.
+      targets: word error rates, 0 to 1, ascending, with one set each.
+      ratios: signal-to-noise ratios in dB, starting with the quietest noise.
+      sample: number of texts that are recognised first, to estimate the error rate of each ratio.
+    """
     pipeline = files.pipeline
-    read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
+    read = beam.FlatMap(_uses_of, speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    curve, failed = transcribe_sample(uses, setup.channel, setup.ratios, setup.sample)
+    curve, failed = transcribe_sample(uses, channel, ratios, sample)
     first = (
         pipeline
-        | "Once" >> beam.Create([setup.targets], reshuffle=False)
+        | "Once" >> beam.Create([targets], reshuffle=False)
         | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
     )
-    outcomes = transcribe_turns(uses, setup.channel, first)
+    outcomes = transcribe_turns(uses, channel, first)
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
     final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
     return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
