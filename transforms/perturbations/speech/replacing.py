@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,19 +14,18 @@ from parapet.transforms.perturbation.base import Place
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.perturbations.speech.alignment import (
     LEVELS,
+    Form,
     Found,
     Setting,
     align,
     alignment_text,
     find_span,
-    plain,
-    restored,
+    written,
 )
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
 from parapet.transforms.perturbations.speech.transcribing import Failure, Outcome, Transcript
 from parapet.transforms.running.counts import Counts
 
-Form = Literal["heard", "restored"]
 # (frame, slot entry) to the span in the new utterance; None if the value is lost
 Spans = dict[tuple[int, int], Found | None]
 
@@ -93,17 +92,13 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
     Args:
       turn: the original turn.
       transcript: the transcript of its spoken form.
-      form: ``heard`` for plain words, see :func:`plain`; ``restored`` to write correctly recognised words with the
-        capitals, digits and punctuation of the original.
+      form: the form of the transcript, see :func:`~parapet.transforms.perturbations.speech.alignment.written`.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
     aligned = align(reference, hypothesis)
     original, values = turn.turn.utterance, _original_spans(turn.turn)
-    if form == "restored":
-        utterance, ranges = restored(original, turn.words, aligned, hypothesis)
-    else:
-        utterance, ranges = plain(original, turn.words, aligned, hypothesis, values.values())
+    utterance, ranges = written(original, turn.words, aligned, hypothesis, values.values(), form)
     spans = {
         place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
         for place, (start, end) in values.items()

@@ -7,8 +7,7 @@ from importlib.util import find_spec
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.perturbation.corpora import listed
-from parapet.transforms.perturbations.speech.alignment import set_name
-from parapet.transforms.perturbations.speech.replacing import Form
+from parapet.transforms.perturbations.speech.alignment import Form, set_name
 from parapet.transforms.running import plugins
 
 FORMS: tuple[Form, ...] = ("heard", "restored")
