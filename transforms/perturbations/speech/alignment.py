@@ -38,6 +38,11 @@ class Aligned(msgspec.Struct, frozen=True):
     insertions: int
     hits: int
 
+    @property
+    def errors(self) -> int:
+        """Return the number of word errors."""
+        return self.substitutions + self.deletions + self.insertions
+
 
 class Found(msgspec.Struct, frozen=True):
     """A range of characters in the new utterance; ``end`` is exclusive."""

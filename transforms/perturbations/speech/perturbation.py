@@ -37,32 +37,11 @@ from parapet.transforms.perturbation.corpora import (
 )
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, SAMPLE
-from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
+from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, SAMPLE, replacing, spoken
+from parapet.transforms.perturbations.speech.alignment import Calibration, Form, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import RATE, choose, make
-from parapet.transforms.perturbations.speech.replacing import (
-    Form,
-    Replaced,
-    dialogue_counts,
-    failure_of,
-    replaced_turn,
-    statistics,
-    turn_counts,
-    with_turns,
-)
 from parapet.transforms.perturbations.speech.setup import FORMS, check_extras, parse_ratios, parse_targets
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
-from parapet.transforms.perturbations.speech.spoken import (
-    SECONDS_A_WORD,
-    SECONDS_AROUND,
-    VERSION,
-    Speakers,
-    Utterance,
-    draw_of,
-    occurrences_of,
-    user_turns,
-    voice_of,
-)
 from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, TurnOutcomes, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
@@ -157,7 +136,7 @@ class SpeechErrors(Perturbation):
         "SET/turns/": "a row for every user turn",
     }
 
-    speakers: Speakers  # set by fit(), as is the channel
+    speakers: spoken.Speakers  # set by fit(), as is the channel
     channel: Channel
     try_engines = True  # once, before workers start
     _transcriber: Transcriber | None = None  # on workers of a run of whole files
@@ -195,8 +174,6 @@ class SpeechErrors(Perturbation):
             "listener": choose("listener", listener or engine),
         }
         self.engine_options, self.voices = dict(engine_options or {}), tuple(listed(comma_separated(voices or "")))
-        if not self.seed.isprintable():
-            raise InputError("must be a text of printable characters", "--seed")
         for number, flag in ((self.sample, "--sample"), (longest, "--longest")):
             if not isinstance(number, int) or number < 1:
                 raise InputError(f"{number}: must be 1 or more", flag)
@@ -219,18 +196,19 @@ class SpeechErrors(Perturbation):
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         synthesiser = make("speaker", self.engines["speaker"], self.engine_options)
-        self.speakers = Speakers(self.voices or tuple(listed(synthesiser.default_voice)), self.seed, self.longest)
+        voices = self.voices or tuple(listed(synthesiser.default_voice))
+        self.speakers = spoken.Speakers(voices, self.seed, self.longest)
         babbled: set[str] = set()
         if self.noise == "babble":
             for file in inlined(selected(corpus, self.splits)):
                 known = in_languages(file, self.languages)
-                babbled.update(utterance.text for utterance, _ in occurrences_of(known, self.speakers))
+                babbled.update(utterance.text for utterance, _ in spoken.occurrences_of(known, self.speakers))
             if not babbled:
                 raise InputError("babble is made from the user turns, but none of them has words", "--noise")
         noise = make_noise(self.noise, sorted(babbled), self.reverberation)
         recogniser = make("listener", self.engines["listener"], self.engine_options)
         self.channel = Channel(synthesiser, recogniser, noise, self.seed, cache)
-        synthesiser.check([*self.speakers.voices])
+        synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
                 tried.open()
@@ -244,7 +222,7 @@ class SpeechErrors(Perturbation):
             "recogniser": self.channel.recogniser.name,
             "noise": self.channel.noise.name,
             "voices": list(self.speakers.voices),
-            "normalisation": VERSION,
+            "normalisation": spoken.VERSION,
             "samples_a_second": RATE,
         }
 
@@ -260,11 +238,11 @@ class SpeechErrors(Perturbation):
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield the amount of speech, and its price."""
         synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
-        turns = [utterance for file in files for utterance, _ in occurrences_of(file, self.speakers)]
+        turns = [utterance for file in files for utterance, _ in spoken.occurrences_of(file, self.speakers)]
         texts = set(turns)
         characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
         recordings = len(texts) * len(self.ratios)
-        hours = (SECONDS_A_WORD * words + SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
+        hours = (spoken.SECONDS_A_WORD * words + spoken.SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
         price = characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
         yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
@@ -309,14 +287,14 @@ class SpeechErrors(Perturbation):
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
         counts: Counter[Counted] = Counter()
         for row in rows:
-            for key, n in turn_counts(row, services[row["turn"]]):
+            for key, n in replacing.turn_counts(row, services[row["turn"]]):
                 counts[key] += n
-        counts.update(dict(dialogue_counts(state.place, rows)))
+        counts.update(dict(replacing.dialogue_counts(state.place, rows)))
         files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
         if self.audio:
             counts.update({"recordings": len(files), "lost_recordings": len(problems)})
         shown = [row for row in rows if row["wer"]]
-        return Perturbed(with_turns(dialogue, replaced), rows, counts, problems, shown, files)
+        return Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, problems, shown, files)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -327,16 +305,16 @@ class SpeechErrors(Perturbation):
         if self._transcriber:
             self._transcriber.close()
 
-    def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[Replaced]:
+    def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[replacing.Replaced]:
         """Return the user turns of a dialogue in one set."""
         speakers, noise = self.speakers, self.channel.noise.name
-        voice = voice_of(dialogue.dialogue_id, speakers)
+        voice = spoken.voice_of(dialogue.dialogue_id, speakers)
         replaced = []
-        for turn in user_turns(dialogue, speakers):
-            draw = draw_of(dialogue.dialogue_id, turn.position, speakers)
+        for turn in spoken.user_turns(dialogue, speakers):
+            draw = spoken.draw_of(dialogue.dialogue_id, turn.position, speakers)
             snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
             outcomes = state.outcomes[turn.position] if turn.words else ()
-            replaced.append(replaced_turn(turn, outcomes, snr_of, self.form, voice, noise))
+            replaced.append(replacing.replaced_turn(turn, outcomes, snr_of, self.form, voice, noise))
         return replaced
 
     def _sounds(
@@ -355,7 +333,7 @@ class SpeechErrors(Perturbation):
             safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
             folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
             try:
-                samples = transcriber.samples(Utterance(row["voice"], row["spoken"]), row["snr"])
+                samples = transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
             except (Refused, Stopped) as error:
                 problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
                 continue
@@ -381,7 +359,7 @@ class SpeechErrors(Perturbation):
         """Return the word error rates of the sets, the curve of the sample, and the settings they depend on."""
         (calibration,) = reported["calibration"]
         return {
-            **statistics(counts, calibration.settings, reported["curve"]),
+            **replacing.statistics(counts, calibration.settings, reported["curve"]),
             "made_with": self.made_with,
         }
 
@@ -421,7 +399,7 @@ def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
 def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
     """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
     use = turn.use
-    if failure := failure_of(turn.outcomes):
+    if failure := replacing.failure_of(turn.outcomes):
         split, _, name = use.file.rpartition("/")
         letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", failure.reason)
         yield f"{use.file}\0{use.dialogue:06}\0{use.turn:04}", [letter]

@@ -12,16 +12,8 @@ import numpy as np
 from parapet.schemas.dialogue import Turn
 from parapet.transforms.perturbation.base import Place
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbations.speech.alignment import (
-    LEVELS,
-    Form,
-    Found,
-    Setting,
-    align,
-    alignment_text,
-    find_span,
-    written,
-)
+from parapet.transforms.perturbations.speech import alignment
+from parapet.transforms.perturbations.speech.alignment import Form, Found, Setting
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
 from parapet.transforms.perturbations.speech.transcribing import Failure, Outcome, Transcript
 from parapet.transforms.running.counts import Counts
@@ -96,23 +88,22 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
-    aligned = align(reference, hypothesis)
+    aligned = alignment.align(reference, hypothesis)
     original, values = turn.turn.utterance, _original_spans(turn.turn)
-    utterance, ranges = written(original, turn.words, aligned, hypothesis, values.values(), form)
-    spans = {
-        place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
-        for place, (start, end) in values.items()
-    }
-    errors = aligned.substitutions + aligned.deletions + aligned.insertions
+    utterance, ranges = alignment.written(original, turn.words, aligned, hypothesis, values.values(), form)
+    spans: Spans = {}
+    for place, (start, end) in values.items():
+        is_inside = 0 <= start < end <= len(original)
+        spans[place] = alignment.find_span(start, end, turn.words, aligned, ranges) if is_inside else None
     row = {
         **_row(turn, "heard", "", utterance, spans),
         "hypothesis": transcript.words,
-        "alignment": alignment_text(reference, hypothesis, aligned),
+        "alignment": alignment.alignment_text(reference, hypothesis, aligned),
         "words": len(reference),
         "substitutions": aligned.substitutions,
         "deletions": aligned.deletions,
         "insertions": aligned.insertions,
-        "wer": errors / len(reference),
+        "wer": aligned.errors / len(reference),
         **sound,
         "audio_sha256": transcript.audio,
         "seconds": transcript.seconds,
@@ -262,7 +253,7 @@ def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
         **numbers([counts.sum(kind, set=name) for kind in SUMS]),
         "wer_low": low,
         "wer_high": high,
-        "level": None if setting.level is None else setting.level / LEVELS,
+        "level": None if setting.level is None else setting.level / alignment.LEVELS,
         "turn_wer": turn_rates(counts.by("value", "turn_errors", set=name)),
         "domains": {
             domain: numbers([domains[kind].get(domain, 0) for kind in SUMS]) for domain in sorted(domains["turns"])

@@ -18,27 +18,12 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbations.speech import sound
-from parapet.transforms.perturbations.speech.alignment import (
-    Calibration,
-    align,
-    calibration,
-    check_within_reach,
-    steps,
-    with_levels,
-)
+from parapet.transforms.perturbations.speech import alignment, sound, spoken
+from parapet.transforms.perturbations.speech.alignment import Calibration
 from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import (
-    VERSION,
-    Occurrence,
-    Speakers,
-    Utterance,
-    occurrences_of,
-    shard_of,
-    spoken_words,
-)
+from parapet.transforms.perturbations.speech.spoken import Occurrence, Speakers, Utterance
 from parapet.transforms.running.fence import Fault, Refused, Stopped, bad_record
 from parapet.transforms.running.progress import advance, expect, tracked
 from parapet.transforms.running.seeding import stable_hash
@@ -102,7 +87,7 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        facts = [sound.VERSION, VERSION, *engines, self.noise.name, stable_hash(self.seed)]
+        facts = [sound.VERSION, spoken.VERSION, *engines, self.noise.name, stable_hash(self.seed)]
         return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
 
 
@@ -219,7 +204,7 @@ class Transcriber:
             raise Refused(bad_record(error, engine).reason) from None
 
     def _transcript(self, utterance: Utterance, words: str, samples: Samples) -> Transcript:
-        normalised = [word.text for word in spoken_words(words)]
+        normalised = [word.text for word in spoken.spoken_words(words)]
         spelled = " ".join(respelled(utterance.text.split(), normalised))
         return Transcript(spelled, digest(samples), round(len(samples) / RATE, 3))
 
@@ -306,13 +291,13 @@ def transcribe(
     )
     outcomes = transcribe_turns(uses, channel, first)
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
-    final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
+    final = first | "Levels" >> beam.Map(alignment.with_levels, beam.pvalue.AsIter(bins))
     return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
 
 
 def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
     refused: dict[tuple[str, int], InputError] = {}
-    uses = list(occurrences_of(file, speakers, refused))
+    uses = list(spoken.occurrences_of(file, speakers, refused))
     expect(len(uses), "turns", _STAGE)
     yield from uses
     yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
@@ -369,11 +354,7 @@ def transcribe_sample(
 def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
     expect(len(chosen), "texts", "calibration")
     for voice, text in chosen:
-        yield shard_of(Utterance(voice, text)), (voice, text)
-
-
-def _rate(errors: int, words: int) -> float:
-    return errors / max(words, 1)
+        yield spoken.shard_of(Utterance(voice, text)), (voice, text)
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -424,8 +405,7 @@ class _TranscribeSample(_Transcribes):
 def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
     """Return the number of word errors and of reference words."""
     reference = utterance.text.split()
-    aligned = align(reference, transcript.words.split())
-    return aligned.substitutions + aligned.deletions + aligned.insertions, len(reference)
+    return alignment.align(reference, transcript.words.split()).errors, len(reference)
 
 
 def calibration_of(
@@ -437,12 +417,12 @@ def calibration_of(
       InputError: there are no transcripts, because the engine failed or no user turn has words; or a target is far from
         the rates of the sample.
     """
-    rates = {snr: _rate(*sums) for snr, sums in curve}
+    rates = {snr: errors / max(words, 1) for snr, (errors, words) in curve}
     if len(rates) < 2:
         reason = min(failed, default="no user turn contains words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
-    check_within_reach(targets, rates[max(rates)], rates[min(rates)])
-    return calibration(targets, rates)
+    alignment.check_within_reach(targets, rates[max(rates)], rates[min(rates)])
+    return alignment.calibration(targets, rates)
 
 
 def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
@@ -459,7 +439,7 @@ def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam
     transcribe = beam.ParDo(_TranscribeShard(channel), beam.pvalue.AsSingleton(calibration))
     return (
         uses
-        | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
+        | "By shard" >> beam.Map(lambda use: (spoken.shard_of(use[0]), use))
         | "Group" >> beam.GroupByKey()
         | "Spread" >> beam.Reshuffle()
         | "Transcribe shard" >> transcribe.with_outputs(BINS, main="turns")
@@ -468,7 +448,9 @@ def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam
 
 class _TranscribeShard(_Transcribes):
     def process(
-        self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]], calibration: Calibration
+        self,
+        group: tuple[str, Iterable[tuple[Utterance, Occurrence]]],
+        calibration: Calibration,
     ) -> Iterator[TurnOutcomes | TaggedOutput]:
         shard, of_shard = group
         uses: dict[Utterance, list[Occurrence]] = {}
@@ -484,7 +466,7 @@ class _TranscribeShard(_Transcribes):
             errors, words = {outcome.snr: outcome.errors for outcome in outcomes}, len(utterance.text.split())
             for use in same_text:
                 yield TurnOutcomes(use, outcomes)
-                for level, more in () if failed else steps(errors, words, use.draw):
+                for level, more in () if failed else alignment.steps(errors, words, use.draw):
                     sums = (0 if level else words, more)
                     bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums
         for bin_ in bins.items():
@@ -492,7 +474,10 @@ class _TranscribeShard(_Transcribes):
 
 
 def transcribe_as_needed(
-    transcriber: Transcriber, shard: str, uses: dict[Utterance, list[Occurrence]], calibration: Calibration
+    transcriber: Transcriber,
+    shard: str,
+    uses: dict[Utterance, list[Occurrence]],
+    calibration: Calibration,
 ) -> dict[Utterance, list[Outcome]]:
     """Transcribe each text from the calibration's first ratio outwards, until its turns have all ratios they may need.
 
