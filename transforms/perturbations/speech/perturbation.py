@@ -17,6 +17,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import ASR_TURNS
+from parapet.transforms.perturbation import corpora
 from parapet.transforms.perturbation.base import (
     Analysis,
     Perturbation,
@@ -26,14 +27,6 @@ from parapet.transforms.perturbation.base import (
     Texts,
     comma_separated,
     share_of,
-)
-from parapet.transforms.perturbation.corpora import (
-    Corpus,
-    in_languages,
-    inlined,
-    listed,
-    selected,
-    services_in_turns,
 )
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
@@ -164,7 +157,8 @@ class SpeechErrors(Perturbation):
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        if voices is not None and not listed(comma_separated(voices)):
+        self.voices = tuple(corpora.listed(comma_separated(voices or "")))
+        if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
         self.targets, self.ratios = parse_targets(comma_separated(wer)), parse_ratios(comma_separated(snr or RATIOS))
         self.sample, self.longest, self.form = SAMPLE if sample is None else sample, longest, form
@@ -173,7 +167,7 @@ class SpeechErrors(Perturbation):
             "speaker": choose("speaker", speaker or engine),
             "listener": choose("listener", listener or engine),
         }
-        self.engine_options, self.voices = dict(engine_options or {}), tuple(listed(comma_separated(voices or "")))
+        self.engine_options = dict(engine_options or {})
         for number, flag in ((self.sample, "--sample"), (longest, "--longest")):
             if not isinstance(number, int) or number < 1:
                 raise InputError(f"{number}: must be 1 or more", flag)
@@ -189,19 +183,19 @@ class SpeechErrors(Perturbation):
         """Return the names of sets (``SR-10``), one for each rate."""
         return tuple(map(set_name, self.targets))
 
-    def fit(self, corpus: Corpus) -> None:
+    def fit(self, corpus: corpora.Corpus) -> None:
         """Create the engines and the noise."""
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         synthesiser = make("speaker", self.engines["speaker"], self.engine_options)
-        voices = self.voices or tuple(listed(synthesiser.default_voice))
+        voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
         babbled: set[str] = set()
         if self.noise == "babble":
-            for file in inlined(selected(corpus, self.splits)):
-                known = in_languages(file, self.languages)
+            for file in corpora.inlined(corpora.selected(corpus, self.splits)):
+                known = corpora.in_languages(file, self.languages)
                 babbled.update(utterance.text for utterance, _ in spoken.occurrences_of(known, self.speakers))
             if not babbled:
                 raise InputError("babble is made from the user turns, but none of them has words", "--noise")
@@ -283,7 +277,7 @@ class SpeechErrors(Perturbation):
         """
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
-        replaced, services = self._replaced(known, setting, state), services_in_turns(known)
+        replaced, services = self._replaced(known, setting, state), corpora.services_in_turns(known)
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
         counts: Counter[Counted] = Counter()
         for row in rows:

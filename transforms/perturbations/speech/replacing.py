@@ -119,12 +119,13 @@ def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return (frame, slot entry) → (start, end) of entries with a span."""
+    """Return (frame, slot entry) → (start, end) of entries with a span whose ends fit into a row."""
     return {
         (f, i): (span.start, span.exclusive_end)
         for f, frame in enumerate(turn.frames)
         for i, span in enumerate(frame.slots)
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+        if max(abs(span.start), abs(span.exclusive_end)) < 1 << 63
     }
 
 
