@@ -29,8 +29,7 @@ class OutOfDomainOptions(PerturbationOptions):
 
     source: str = option(
         f"{OWN},{CHAT}",
-        "utterances: own (requests to other services of the corpus), chat (small talk and general questions), files,"
-        " folders, and plug-ins",
+        "utterances: own (the corpus's requests to other services), chat (small talk), files, folders, plug-ins",
         metavar="LIST",
         path=True,
     )
