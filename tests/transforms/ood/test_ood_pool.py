@@ -23,7 +23,7 @@ def pool(*texts, origin="x.txt"):
     ("many words " * 50, "too_long"),
     ("Okay, thanks.", "generic"),
     ("At five, please.", "generic"),
-    ("Find me a CHEAP french restaurant!", "said"),
+    ("Find me a CHEAP french restaurant!", "in_corpus"),
     ("Why do wolves howl?", "kept"),
 )
 def test_what_becomes_of_a_text(text, status):

@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 _pack = msgspec.msgpack.encode  # records as one element, since Beam handles elements individually
 
-PLACES, SAID, DEAD_LETTERS, COUNTS = "places", "said", "dead_letters", "counts"
+PLACES, IN_CORPUS, DEAD_LETTERS, COUNTS = "places", "in_corpus", "dead_letters", "counts"
 
 
 def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[Any]:
     """Read the requests and places of one file; nothing if it cannot be read to its end.
 
-    Yields packed lists of Utterance (main), of Place (PLACES) and of the keys of user turns (SAID, if they are needed),
-    (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS), and ((file, position), error) for exceptions
+    Yields packed lists of Utterance (main), of Place (PLACES) and of the keys of user turns (IN_CORPUS, if they are
+    needed), (file, dead letters) (DEAD_LETTERS), (count key, n) (COUNTS), and ((file, position), error) for exceptions
     (REFUSED). Errors in splits that are written are reported by the step that writes them.
     """
     is_written = config.writes(file.split)
@@ -42,7 +42,7 @@ def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[An
     refused: list[tuple[tuple[str, int], InputError]] = []
     requests: list[Utterance] = []
     places: list[Place] = []
-    said: set[str] = set()
+    keys: set[str] = set()
     counts, elsewhere = Counts(), Counts()
     elsewhere.add("files_elsewhere")
     try:
@@ -67,16 +67,16 @@ def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[An
             requests += of_dialogue
             places += of_places
             if config.files:
-                said.update(key_of(dialogue.turns[turn].utterance) for turn in users)
+                keys.update(key_of(dialogue.turns[turn].utterance) for turn in users)
             counts.add("planned_turns", len(users), split=file.split)
     except Exception as error:
         dead_letters, refused = [dead_file(file, bad_record(error))], []
-        counts, elsewhere, requests, places, said = Counts(), Counts(), [], [], set()
+        counts, elsewhere, requests, places, keys = Counts(), Counts(), [], [], set()
         elsewhere.add("files_elsewhere")
         elsewhere.add("broken_files_elsewhere")
     yield _pack(requests)
     yield TaggedOutput(PLACES, _pack(places))
-    yield TaggedOutput(SAID, _pack(sorted(said)))
+    yield TaggedOutput(IN_CORPUS, _pack(sorted(keys)))
     of_file = counts if is_written else elsewhere
     of_file.add("source_rows", len(requests))
     for key, n in of_file.items():
@@ -147,7 +147,7 @@ def plan_injections(files: beam.PCollection, config: Config, sources: Sequence[S
       topics: what the services of the corpus are about.
     """
     read = beam.FlatMap(read_file, config, topics).with_outputs(
-        PLACES, SAID, DEAD_LETTERS, COUNTS, REFUSED, main="utterances"
+        PLACES, IN_CORPUS, DEAD_LETTERS, COUNTS, REFUSED, main="utterances"
     )
     corpus = files | "Spread" >> beam.Reshuffle() | "Read file" >> read
     read_sources = beam.FlatMap(read_source_file).with_outputs(DEAD_LETTERS, COUNTS, main="utterances")
@@ -155,7 +155,7 @@ def plan_injections(files: beam.PCollection, config: Config, sources: Sequence[S
     source = source_files | "Spread sources" >> beam.Reshuffle() | "Read source" >> read_sources
     utterances = (corpus.utterances, source.utterances) | "Utterances" >> beam.Flatten()
     counts = (corpus[COUNTS], source[COUNTS]) | "Counts" >> beam.Flatten()
-    sides = (utterances, corpus[SAID], corpus[PLACES], counts | "Sum counts" >> beam.CombinePerKey(sum))
+    sides = (utterances, corpus[IN_CORPUS], corpus[PLACES], counts | "Sum counts" >> beam.CombinePerKey(sum))
     planned = (
         files.pipeline
         | "Once" >> beam.Create([config], reshuffle=False)
@@ -171,7 +171,7 @@ def injections(
     config: Config,
     topics: Topics,
     utterances: Iterable[bytes],
-    said: Iterable[bytes],
+    keys: Iterable[bytes],
     places: Iterable[bytes],
     sums: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> Iterator[Any]:
@@ -181,7 +181,7 @@ def injections(
       config: the options.
       topics: what the services of the corpus are about.
       utterances: packed lists of Utterance.
-      said: packed lists of the keys of user turns.
+      keys: packed lists of the keys of user turns.
       places: packed lists of Place.
       sums: the counts of records read.
 
@@ -191,7 +191,7 @@ def injections(
     turns = Counts.of_pairs(sums).by("split", "planned_turns")
     if not config.splits:
         config = msgspec.structs.replace(config, splits=tuple(turns))
-    pool, counts = pool_of(_unpacked(utterances, Utterance), {*_unpacked(said, str)}, topics)
+    pool, counts = pool_of(_unpacked(utterances, Utterance), {*_unpacked(keys, str)}, topics)
     planned, of_plan = plan(config, _unpacked(places, Place), pool, turns)
     yield from (TaggedOutput(COUNTS, (tuple(key), n)) for key, n in (counts + of_plan).items())
     of_dialogues: dict[tuple[str, int], list[Injection]] = {}

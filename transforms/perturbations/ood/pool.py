@@ -17,10 +17,10 @@ LONGEST = 400  # characters; longer texts are not turns of a dialogue
 MOST_IN_DOMAIN = 0.5  # maximum share of in-domain texts in a source
 
 # The statuses of texts: the key in statistics.json, and its meaning.
-KEPT, SAID, GENERIC = "kept", "said", "generic"
+KEPT, IN_CORPUS, GENERIC = "kept", "in_corpus", "generic"
 STATUSES = {
     KEPT: "may be injected",
-    SAID: "a user of the corpus says it, too",
+    IN_CORPUS: "a user of the corpus says it, too",
     GENERIC: "has no word that says what it is about",
     "refers_back": 'turn of a dialogue that refers to something said before it, as in "is it furnished?"',
     "too_long": f"more than {LONGEST} characters",
@@ -81,22 +81,22 @@ def merged(utterances: Iterable[Utterance]) -> list[Utterance]:
     return [*merged.values()]
 
 
-def pool_of(utterances: Iterable[Utterance], said: Collection[str], topics: Topics) -> tuple[list[Utterance], Counts]:
+def pool_of(utterances: Iterable[Utterance], keys: Collection[str], topics: Topics) -> tuple[list[Utterance], Counts]:
     """Return the utterances that may be injected, and the number of utterances by status.
 
     Args:
       utterances: of the corpus and of the sources; some may have the same words.
-      said: the keys of the corpus's user turns, if there are sources besides it and our own small talk.
+      keys: the keys of the corpus's user turns, if there are sources besides it and our own small talk.
       topics: what the services of the corpus are about.
 
     Raises:
       InputError: these sources contain no utterances, or are mostly in-domain.
     """
-    known = topics_of(" ".join(said))
+    known = topics_of(" ".join(keys))
     kept, counts, of_files = [], Counts(), Counts()
     for one in merged(utterances):
         is_of_file = one.origin not in (OWN, CHAT)
-        status = SAID if is_of_file and one.key in said else one.status
+        status = IN_CORPUS if is_of_file and one.key in keys else one.status
         counts.add("texts")
         counts.add("pool", value=status)
         if is_of_file:
@@ -105,9 +105,9 @@ def pool_of(utterances: Iterable[Utterance], said: Collection[str], topics: Topi
             about = topics.about(one.text).union(one.about)
             kept.append(msgspec.structs.replace(one, about=tuple(sorted(about))))
             counts.add("familiar", int(is_of_file and topics_of(one.text) <= known))
-    if said and not of_files:
+    if keys and not of_files:
         raise InputError("contains no utterances", "--source")
-    n, in_domain, generic = of_files.total(), of_files.sum(SAID), of_files.sum(GENERIC)
+    n, in_domain, generic = of_files.total(), of_files.sum(IN_CORPUS), of_files.sum(GENERIC)
     if in_domain + generic > MOST_IN_DOMAIN * n:
         raise InputError(
             f"is in-domain: of its {n:,} different utterances, {in_domain:,} are turns of the corpus, and {generic:,} "
