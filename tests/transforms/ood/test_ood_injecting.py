@@ -122,12 +122,10 @@ def test_fallbacks_fit_what_was_said():
     def answers(text):
         return {plans.fallback_of("s", str(i), 0, text) for i in range(99)}
 
-    every = set(plans.FALLBACKS)
-    assert len(every) == 12
     said, asked, wanted = map(answers, ("I have never seen snow.", "Why is the sky blue?", "Find me a bus."))
     assert len(said) == 2
     assert said < asked & wanted
-    assert every == asked | wanted
+    assert asked | wanted == set(plans.FALLBACKS)
     assert "I'm sorry, I'm not able to do that for you." in wanted - asked
 
 

@@ -107,7 +107,7 @@ def test_several_sources(tmp_path):
     statuses = [row.status for row in sources.read_source(found[1]) if not isinstance(row, InputError)]
     assert statuses == ["kept", "refers_back"]  # "there"
     assert sources.list_sources("own") == []
-    raised(InputError, sources.list_sources, " ,", match="must be one or more of own, chat, files and plug-ins")
+    raised(InputError, sources.list_sources, ",", match="must be one or more of own, chat, files and plug-ins")
 
 
 @cases(
