@@ -56,6 +56,7 @@ class OutOfDomain(Perturbation):
     row_schema = OOD_TURNS
     metrics = ()
     title = "Out-of-domain utterances"
+    known_odd = "Requests have the English of their authors, and the user goes on as if nothing had been asked."
     tables = (
         Numbers(
             "The sets",
