@@ -121,7 +121,7 @@ _CONTINUES = rule(
         "and but or so actually also plus maybe then instead because what_about how_about what_else why_not both cool"
         " nice good great awesome perfect wonderful fine alright right correct ugh oh okay ok yes yeah yep yup ya sure"
         " no nope nah not never thanks thank thx bye goodbye leaving staying departing going returning arriving sent"
-        " for on in at to from with by around after before until let's_(?:do|go_with|try)"
+        " for on in at to from with by around after before until well very_well got_it let's_(?:do|go_with|try)"
     )
 )
 _DAY = _either(
