@@ -133,7 +133,7 @@ setup(
     package_data={
         "parapet": ["py.typed"],
         "parapet.schemas": ["json/*.json", "sample/**/*"],
-        "parapet.transforms": ["**/*.toml"],
+        "parapet.transforms": ["**/*.toml", "**/*.txt"],
         "parapet.evaluation": ["endpoint/templates/*.jinja"],
         "parapet.pipelines": ["suite/suites/*.toml"],
         "parapet.crowd_templates": ["*.jinja", "*.css", "*.js"],
