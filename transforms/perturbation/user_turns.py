@@ -168,7 +168,7 @@ def sayable(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
-    """Find values as whole words in any case, including those inside of others.
+    """Find values as whole words in any case, including those inside of others and plurals.
 
     Args:
       utterance: the text.
@@ -180,6 +180,7 @@ def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
         at = text.find(value)
         while at >= 0:
             end = at + len(value)
+            end += text[end : end + 1] == "s" and value[-1].isalpha()
             if not (text[at - 1 : at].isalnum() and value[0].isalnum()) and not (
                 text[end : end + 1].isalnum() and value[-1].isalnum()
             ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from math import hypot
+from math import dist
 
 import msgspec
 
@@ -28,6 +28,15 @@ _TOKEN = re.compile(r"[A-Za-z]++(?:['’][A-Za-z]++)?+")
 _WORD = re.compile(
     rf"(?<![\w'’@#$/\\-])(?<![^\x00-\x7f])(?<!\w\.){_TOKEN.pattern}(?![\w@'’/\\-]|[.:][\w/]|[^\x00-\x7f])"
 )
+
+_VOWEL = re.compile("[aeiouy]", re.IGNORECASE)
+_KEPT = DECISIVE | frozenset("doc docx exe gif java jpeg json tiff yaml zip".split())
+# Quotations, and code with the words beside it, which may be its commands.
+_VERBATIM = re.compile(
+    r"\"[^\"]{1,80}\"|(?<!\w)'[^']{1,80}'(?!\w)|`[^`]+`"
+    r"|(?:[A-Za-z]+ )?(?<!\S)(?:\S*?[\\/=<>{}\[\]|;^~_*#@&]\S*|\.\w+|\w+\.[a-z]{2,4}\b)(?: [A-Za-z]+)?"
+)
+_COMMON = 10**-5.5  # frequency of words that a typo must not result in
 
 Draw = Callable[[], int]
 Orders = tuple[tuple[int, tuple[str, ...]], ...]
@@ -74,6 +83,13 @@ def abbreviations() -> dict[str, str]:
     return {str(word): str(short) for word, short in read_table(__package__, "abbreviations.toml")["words"].items()}
 
 
+@cache
+def _common_words() -> frozenset[str]:
+    from wordfreq import get_frequency_dict
+
+    return frozenset(word for word, frequency in get_frequency_dict("en", "small").items() if frequency >= _COMMON)
+
+
 def typo_operations(
     utterance: str,
     spans: Sequence[Range],
@@ -102,7 +118,8 @@ def typo_operations(
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
     if not drawn and not rates.at_least:
         return []
-    kept = Ranges(protected_ranges(utterance, spans, values, perturb_values))
+    verbatim = [match.span() for match in _VERBATIM.finditer(utterance)]
+    kept = Ranges([*protected_ranges(utterance, spans, values, perturb_values), *verbatim])
     orders = _orders(rates.mix)
     match: dict[int, Operation] = {}
     for i, number in drawn:
@@ -174,7 +191,8 @@ def _may_change(utterance: str, start: int, end: int, kept: Ranges) -> bool:
         and rest.isalpha()
         and rest.islower()
         and _WORD.match(utterance, start) is not None
-        and utterance[start:end].lower() not in DECISIVE
+        and utterance[start:end].lower() not in _KEPT
+        and _VOWEL.search(utterance, start, end) is not None
         and not kept.touch(start, end)
     )
 
@@ -193,7 +211,7 @@ def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Ranges) ->
 
 
 def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | None:
-    """Make a typo of one kind after the first letter; None if each would result in another decisive word."""
+    """Make a typo of one kind after the first letter; None if each would result in another word."""
     places = len(word) - (2 if kind == "transposition" else 1)
     first = draw() * places // DRAW_LIMIT
     for i in range(first, first + places):
@@ -211,7 +229,8 @@ def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | Non
             text = before[::-1]
             if text == before:
                 continue
-        if (word[:at] + text + word[at + len(before) :]).lower() not in DECISIVE:
+        new = (word[:at] + text + word[at + len(before) :]).lower()
+        if new not in DECISIVE and new not in _common_words():
             return Operation(start + at, start + at + len(before), text, kind, before)
     return None
 
@@ -219,23 +238,9 @@ def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | Non
 # Offset of each row from the first, in widths of a key.
 ROWS = (("qwertyuiop", 0.0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75))
 _NEAR = 1.26  # maximum distance between the centres of adjacent keys, in the same row or the next
-
-
-def _places() -> dict[str, tuple[float, float]]:
-    return {letter: (shift + x, float(y)) for y, (row, shift) in enumerate(ROWS) for x, letter in enumerate(row)}
-
-
-def _neighbours() -> dict[str, str]:
-    places = _places()
-    near = {
-        letter: "".join(
-            other
-            for other, (x, y) in sorted(places.items())
-            if other != letter and hypot(x - at[0], y - at[1]) <= _NEAR
-        )
-        for letter, at in places.items()
-    }
-    return near | {letter.upper(): keys.upper() for letter, keys in near.items()}
-
-
-NEIGHBOURS = _neighbours()  # letter to the letters around it, in the same case
+_PLACES = {letter: (shift + x, y) for y, (row, shift) in enumerate(ROWS) for x, letter in enumerate(row)}
+# letter to the letters around it
+NEIGHBOURS = {
+    letter: "".join(other for other in sorted(_PLACES) if 0 < dist(_PLACES[letter], _PLACES[other]) <= _NEAR)
+    for letter in _PLACES
+}
