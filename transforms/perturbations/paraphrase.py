@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
@@ -88,8 +88,6 @@ def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
 
 KIND = "rephrased"  # the kind of operations
 
-_NO_ACTS: frozenset[str] = frozenset()
-_ENDING = frozenset({"THANK_YOU", "GOODBYE"})
 _LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
 _MOST_VALUES = 6_400  # number of private-use characters
@@ -111,12 +109,10 @@ class Form(NamedTuple):
     Attributes:
       text: the clause without its final mark.
       asks: whether it is a question; None if it is neither question nor statement.
-      template: the template it was made from.
     """
 
     text: str
     asks: bool | None
-    template: str
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -126,15 +122,10 @@ class Frame(msgspec.Struct, frozen=True):
       patterns: patterns for a whole clause.
       forms: templates with slots; one that ends in a question mark is a question, one that ends in a full stop a
         statement.
-      longer: templates with more words.
-      acts: if not empty, the frame only applies to turns with one of these acts and, except for thanks and goodbye, no
-        others.
     """
 
     patterns: tuple[re.Pattern[str], ...]
     forms: tuple[str, ...]
-    longer: tuple[str, ...]
-    acts: frozenset[str]
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -193,9 +184,7 @@ def load_rules() -> Rules:
 def _frame(table: Mapping[str, Sequence[str]], macros: Mapping[str, str]) -> Frame:
     return Frame(
         tuple(_pattern(pattern, macros) for pattern in table.get("from", ())),
-        tuple(table.get("to", ())),
-        tuple(table.get("longer", ())),
-        frozenset(table.get("acts", ())),
+        tuple(table["to"]),
     )
 
 
@@ -340,29 +329,11 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
 
 def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
     """Return the forms of a clause by the rules; see :func:`_clause`."""
-    frame_match = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
+    frame_match = _match(clause, asked) if 0 < len(clause) <= _LONGEST else None
     forms = _filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ()
     return [
         form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
     ]
-
-
-@lru_cache(4096)  # clauses recur often, and longer forms are tried several times
-def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> list[Form]:
-    """Return the longer forms of a clause by the rules.
-
-    Args:
-      clause: the clause.
-      asked: whether it is a question.
-      free: whether a question may become a statement or vice versa.
-      acts: the acts of the turn, for frames that require some.
-
-    Returns:
-      The forms; use :func:`says_the_same` to check negations and affirmations.
-    """
-    frame_match = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(frame_match[0].longer, frame_match[1], None) if frame_match else ()
-    return [form for form in forms if free or form.asks is None or form.asks == asked]
 
 
 def says_the_same(clause: str, new: str) -> bool:
@@ -374,12 +345,10 @@ def says_the_same(clause: str, new: str) -> bool:
     )
 
 
-def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Match[str] | str] | None:
+def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None:
     """Return the frame of a clause, with the match or the embedded question."""
     rules = load_rules()
     for frame in rules.frames:
-        if frame.acts and not (frame.acts & acts and acts <= frame.acts | _ENDING):
-            continue
         for pattern in frame.patterns:
             if match := pattern.fullmatch(clause):
                 return frame, match
@@ -390,17 +359,16 @@ def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Ma
     return None
 
 
-def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None) -> Iterator[Form]:
+def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
     """Yield templates filled with the texts of their slots.
 
     Args:
       forms: the templates.
       found: the match of a pattern; or the text of the slot ``q``.
-      draw: returns random numbers for synonyms; None to keep the texts.
+      draw: returns random numbers for synonyms.
     """
     texts = {"q": found} if isinstance(found, str) else _texts(found)
-    if draw is not None:
-        texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
+    texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
     # A second verb shares the subject of the clause, which other forms would change.
     joined = any(map(_SECOND_VERB.search, texts.values()))
     for form in forms:
@@ -412,7 +380,7 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None)
         if any(text is None or (text.startswith("any") and form[-1] != "?") for text in inflected):
             continue
         new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
-        yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]), form)
+        yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]))
 
 
 @cache

@@ -49,18 +49,22 @@ _PHRASE = re.compile(
     r"(?P<s>(?:the|their|its|his|her) (?!.*\b(?:going to|like|if|and|called|named|for|doing|again)\b).+)",
     re.IGNORECASE,
 )
-_GOES_ON = re.compile(r"\b(?:and|but|,) (?:i|am|was|would|will|can|do|what|when|where|is|are|how|then)\b", re.IGNORECASE)
+_GOES_ON = re.compile(
+    r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|is|are|how|then)\b", re.IGNORECASE
+)
 _THANKS = re.compile(
     r"(?<!no )(?<!\w, )\b(?:thanks|thank you)(?: (?:so|very) much| a lot| again)?(?= *(?:[.!,]|$))", re.IGNORECASE
 )
 _THANKED = re.compile(r"\bthank|\bbye\b|\bgoodbye\b", re.IGNORECASE)
 _QUOTATION = re.compile(r"([\"“])(.*)([\"”])", re.DOTALL)
 _ENDS_QUOTED = re.compile(r"[\"”’'](?:[.!?]*)$")
-_FUNCTION_WORDS = frozenset(
-    """
-    that this would with have what could like your from just there about some they will when which then into think
-    want need very really something okay sure good more first best
-    """.split()
+# The first letters of words that a frame may share with its turn.
+_SHARED = frozenset(
+    re.findall(
+        r"\w+",
+        "that this woul with have what coul like your from just ther abou some they will when whic then into thin want"
+        " need very real some okay sure good more firs best",
+    )
 )
 _REPLIES = {"NEGATE_INTENT": "decline", "AFFIRM_INTENT": "agree", "AFFIRM": "confirm", "SELECT": "select"}
 
@@ -79,9 +83,11 @@ def _verbs() -> tuple[re.Pattern[str], frozenset[str]]:
     return re.compile(rf"(?:{'|'.join(verbs['order'])})\b", re.IGNORECASE), frozenset(verbs["events"])
 
 
-@cache
-def _content(frame: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[a-z]{4,}", frame.lower())) - _FUNCTION_WORDS
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\b[a-z]{4}", text.lower()))
+
+
+_stems_of_frame = cache(_stems)
 
 
 def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
@@ -96,11 +102,11 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     if not any(map(str.isalpha, text)):
         return Made(reason="no_word")
     longest = max(MOST * len(text), SHORT)
-    words = frozenset(re.findall(r"[a-z]{4,}", text.lower()))
+    words = _stems(text) - _SHARED
     choices = [
         (frame, new)
         for frame, new in _candidates(user_turn, text)
-        if frame not in said and LEAST * len(text) <= len(new) <= longest and not _content(frame) & words
+        if frame not in said and LEAST * len(text) <= len(new) <= longest and not _stems_of_frame(frame) & words
     ]
     draw = draws(key).__next__
     indirect = [choice for choice in choices if "{s}" in choice[0]]
@@ -146,7 +152,8 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
         for frame in frames["thanks"]:
             new = frame.capitalize() if thanks[0][0].isupper() else frame
             yield frame, f"{text[: thanks.start()]}{new}{text[thanks.end() :]}"
-    if _ENDS_QUOTED.search(text) or (_THANKED.search(body) and mood != "end"):
+    # What is said behind the turn is about its last sentence, and never behind a quotation.
+    if _ENDS_QUOTED.search(text) or (_THANKED.search(body) and mood != "end") or ("?" in start and "?" not in marks):
         return
     if body.count(" ") > 1 and "?" not in marks and not re.search(r"\b(?:if|please)\b", body):
         for frame in frames.get("behind", ()):
@@ -180,7 +187,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
         return "alternatives"
     if {"NEGATE", "INFORM"} <= acts:
         return "change"
-    if is_order:
+    if is_order or _CAN_YOU.match(body):
         return "order"
     if asks:
         return "ask"
