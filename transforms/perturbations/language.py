@@ -72,7 +72,7 @@ _BOUNDARY = re.compile(
 # First words after which the comma is often omitted. For some, the next word decides: no comma is missing in "no hotel"
 # or "nice place".
 _LEAD = re.compile(
-    r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?: there)?(?P<gap> ?,\s*|\s)"
+    r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?:,? there)?(?P<gap> ?,\s*|\s)"
     r"|(?:no|nope|nah|sure|great|perfect|awesome|wonderful|excellent|cool|nice)"
     rf"(?P<narrow> ?,\s*|\s(?:(?:and|so|but)\s)?(?={_MAY_OPEN}))"
     r"|(?:on second thoughts?|instead|actually)(?P<other> ?,\s*|\s(?=(?:i|let|could|can|it)\b)))"

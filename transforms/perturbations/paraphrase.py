@@ -99,6 +99,11 @@ _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
 _DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
 _JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
+# Greetings and thanks, which are not said twice.
+_SAID_ONCE = tuple(
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for words in ("there,? there|hi|hello|hey|good day", "thanks|thank you|grateful|thankful|appreciated?", "bye|goodbye")
+)
 _GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
 
@@ -216,6 +221,8 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
         f"{sentence_with(body, marks, say)}{gap}" if body else f"{marks}{gap}"
         for body, marks, gap in language.sentences(text)
     )
+    if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
+        return Made(reason="no_rule")
     if language.plain_words(new) == language.plain_words(text):
         return Made(reason="no_rule")
     if not same_polarity(text, new):

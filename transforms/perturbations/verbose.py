@@ -27,14 +27,21 @@ _GREETING = re.compile(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|eve
 _REPLY = re.compile(
     r"(?:yes|yeah|yep|yup|yea|no|nope|nah|not|ok|okay|okey|alright|all right|sure|great|good|perfect|nice|cool|awesome"
     r"|excellent|wonderful|fine|right|correct|thanks|thank|sounds|looks|works|that|this|it|i see|i like|actually|sorry"
-    r"|oops|oh|well|and|but|so|also|then|now|next|hmm+|wow|let me|what about|how about|or|please|maybe|instead)\b",
+    r"|oops|oh|well|and|but|so|also|then|now|next|hmm+|wow|let me|what about|how about|or|please|maybe|perhaps|later"
+    r"|instead|you|got it)\b",
     re.IGNORECASE,
 )
+_NO_QUESTION = re.compile(r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b", re.IGNORECASE)
 _CAN_YOU = re.compile(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?", re.IGNORECASE)
+_PLEASE = re.compile(r"(?:please |go ahead and )+", re.IGNORECASE)
 _HELP_ME = re.compile(r"help me (?:to )?(?!out\b|with\b)(?=\w)", re.IGNORECASE)
 _WISH = re.compile(
-    r"(?:i|we)(?: would|['’]d| want| need| prefer| am looking|['’]m looking| was hoping)\b|make it\b|let['’]s\b",
+    r"\b(?:i|we)(?: also| really)?(?: would|['’]d| want| need| prefer| am looking|['’]m looking| was hoping)\b"
+    r"|make it\b|let['’]s\b",
     re.IGNORECASE,
+)
+_QUESTION = re.compile(
+    r"(?:what|where|when|which|who|how|is|are|does|do|can|could|will|would|may)(?:['’]?s)?\b", re.IGNORECASE
 )
 _WISH_TO = re.compile(
     r"i(?: would|['’]d) like to |i(?: really)? (?:want|need|wish|am looking|was hoping|am trying|was looking) to "
@@ -44,13 +51,16 @@ _WISH_TO = re.compile(
 _VERBAL = re.compile(
     r"\b(?:i|we|you|they|it|there|is|are|was|were|will|would|has|have|can|should|do|does|my)\b|['’]", re.IGNORECASE
 )
+_WHAT_IS = re.compile(r"what(?:['’]?s| is| are) (?:the|an?)\b", re.IGNORECASE)
 _PHRASE = re.compile(
     r"what(?:['’]?s| is| are| was| will be| would be) "
     r"(?P<s>(?:the|their|its|his|her) (?!.*\b(?:going to|like|if|and|called|named|for|doing|again)\b).+)",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
-    r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|is|are|how|then)\b", re.IGNORECASE
+    r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|which|is|are|how|then"
+    r"|does|did)\b",
+    re.IGNORECASE,
 )
 _THANKS = re.compile(
     r"(?<!no )(?<!\w, )\b(?:thanks|thank you)(?: (?:so|very) much| a lot| again)?(?= *(?:[.!,]|$))", re.IGNORECASE
@@ -62,7 +72,7 @@ _ENDS_QUOTED = re.compile(r"[\"”’'](?:[.!?]*)$")
 _SHARED = frozenset(
     re.findall(
         r"\w+",
-        "that this woul with have what coul like your from just ther abou some they will when whic then into thin want"
+        "that this woul with have what coul like your from just ther abou some they will when whic then into want than"
         " need very real some okay sure good more firs best",
     )
 )
@@ -135,25 +145,31 @@ def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
 def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
     body, marks, _ = list(language.sentences(text))[-1]
     start = text[: len(text) - len(body) - len(marks)]
-    order = _order(body)
-    mood = mood_of(user_turn, body, marks, bool(order))
+    *leads, last = language.clauses(body)
+    lead, clause = body[: len(body) - len(last.text)], re.sub(r",? please$", "", last.text, flags=re.IGNORECASE)
+    order = _order(clause)
+    mood = mood_of(user_turn, body, marks, bool(order) or _CAN_YOU.match(clause) is not None)
     frames = _frames().get(mood, {})
+    before = frames.get("next" if user_turn.before else "first", ())
     if not _REPLY.match(text) and not _GREETING.match(text):
-        for frame in frames.get("next" if user_turn.before else "first", ()):
+        for frame in before:
             yield frame, f"{frame} {text}"
-    elif start and user_turn.before and mood == "ask":
-        for frame in frames["next"]:
+    elif start and user_turn.before and (_WISH if mood == "wish" else _QUESTION).match(body):
+        for frame in before:
             yield frame, f"{start}{frame} {body}{marks}"
-    for kind, lead, words in _indirect(body, mood, order):
-        for frame in frames.get(kind, ()):
-            new = frame.replace("{s}", words)
-            yield frame, f"{start}{lead}{language.with_small_letter(new) if lead else new}"
+    if all(lead.text.count(" ") < 3 for lead in leads) and not _GOES_ON.search(clause):
+        for kind, words in _indirect(clause, mood, order):
+            for frame in frames.get(kind, ()):
+                new = frame.replace("{s}", language.with_small_letter(words))
+                yield frame, f"{start}{lead}{language.with_small_letter(new) if lead else new}"
     if mood == "end" and (thanks := _THANKS.search(text)):
         for frame in frames["thanks"]:
             new = frame.capitalize() if thanks[0][0].isupper() else frame
             yield frame, f"{text[: thanks.start()]}{new}{text[thanks.end() :]}"
     # What is said behind the turn is about its last sentence, and never behind a quotation.
     if _ENDS_QUOTED.search(text) or (_THANKED.search(body) and mood != "end") or ("?" in start and "?" not in marks):
+        return
+    if mood == "wish" and not _WISH.search(body):
         return
     if body.count(" ") > 1 and "?" not in marks and not re.search(r"\b(?:if|please)\b", body):
         for frame in frames.get("behind", ()):
@@ -174,7 +190,8 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
       marks: the final marks.
       is_order: whether that is an order, or a question such as *can you*.
     """
-    acts, asks = user_turn.acts, "?" in marks or language.asks(body)
+    acts = user_turn.acts
+    asks = ("?" in marks or language.asks(body)) and not _NO_QUESTION.match(body) and not _WISH.match(body)
     if _GREETING.fullmatch(user_turn.utterance.strip(" .!,")):
         return "greet"
     if acts and not acts & {"INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS"}:
@@ -187,7 +204,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
         return "alternatives"
     if {"NEGATE", "INFORM"} <= acts:
         return "change"
-    if is_order or _CAN_YOU.match(body):
+    if is_order:
         return "order"
     if asks:
         return "ask"
@@ -197,36 +214,31 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
         return "wish"
     if "AFFIRM_INTENT" in acts:
         return "agree"
+    if _REPLY.match(body) and "?" not in marks:
+        return ""
     return "choose" if _WISH.match(body) or not _VERBAL.search(body) else "" if "REQUEST" in acts else "tell"
 
 
-def _order(body: str) -> str:
-    """Return the verb phrase of an order or a request; empty if a sentence is neither."""
-    words = re.sub(r",? please$", "", body, flags=re.IGNORECASE)
-    can_you = _CAN_YOU.match(words)
-    words = re.sub(r"^please ", "", words[can_you.end() if can_you else 0 :], flags=re.IGNORECASE)
-    if help_me := _HELP_ME.match(words):
-        words = words[help_me.end() :]
+def _order(clause: str) -> str:
+    """Return the verb phrase of an order or a request; empty if a clause is neither."""
+    words = clause
+    for pattern in (_CAN_YOU, _PLEASE, _HELP_ME):
+        if match := pattern.match(words):
+            words = words[match.end() :]
     return words if _verbs()[0].match(words) else ""
 
 
-def _indirect(body: str, mood: str, order: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind of frame, words before it, words in it) of the indirect forms of a sentence."""
+def _indirect(clause: str, mood: str, order: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind of frame, words in it) of the indirect forms of a clause."""
     order_begins, verbs = _verbs()
-    if order and mood in ("order", "alternatives"):
-        if not _GOES_ON.search(order):
-            yield "vp", "", language.with_small_letter(order)
-        return
-    *leads, clause = language.clauses(body)
-    if any(lead.text.count(" ") > 2 for lead in leads):
-        return
-    lead, words = body[: len(body) - len(clause.text)], re.sub(r",? please$", "", clause.text, flags=re.IGNORECASE)
-    wish = _WISH_TO.match(words)
-    if mood == "wish" and wish and order_begins.match(words, wish.end()) and not _GOES_ON.search(words):
-        yield "vp", lead, words[wish.end() :]
-    elif mood == "ask" and (phrase := _PHRASE.fullmatch(words)):
-        yield "phrase", lead, phrase["s"]
-    elif mood == "ask" and (question := language.embedded(words, verbs)):
-        yield "wh", lead, language.with_small_letter(question)
-    elif mood == "ask" and (question := language.embedded_choice(words, verbs)):
-        yield "whether", lead, language.with_small_letter(question)
+    wish = _WISH_TO.match(clause)
+    if order:
+        yield "vp", order
+    elif mood == "wish" and wish and order_begins.match(clause, wish.end()):
+        yield "vp", clause[wish.end() :]
+    elif phrase := _PHRASE.fullmatch(clause):
+        yield "phrase", phrase["s"]
+    elif not _WHAT_IS.match(clause) and (question := language.embedded(clause, verbs)):
+        yield "wh", question
+    elif question := language.embedded_choice(clause, verbs):
+        yield "whether", question
