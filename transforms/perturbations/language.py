@@ -54,8 +54,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.
 _OPENS = (
     r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:['’](?:d|m|ll|ve))?\b"
     r"|what(?:['’]?s| is| are| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
-    r"|how (?:much|many|long|about)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
-    r"|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
+    r"|how (?:much|many|long|about)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
+    r"|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
 )
 _MAY_OPEN = (
     rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?['’]?s)?|it|this|sounds|no|not|yes|bye|goodbye"

@@ -98,12 +98,17 @@ _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
 _DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
-_JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
+_JOINED = re.compile(r"\b(?:and|but|then|please)\b|,", re.IGNORECASE)
 # Greetings and thanks, which are not said twice.
 _SAID_ONCE = tuple(
     re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
-    for words in ("there,? there|hi|hello|hey|good day", "thanks|thank you|grateful|thankful|appreciated?", "bye|goodbye")
+    for words in (
+        "there,? there|hi|hello|hey|good day",
+        "thanks|thank you|grateful|thankful|appreciated?",
+        "bye|goodbye",
+    )
 )
+_PLACE = re.compile(r"(?:in|on|at|for|from|to|by|until) ", re.IGNORECASE)
 _GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
 
@@ -215,6 +220,8 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     draw = draws(key).__next__
 
     def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
+        if not free and _PLACE.match(clause):  # "on Monday, I need a car"
+            return clause, None
         return _clause(clause, asked, free, draw)
 
     new = "".join(
@@ -283,7 +290,9 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
         is_question = language.asks(clause.text) or (last and "?" in marks)
-        new, asks = say(clause.text, is_question, last and alone)
+        # "What is the price and when does it end" would become a question within a question, and another beside it.
+        is_joined = is_question and not last and "and" in clause.gap and language.asks(clauses[i + 1].text)
+        new, asks = (clause.text, None) if is_joined else say(clause.text, is_question, last and alone)
         if new != clause.text and clause.text:
             first = clause.text[0]
             capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)

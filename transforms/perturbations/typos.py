@@ -30,7 +30,7 @@ _WORD = re.compile(
 )
 
 _VOWEL = re.compile("[aeiouy]", re.IGNORECASE)
-_KEPT = DECISIVE | frozenset("doc docx exe gif java jpeg json tiff yaml zip".split())
+_KEPT = DECISIVE | {"doc", "docx", "exe", "gif", "java", "jpeg", "json", "tiff", "yaml", "zip"}
 # Quotations, and code with the words beside it, which may be its commands.
 _VERBATIM = re.compile(
     r"\"[^\"]{1,80}\"|(?<!\w)'[^']{1,80}'(?!\w)|`[^`]+`"

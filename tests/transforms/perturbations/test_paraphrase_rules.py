@@ -71,7 +71,7 @@ def test_all_that_is_drawn(text, values, expected):
     assert drawn(text, *values) == expected
 
 
-@cases("text", ("Hi, there!",), ("Thanks, I really appreciate it.",), ("Hello there, thanks. Thank you again, bye. Bye!",))
+@cases("text", "Hi, there!", "Thanks, I really appreciate it.", "Hello there, thanks. Thank you again, bye. Bye!")
 def test_greetings_and_thanks_are_not_doubled(text):
     for new in drawn(text):
         for words in ("there", "hi|hello|hey", "thank|grateful|appreciate", "bye"):
