@@ -43,7 +43,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     engine: str = option(
         "",
         "rules alone; llm at --endpoint; checkpoint, a paraphraser; memory: --memory; others translate and back "
-        "(default: embedded if installed)",
+        "(default: rules)",
         group="translation",
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translation.CHECKPOINT, translation.MEMORY),
     )
@@ -102,10 +102,8 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
 
     def engine_or_default(self) -> str:
         """Returns the engine of ``--engine``, or the one that the other options imply."""
-        from parapet.transforms.translation.embedded import is_installed
-
         implied = LLM if self.endpoint else translation.MEMORY if self.memory else ""
-        return self.engine or implied or (translation.EMBEDDED if self.pivots or is_installed() else RULES)
+        return self.engine or implied or (translation.EMBEDDED if self.pivots else RULES)
 
     def _check_unused(self, kinds: Sequence[str], engine: str) -> None:
         """Raises InputError if an option has no effect."""

@@ -65,7 +65,7 @@ _NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
 _NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?! ?,\s*that(?: ?['’]?s| is) it\b))"
 _BOUNDARY = re.compile(
     rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT} ?,\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})"
-    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)"
+    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bsays)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)"
     r"|(?<=\Aand)\s|(?<=\Aalso),?\s)",
     re.IGNORECASE,
 )

@@ -66,7 +66,7 @@ from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant,
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, short_digest
-from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand, is_installed
+from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -422,6 +422,7 @@ class Typos(LanguageVariation):
     """
 
     name = "typos"
+    known_odd = "Any word is as likely to be misspelled as any other, and all of them more often than by real people."
 
     def __init__(
         self,
@@ -450,6 +451,7 @@ class Verbose(LanguageVariation):
     """The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
 
     name = "verbose"
+    known_odd = "A few dozen phrases recur in all dialogues. Turns of more than about 250 characters stay as they are."
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Use longer forms that do not occur in the dialogue yet."""
@@ -460,6 +462,7 @@ class Simple(LanguageVariation):
     """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
+    known_odd = "Users sound curt, since politeness goes first."
     usual_least = 0.1  # a corpus of short turns has little to simplify
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
@@ -468,15 +471,14 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns in other words: by rules, and translated and back; or as others have rewritten them.
+    """User turns in other words: by rules, on request also translated and back; or as others have rewritten them.
 
     If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
     the ``gate``.
 
     Args:
       seed: of all random choices.
-      engine: ``embedded`` translates by the extra ``translate``, ``rules`` uses rules alone; by default ``embedded``
-        where it is installed.
+      engine: ``rules`` uses rules alone, ``embedded`` also translates, by the extra ``translate``.
       memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they replace the engine.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
@@ -484,13 +486,14 @@ class Paraphrase(LanguageVariation):
     """
 
     name = "paraphrase"
+    known_odd = "Requests may become more or less polite. Sentences that only state something have few other forms."
     usual_least = 0.3
 
     def __init__(
         self,
         *,
         seed: int | str = 0,
-        engine: str = "",
+        engine: str = RULES,
         memory: Paths = (),
         pivots: Texts = "pt",
         env: Texts = (),
@@ -498,16 +501,21 @@ class Paraphrase(LanguageVariation):
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
         self.pivots: Sequence[str] = ()
-        if engine not in ("", RULES, Embedded.provider):
-            raise InputError(f"{engine!r} is not an engine: must be {Embedded.provider} or {RULES}", "engine")
+        if engine not in (RULES, Embedded.provider):
+            raise InputError(f"{engine!r} is not an engine: must be {RULES} or {Embedded.provider}", "engine")
+        self.engine = REWRITTEN if rewritten else "memory" if memory else engine
         if rewritten:
             return
         if memory:
             self.pivots = listed(comma_separated(pivots))
             self.answers = _answers(_paths(memory), self.pivots)
-        elif engine == Embedded.provider or (not engine and is_installed()):
+        elif engine == Embedded.provider:
             Embedded().open()
             self.pivots, self.answers = PIVOTS, OnDemand()
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """Return the engine, even if it is the default, and the languages that turns are translated to."""
+        return {"engine": self.engine, "pivots": [*self.pivots]}
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Choose between the rules' forms with synonyms and the back-translation: the one that differs more."""
