@@ -122,7 +122,8 @@ class ParaphraseOptions(KindOptions):
 
     target = "parapet.transforms.perturbations.variations:Paraphrase"
     description = (
-        "User turns in other words: by rules, on request also translated and back; or as others have rewritten them. " + FILES
+        "User turns in other words: by rules, on request also translated and back; or as others have rewritten them. "
+        + FILES
     )
     example = EXAMPLE.format("paraphrase")
     group = "options of paraphrase"

@@ -53,7 +53,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.
 # How a clause may begin after "and", and after a comma.
 _OPENS = (
     r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:['’](?:d|m|ll|ve))?\b"
-    r"|what(?:['’]?s| is| are| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
+    r"|what(?:['’]?s| is| are| was| were| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
     r"|how (?:much|many|long|about)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
     r"|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
 )
@@ -65,7 +65,8 @@ _NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
 _NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?! ?,\s*that(?: ?['’]?s| is) it\b))"
 _BOUNDARY = re.compile(
     rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT} ?,\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})"
-    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bsays)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)"
+    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bsays)(?<!\bto)(?<!\bmany)\s"
+    r"(?=thanks\b|thank you\b)"
     r"|(?<=\Aand)\s|(?<=\Aalso),?\s)",
     re.IGNORECASE,
 )

@@ -29,6 +29,7 @@ _WORD = re.compile(
     rf"(?<![\w'’@#$/\\-])(?<![^\x00-\x7f])(?<!\w\.){_TOKEN.pattern}(?![\w@'’/\\-]|[.:][\w/]|[^\x00-\x7f])"
 )
 
+_NAME = re.compile(r"(?<=[a-z0-9] )[A-Z][a-z]+")
 _VOWEL = re.compile("[aeiouy]", re.IGNORECASE)
 _KEPT = DECISIVE | {"doc", "docx", "exe", "gif", "java", "jpeg", "json", "tiff", "yaml", "zip"}
 # Quotations, and code with the words beside it, which may be its commands.
@@ -118,7 +119,8 @@ def typo_operations(
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
     if not drawn and not rates.at_least:
         return []
-    verbatim = [match.span() for match in _VERBATIM.finditer(utterance)]
+    patterns = (_VERBATIM,) if perturb_values else (_VERBATIM, _NAME)
+    verbatim = [match.span() for pattern in patterns for match in pattern.finditer(utterance)]
     kept = Ranges([*protected_ranges(utterance, spans, values, perturb_values), *verbatim])
     orders = _orders(rates.mix)
     match: dict[int, Operation] = {}

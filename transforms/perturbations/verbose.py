@@ -31,7 +31,9 @@ _REPLY = re.compile(
     r"|instead|you|got it)\b",
     re.IGNORECASE,
 )
-_NO_QUESTION = re.compile(r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b", re.IGNORECASE)
+_NO_QUESTION = re.compile(
+    r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b|do (?:the same|it|that|so)\b", re.IGNORECASE
+)
 _CAN_YOU = re.compile(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?", re.IGNORECASE)
 _PLEASE = re.compile(r"(?:please |go ahead and )+", re.IGNORECASE)
 _HELP_ME = re.compile(r"help me (?:to )?(?!out\b|with\b)(?=\w)", re.IGNORECASE)
@@ -191,11 +193,11 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
       is_order: whether that is an order, or a question such as *can you*.
     """
     acts = user_turn.acts
-    asks = ("?" in marks or language.asks(body)) and not _NO_QUESTION.match(body) and not _WISH.match(body)
+    asks = language.asks(body) and not _NO_QUESTION.match(body)
     if _GREETING.fullmatch(user_turn.utterance.strip(" .!,")):
         return "greet"
     if acts and not acts & {"INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS"}:
-        if asks:
+        if asks or "?" in marks:
             return ""
         if acts & {"NEGATE", "THANK_YOU", "GOODBYE"}:
             return "end"
@@ -206,7 +208,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
         return "change"
     if is_order:
         return "order"
-    if asks:
+    if asks or ("REQUEST" in acts and "?" in marks):
         return "ask"
     if not acts and (_REPLY.match(body) or _THANKED.search(body)):
         return "end" if _THANKED.search(body) else ""
@@ -214,7 +216,9 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
         return "wish"
     if "AFFIRM_INTENT" in acts:
         return "agree"
-    if _REPLY.match(body) and "?" not in marks:
+    if "?" in marks:
+        return "choose" if _NO_QUESTION.match(body) else ""
+    if _REPLY.match(body):
         return ""
     return "choose" if _WISH.match(body) or not _VERBAL.search(body) else "" if "REQUEST" in acts else "tell"
 

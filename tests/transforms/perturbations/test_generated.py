@@ -97,7 +97,7 @@ def test_the_command(buses, tmp_path):
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
         assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]
-        assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "rules")
+        assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "")
         assert made.json("statistics.json")["kinds"]["verbose"]["refused"] == {"llm: boilerplate": 1}
         assert not lacking(made.text("README.md"), "| provider | llm |", "| model | m,prompts=")
         run("language_variations", **flags)
