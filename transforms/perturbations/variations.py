@@ -40,7 +40,6 @@ from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbation.user_turns import edited as edited_text
 from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
-from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.generated import Rewriter
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
@@ -126,7 +126,7 @@ class LanguageVariation(Perturbation):
       least: minimum share of its user turns that must change, or the run fails; None for any.
       translating: how texts are translated, if an engine or a memory paraphrases.
       answers: the available translations.
-      is_written: whether a language model has rewritten the turns; the rules are the fallback.
+      rewriter: the language model that rewrites the turns; the rules are the fallback.
     """
 
     row_schema = PERTURBED_TURNS
@@ -139,7 +139,7 @@ class LanguageVariation(Perturbation):
     least: float | None = None
     translating: Translating | None = None
     answers: Answers = _NONE
-    is_written = False
+    rewriter: Rewriter | None = None
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
@@ -164,31 +164,38 @@ class LanguageVariation(Perturbation):
 
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
         """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
-        phrases: set[str] = set()
-        return [self.vary(turn, answers, phrases) for turn in turns]
+        answers, said = self.answers if answers is None else answers, set[str]()
+        made = [self._proposed(turn, answers, said) for turn in turns]
+        if self.rewriter is not None:
+            made = self.rewriter.rewrite_all(turns, self.name, made)
+        return [
+            varied(turn, self._checked(turn, rewording), self.perturb_values)
+            for turn, rewording in zip(turns, made, strict=True)
+        ]
 
-    def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
-        """Return a turn's variation, or the unchanged turn with a reason; see :meth:`make`."""
+    def vary(self, user_turn: UserTurn) -> Variation:
+        """Return the variation of a single turn."""
+        return self.vary_all([user_turn])[0]
+
+    def _proposed(self, user_turn: UserTurn, answers: Answers, said: set[str]) -> Made:
         if user_turn.wrong:
-            reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
-            return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
+            return Made(reason=f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance")
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
-            answers = self.answers if answers is None else answers
-            rewording = self.make(user_turn, key, answers, set() if said is None else said)
-            if self.is_written:
-                rewording = written(user_turn, self.name, rewording, answers)
-        elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
-            in_words = self.name == Paraphrase.name
-            rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
-        else:
-            rewording = Made(reason="not_rewritten")
-        if self.rewritten is None and rewording.operations:
+            return self.make(user_turn, key, answers, said)
+        line = self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))
+        if line is None:
+            return Made(reason="not_rewritten")
+        in_words = self.name == Paraphrase.name
+        return reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+
+    def _checked(self, user_turn: UserTurn, made: Made) -> Made:
+        if self.rewritten is None and made.operations:
             if language_of(user_turn.utterance) not in ("", *self.languages):
-                rewording = Made(reason=OTHER_LANGUAGE)
-            elif not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
-                rewording = Made(reason=CHARACTERS)
-        return varied(user_turn, rewording, self.perturb_values)
+                return Made(reason=OTHER_LANGUAGE)
+            if not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, made.operations)):
+                return Made(reason=CHARACTERS)
+        return made
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -551,16 +558,21 @@ class LanguageVariations(LanguageVariation):
       parts: the kinds.
       env: the rates of mixes, see :class:`LanguageVariation`.
       translating: how texts are translated, if an engine or a memory paraphrases.
+      rewriter: the language model that rewrites turns.
     """
 
     name = "language_variations"
     title = "Language variations"
 
     def __init__(
-        self, parts: Sequence[LanguageVariation], env: Texts = (), translating: Translating | None = None
+        self,
+        parts: Sequence[LanguageVariation],
+        env: Texts = (),
+        translating: Translating | None = None,
+        rewriter: Rewriter | None = None,
     ) -> None:
         super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
-        self._parts, self.translating = tuple(parts), translating
+        self._parts, self.translating, self.rewriter = tuple(parts), translating, rewriter
         self.plugin: Chosen | None = None
         if translating and translating.engine:
             self.kept = " (the translations so far are kept: run the same command again for the rest)"
@@ -573,16 +585,16 @@ class LanguageVariations(LanguageVariation):
     def recorded_options(self) -> Mapping[str, object]:
         """Return the kinds, the rewritten turns by name and digest, and the translation engine."""
         how = self.translating
-        engine = how.engine if how else None
+        made_by = self.rewriter or (how.engine if how else None)
         return {
             "kinds": [part.name for part in self.parts],
             "env": self.envs,
             "least_changed": {part.name: part.least for part in self.parts},
             "rewritten": self.rewritten.digests() if self.rewritten else "",
             "pivots": [*how.pivots] if how else [],
-            "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
-            "model": engine.model if engine else "",
-            "similarity": _similarity(how) if how and how.pivots else "",
+            "provider": made_by.provider if made_by else "memory" if how and how.pivots else RULES,
+            "model": made_by.model if made_by else "",
+            "similarity": self._similarity(),
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
@@ -595,15 +607,17 @@ class LanguageVariations(LanguageVariation):
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield lines on what would be translated, and its price."""
-        from parapet.transforms.perturbations.back_translation import plan_lines
+        from parapet.transforms.perturbations import back_translation, generated
 
+        if self.rewriter:
+            return generated.plan_lines(files, [part.name for part in self.parts if part.rewriter], self.rewriter)
         assert self.translating is not None  # the flag is refused if nothing is translated
-        return plan_lines(files, self.translating)
+        return back_translation.plan_lines(files, self.translating)
 
-
-def _similarity(how: Translating) -> str:
-    least = f"{NEAR_OF_REST} without values" if how.writer else f"{NEAR}"
-    return f"{meaning.measure()}, at least {least}"
+    def _similarity(self) -> str:
+        if self.rewriter:
+            return f"{meaning.measure()}, at least {NEAR_OF_REST} without values"
+        return f"{meaning.measure()}, at least {NEAR}" if self.translating and self.translating.pivots else ""
 
 
 def parse_kinds(given: str) -> list[str]:
