@@ -174,24 +174,21 @@ def _is_plural(phrase: str) -> bool:
 
 
 def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
-    operations: list[Operation] = []
-    taken = Ranges()
-
-    def add(match: re.Match[str], new: str, kind: str) -> None:
-        # A blank beside a value may be removed with what follows it, but the value must not be touched.
-        if kept.overlap(*match.span()) or taken.overlap(*match.span()):
-            return
-        taken.add(*match.span())
-        operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
-
-    for kind, pattern in INNER:
-        for match in pattern.finditer(text, start, end):
-            add(match, "." if match[0].endswith("?") else "", kind)
+    found = [
+        (match, "." if match[0].endswith("?") else "", kind)
+        for kind, pattern in INNER
+        for match in pattern.finditer(text, start, end)
+    ]
     for pattern, new in CONTRACTED:
         for match in pattern.finditer(text, max(start - 1, 0), end):
-            before = match[0]
-            after = new or f"{before[:-3]}'s"
-            add(match, after[0].upper() + after[1:] if before[0].isupper() else after, "contraction")
+            after = new or f"{match[0][:-3]}'s"
+            found.append((match, after[0].upper() + after[1:] if match[0][0].isupper() else after, "contraction"))
+    operations: list[Operation] = []
+    for match, new, kind in found:
+        # A blank beside a value may be removed with what follows it, but the value must not be touched.
+        is_free = all(match.end() <= other.start or other.end <= match.start() for other in operations)
+        if is_free and not kept.overlap(*match.span()):
+            operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
     return sorted(operations)
 
 
