@@ -13,6 +13,7 @@ from functools import cache
 
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
+from parapet.transforms.perturbations.language import rule
 from parapet.transforms.perturbations.rewording import RULES, Made, reworded
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
@@ -22,62 +23,43 @@ KIND = "more_words"  # the kind of operations
 LEAST, MOST = 1.3, 2.0  # minimum and maximum length relative to the turn
 SHORT = 50  # characters that any turn may have, even of one or two words
 
-_GREETING = re.compile(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b", re.IGNORECASE)
+_GREETING = rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b")
 # Beginnings that reply to what was said before: no sentence goes in front of them.
-_REPLY = re.compile(
+_REPLY = rule(
     r"(?:yes|yeah|yep|yup|yea|no|nope|nah|not|ok|okay|okey|alright|all right|sure|great|good|perfect|nice|cool|awesome"
     r"|excellent|wonderful|fine|right|correct|thanks|thank|sounds|looks|works|that|this|it|i see|i like|actually|sorry"
     r"|oops|oh|well|and|but|so|also|then|now|next|hmm+|wow|let me|what about|how about|or|please|maybe|perhaps|later"
-    r"|instead|you|got it)\b",
-    re.IGNORECASE,
+    r"|instead|you|got it)\b"
 )
-_NO_QUESTION = re.compile(
-    r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b|do (?:the same|it|that|so)\b", re.IGNORECASE
+_NO_QUESTION = rule(r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b|do (?:the same|it|that|so)\b")
+_CAN_YOU = rule(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?")
+_PLEASE = rule(r"(?:please |go ahead and )+")
+_HELP_ME = rule(r"help me (?:to )?(?!out\b|with\b)(?=\w)")
+_WISH = rule(
+    r"\b(?:i|we)(?: also| really)?(?: would|'d| want| need| prefer| am looking|'m looking| was hoping)\b"
+    r"|make it\b|let's\b"
 )
-_CAN_YOU = re.compile(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?", re.IGNORECASE)
-_PLEASE = re.compile(r"(?:please |go ahead and )+", re.IGNORECASE)
-_HELP_ME = re.compile(r"help me (?:to )?(?!out\b|with\b)(?=\w)", re.IGNORECASE)
-_WISH = re.compile(
-    r"\b(?:i|we)(?: also| really)?(?: would|['’]d| want| need| prefer| am looking|['’]m looking| was hoping)\b"
-    r"|make it\b|let['’]s\b",
-    re.IGNORECASE,
+_WISH_TO = rule(
+    r"i(?: would|'d) like to |i(?: really)? (?:want|need|wish|am looking|was hoping|am trying|was looking) to "
+    r"|i'm (?:looking|trying|hoping) to "
 )
-_QUESTION = re.compile(
-    r"(?:what|where|when|which|who|how|is|are|does|do|can|could|will|would|may)(?:['’]?s)?\b", re.IGNORECASE
+_VERBAL = rule(r"\b(?:i|we|you|they|it|there|is|are|was|were|will|would|has|have|can|should|do|does|my)\b")
+_WHAT_IS = rule(r"what(?:'s| is| are) (?:the|an?)\b")
+_PHRASE = rule(
+    r"what(?:'s| is| are| was| will be| would be) "
+    r"(?P<s>(?:the|their|its|his|her) (?!.*\b(?:going to|like|if|and|called|named|for|doing|again)\b).+)"
 )
-_WISH_TO = re.compile(
-    r"i(?: would|['’]d) like to |i(?: really)? (?:want|need|wish|am looking|was hoping|am trying|was looking) to "
-    r"|i['’]m (?:looking|trying|hoping) to ",
-    re.IGNORECASE,
-)
-_VERBAL = re.compile(
-    r"\b(?:i|we|you|they|it|there|is|are|was|were|will|would|has|have|can|should|do|does|my)\b|['’]", re.IGNORECASE
-)
-_WHAT_IS = re.compile(r"what(?:['’]?s| is| are) (?:the|an?)\b", re.IGNORECASE)
-_PHRASE = re.compile(
-    r"what(?:['’]?s| is| are| was| will be| would be) "
-    r"(?P<s>(?:the|their|its|his|her) (?!.*\b(?:going to|like|if|and|called|named|for|doing|again)\b).+)",
-    re.IGNORECASE,
-)
-_GOES_ON = re.compile(
-    r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|which|is|are|how|then"
-    r"|does|did)\b",
-    re.IGNORECASE,
-)
-_THANKS = re.compile(
-    r"(?<!no )(?<!\w, )\b(?:thanks|thank you)(?: (?:so|very) much| a lot| again)?(?= *(?:[.!,]|$))", re.IGNORECASE
-)
-_THANKED = re.compile(r"\bthank|\bbye\b|\bgoodbye\b", re.IGNORECASE)
+_GOES_ON = rule(r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|which|is|are|how|then|does|did)\b")
+_THANKS = rule(r"(?<!no )(?<!\w, )\b(?:thanks|thank you)(?: (?:so|very) much| a lot| again)?(?= *(?:[.!,]|$))")
+_THANKED = rule(r"\bthank|\bbye\b|\bgoodbye\b")
 _QUOTATION = re.compile(r"([\"“])(.*)([\"”])", re.DOTALL)
-_ENDS_QUOTED = re.compile(r"[\"”’'](?:[.!?]*)$")
+_ENDS_QUOTED = re.compile(r"[\"”’'][.!?]*$")
 # The first letters of words that a frame may share with its turn.
-_SHARED = frozenset(
-    re.findall(
-        r"\w+",
-        "that this woul with have what coul like your from just ther abou some they will when whic then into want than"
-        " need very real some okay sure good more firs best",
-    )
-)
+_COMMON = """
+that this woul with have what coul like your from just ther abou some they will when whic then into want than need very
+real okay sure good more firs best
+"""
+_SHARED = frozenset(_COMMON.split())
 _REPLIES = {"NEGATE_INTENT": "decline", "AFFIRM_INTENT": "agree", "AFFIRM": "confirm", "SELECT": "select"}
 
 Candidate = tuple[str, str]  # a frame, and the turn in it
@@ -156,7 +138,7 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
     if not _REPLY.match(text) and not _GREETING.match(text):
         for frame in before:
             yield frame, f"{frame} {text}"
-    elif start and user_turn.before and (_WISH if mood == "wish" else _QUESTION).match(body):
+    elif start and user_turn.before and (_WISH.match(body) if mood == "wish" else language.asks(body)):
         for frame in before:
             yield frame, f"{start}{frame} {body}{marks}"
     if all(lead.text.count(" ") < 3 for lead in leads) and not _GOES_ON.search(clause):
