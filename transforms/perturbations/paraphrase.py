@@ -192,10 +192,7 @@ def load_rules() -> Rules:
 
 
 def _frame(table: Mapping[str, Sequence[str]], macros: Mapping[str, str]) -> Frame:
-    return Frame(
-        tuple(_pattern(pattern, macros) for pattern in table.get("from", ())),
-        tuple(table["to"]),
-    )
+    return Frame(tuple(_pattern(pattern, macros) for pattern in table.get("from", ())), tuple(table["to"]))
 
 
 def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:

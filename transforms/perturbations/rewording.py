@@ -144,8 +144,8 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
 def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[Range], str]:
     """Find the position of every anchor in ``text``, in the order of anchors.
 
-    A value that occurs as often as in the utterance keeps its order of occurrence. If there is a choice, values are
-    placed in the order of the utterance if possible; bare numbers are not chosen, since another one may be meant.
+    A value that occurs as often as in the utterance keeps its order of occurrence. Of more occurrences the first are
+    taken, except of bare numbers, since another one may be meant.
 
     Returns:
       The positions and an empty string; or some of them and the reason why others are missing.
@@ -163,29 +163,11 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
             return [], f"{LOST}: {slots}"
         if len(places) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
             settled |= {kept: places[before[value].index(kept.range)] for kept in of_value}
-        elif len(places) == len(of_value):
-            settled |= dict(zip(of_value, places, strict=True))
-        elif is_decisive(value) or not any(map(str.isalpha, value)):
+        elif len(places) > len(of_value) and (is_decisive(value) or not any(map(str.isalpha, value))):
             return [], f"{UNCLEAR}: {slots}"
-    return _chosen(utterance, anchors, settled, after), ""
-
-
-def _chosen(
-    utterance: str, anchors: Sequence[Anchor], settled: dict[Anchor, Range], after: dict[str, list[Range]]
-) -> list[Range]:
-    """Choose the positions of values that occur more often than before."""
-    taken = set(settled.values())
-    places: list[Range] = []
-    at = 0
-    for anchor in anchors:
-        place = settled.get(anchor)
-        if place is None:
-            free = [place_here for place_here in after[utterance[anchor.start : anchor.end]] if place_here not in taken]
-            place = next((place_here for place_here in free if place_here[0] >= at), free[0])
-            taken.add(place)
-        places.append(place)
-        at = place[1]
-    return places
+        else:
+            settled |= zip(of_value, places, strict=False)
+    return [settled[anchor] for anchor in anchors], ""
 
 
 def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
