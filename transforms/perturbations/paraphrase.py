@@ -13,6 +13,7 @@ from rapidfuzz.distance import Levenshtein
 from parapet.transforms.perturbation.user_turns import Range, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
+from parapet.transforms.perturbations.language import rule
 from parapet.transforms.perturbations.rewording import RULES, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.reports.text import words
@@ -97,8 +98,8 @@ _LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
-_DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
-_JOINED = re.compile(r"\b(?:and|but|then|please)\b|,", re.IGNORECASE)
+_DOUBLED = rule(r"\b([a-z]+) \1\b")
+_JOINED = rule(r"\b(?:and|but|then|please)\b|,")
 # Greetings and thanks, which are not said twice.
 _SAID_ONCE = tuple(
     re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
@@ -108,8 +109,8 @@ _SAID_ONCE = tuple(
         "bye|goodbye",
     )
 )
-_PLACE = re.compile(r"(?:in|on|at|for|from|to|by|until) ", re.IGNORECASE)
-_GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
+_PLACE = rule(r"(?:in|on|at|for|from|to|by|until) ")
+_GOES_ON = rule(r"and|also|so|but|then")
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
 
 
