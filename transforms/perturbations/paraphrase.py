@@ -109,6 +109,7 @@ _SAID_ONCE = tuple(
         "bye|goodbye",
     )
 )
+_TWO_PARTS = re.compile(r"[:;] ")
 _PLACE = rule(r"(?:in|on|at|for|from|to|by|until) ")
 _GOES_ON = rule(r"and|also|so|but|then")
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
@@ -218,14 +219,17 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     draw = draws(key).__next__
 
     def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
-        if not free and _PLACE.match(clause):  # "on Monday, I need a car"
+        if _TWO_PARTS.search(clause) or (not free and _PLACE.match(clause)):  # "on Monday, I need a car"
             return clause, None
         return _clause(clause, asked, free, draw)
 
+    quoted = text[0] in '"“' and text[-1] in '"”'
+    start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
     new = "".join(
         f"{sentence_with(body, marks, say)}{gap}" if body else f"{marks}{gap}"
-        for body, marks, gap in language.sentences(text)
+        for body, marks, gap in language.sentences(inner)
     )
+    new = f"{start}{new}{end}"
     if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
         return Made(reason="no_rule")
     if language.plain_words(new) == language.plain_words(text):

@@ -2,7 +2,7 @@
 
 What a turn does (its acts, or its words if it has none) decides between the frames: an indirect form of its last
 sentence, a phrase behind it, or a sentence before or after the turn. A turn stays as it is if no frame fits its length.
-No frame is used twice in a dialogue, or repeats a word of the turn.
+No frame is used twice in a dialogue, or repeats a word or the beginning of a sentence of the turn.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _REPLY = rule(
 )
 _NO_QUESTION = rule(r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b|do (?:the same|it|that|so)\b")
 _CAN_YOU = rule(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?")
+_CAN_I = rule(r"(?:can|could|may|should) (?:i|we)\b")
 _PLEASE = rule(r"(?:please |go ahead and )+")
 _HELP_ME = rule(r"help me (?:to )?(?!out\b|with\b)(?=\w)")
 _WISH = rule(
@@ -101,6 +102,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
         (frame, new)
         for frame, new in _candidates(user_turn, text)
         if frame not in said and LEAST * len(text) <= len(new) <= longest and not _stems_of_frame(frame) & words
+        if frame[0].islower() or " ".join(frame.split(" ", 2)[:2]).lower() not in text.lower()
     ]
     draw = draws(key).__next__
     indirect = [choice for choice in choices if "{s}" in choice[0]]
@@ -141,7 +143,7 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
     elif start and user_turn.before and (_WISH.match(body) if mood == "wish" else language.asks(body)):
         for frame in before:
             yield frame, f"{start}{frame} {body}{marks}"
-    if all(lead.text.count(" ") < 3 for lead in leads) and not _GOES_ON.search(clause):
+    if all(lead.text.count(" ") < 3 and not language.asks(lead.text) for lead in leads) and not _GOES_ON.search(clause):
         for kind, words in _indirect(clause, mood, order):
             for frame in frames.get(kind, ()):
                 new = frame.replace("{s}", language.with_small_letter(words))
@@ -185,7 +187,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
             return "end"
         return next((mood for act, mood in _REPLIES.items() if act in acts), "")
     if "REQUEST_ALTS" in acts:
-        return "alternatives"
+        return "choose" if _NO_QUESTION.match(body) else "alternatives"
     if {"NEGATE", "INFORM"} <= acts:
         return "change"
     if is_order:
@@ -226,5 +228,5 @@ def _indirect(clause: str, mood: str, order: str) -> Iterator[tuple[str, str]]:
         yield "phrase", phrase["s"]
     elif not _WHAT_IS.match(clause) and (question := language.embedded(clause, verbs)):
         yield "wh", question
-    elif question := language.embedded_choice(clause, verbs):
+    elif not _CAN_I.match(clause) and (question := language.embedded_choice(clause, verbs)):
         yield "whether", question

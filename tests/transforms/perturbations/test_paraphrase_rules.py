@@ -78,6 +78,14 @@ def test_greetings_and_thanks_are_not_doubled(text):
             assert len(re.findall(words, new.lower())) <= max(1, len(re.findall(words, text.lower()))), new
 
 
+def test_a_long_quotation_is_rephrased_inside():
+    text = '"' + "I have told you all about the house. " * 8 + 'Can you find it?"'
+    for new in drawn(text):
+        assert new[0] == new[-1] == '"'
+        assert new[-2] in "?."
+        assert ("?" in new) != any(start in new for start in ("I'd ", "I need ", "Please ", "It would ", "I'm ")), new
+
+
 def test_a_clause_that_another_follows_asks_only_where_it_asked():
     for new in drawn("I want to see a doctor, is there one in Fresno?", "Fresno"):
         assert new.count("?") == 1
