@@ -372,7 +372,8 @@ def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None
                 return frame, match
     if (question := language.embedded(clause, rules.events)) is not None:
         return rules.wh, language.with_small_letter(question)
-    if asked and (question := language.embedded_choice(clause, rules.events)) is not None:
+    question = language.embedded_choice(clause, rules.events) if asked else None
+    if question is not None and not question.startswith("you "):
         return rules.whether, language.with_small_letter(question)
     return None
 
