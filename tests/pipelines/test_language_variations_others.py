@@ -77,7 +77,9 @@ def test_rewritten_turns(tmp_path):
     lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
     assert (rows[lost]["reason"], rows[never]["reason"]) == ("value_lost: city", "not_rewritten")
-    assert Counter(row["source"] for row in rows.values()) == {"rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": len(rows) - len(kept)}
+    assert Counter(row["source"] for row in rows.values()) == {
+        "rewritten": len(kept) - 1, "<b>crowd</b>": 1, "": len(rows) - len(kept),
+    }  # fmt: skip
     numbers = made.json("statistics.json")["rewritten"]
     assert numbers == {
         "lines": len(lines) + 6, "bad": 3, "kind_not_asked": 1, "no_user_turn": 2,

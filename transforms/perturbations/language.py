@@ -21,7 +21,10 @@ def rule(pattern: str) -> re.Pattern[str]:
 
 # A subject of one word, or of an article and a noun, which further words may follow.
 _PRONOUN = rule(r"(?P<subject>it|they|he|she|we|i|you|there|this|that|these|those)(?: (?P<tail>.+))?")
-_NAMED = rule(rf"(?P<subject>(?:the|this|that|these|those|their|its|his|her|your|my) [a-z]+|{VALUE}) (?P<tail>.+)")
+_NAMED = rule(
+    r"(?P<subject>(?:the(?! most| best| least)|this|that|these|those|their|its|his|her|your|my) [a-z]+"
+    rf"|{VALUE}) (?P<tail>.+)"
+)
 _MANY, _ONE = frozenset({"they", "we", "you", "these", "those"}), frozenset({"it", "he", "she", "this", "that"})
 # Pronouns that cannot follow a verb in a question: "do it" is not a question.
 _NOT_AFTER = {
@@ -55,8 +58,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.
 _OPENS = (
     r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:'(?:d|m|ll|ve))?\b"
     r"|what(?:'s| is| are| was| were| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
-    r"|how (?:much|many|long|about)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
-    r"|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
+    r"|how (?:much|many|long|about|does|do|is|are)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b"
+    r"|do (?:you|they)\b|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
 )
 _MAY_OPEN = (
     rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?'s)?|it|this|sounds|no|not|yes|bye|goodbye"

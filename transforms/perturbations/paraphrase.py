@@ -110,6 +110,7 @@ _SAID_ONCE = tuple(
     )
 )
 _TWO_PARTS = re.compile(r"[:;] ")
+_SUBJECT = rule(r"(?:i|we|it|there|they|my|the)\b")
 _PLACE = rule(r"(?:in|on|at|for|from|to|by|until) ")
 _GOES_ON = rule(r"and|also|so|but|then")
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
@@ -304,7 +305,8 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
                 marks = marks.replace("?", ".")
             elif "?" not in marks and (marks or not is_question):
                 marks = re.sub(r"[.!]", "?", marks) or "?"
-        alone = alone and clause.text.count(" ") < 3
+        # "I am moving and could you find a house" would join a question to a statement.
+        alone = alone and clause.text.count(" ") < 3 and not (_SUBJECT.match(clause.text) and "," not in clause.gap)
         # "Yes I want" is rephrased with the comma that it lacks.
         if i == 1 and clauses[0].gap == " " and not _GOES_ON.fullmatch(clauses[0].text):
             pieces[1] = ", " if [new, pieces[0]] != [clause.text, clauses[0].text] else " "
