@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -131,10 +130,10 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
 
         if len(self.model) != 1:
             raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
-        endpoint, cache = self.endpoint_of(self.model[0], parallel=self.parallel_calls), cache_in(self.output, None)
-        rewriter = Rewriter(endpoint, cache if not self.dry_run or Path(cache).exists() else None)
-        rewriter.open()  # so that faults are reported before any worker starts
-        if not self.dry_run:
+        endpoint = self.endpoint_of(self.model[0], parallel=self.parallel_calls)
+        rewriter = Rewriter(endpoint, cache_in(self.output, None))
+        if not self.dry_run:  # so that faults are reported before any worker starts
+            rewriter.open()
             rewriter.close()
         return rewriter
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -99,10 +100,10 @@ class Rewriter:
             except (Refused, Stopped) as error:  # must be reported, even if there is a version by rules
                 self._stopped = str(error) if isinstance(error, Stopped) else ""
                 return Made(reason=f"{NOT_TRANSLATED}: {error}")
-            made = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
-            reason = made.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
+            rewriting = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
+            reason = rewriting.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
             if not reason:
-                return made
+                return rewriting
         return msgspec.structs.replace(by_rules, refused=(f"{LLM}: {reason.partition(':')[0]}",))
 
 
@@ -155,6 +156,8 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], rewriter: Re
     Tokens are estimated at four characters each. Refused turns are requested up to three times.
     """
     chat, texts = rewriter.chat, set[str]()
+    if chat.cache and Path(chat.cache).exists():
+        rewriter.open()
     for file in files:
         with suppress(InputError):
             for _, _, dialogue in dialogues_of(file):

@@ -165,12 +165,12 @@ class LanguageVariation(Perturbation):
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
         """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
         answers, said = self.answers if answers is None else answers, set[str]()
-        made = [self._proposed(turn, answers, said) for turn in turns]
+        rewordings = [self._proposed(turn, answers, said) for turn in turns]
         if self.rewriter is not None:
-            made = self.rewriter.rewrite_all(turns, self.name, made)
+            rewordings = self.rewriter.rewrite_all(turns, self.name, rewordings)
         return [
             varied(turn, self._checked(turn, rewording), self.perturb_values)
-            for turn, rewording in zip(turns, made, strict=True)
+            for turn, rewording in zip(turns, rewordings, strict=True)
         ]
 
     def vary(self, user_turn: UserTurn) -> Variation:
@@ -189,13 +189,13 @@ class LanguageVariation(Perturbation):
         in_words = self.name == Paraphrase.name
         return reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
 
-    def _checked(self, user_turn: UserTurn, made: Made) -> Made:
-        if self.rewritten is None and made.operations:
+    def _checked(self, user_turn: UserTurn, rewording: Made) -> Made:
+        if self.rewritten is None and rewording.operations:
             if language_of(user_turn.utterance) not in ("", *self.languages):
                 return Made(reason=OTHER_LANGUAGE)
-            if not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, made.operations)):
+            if not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
                 return Made(reason=CHARACTERS)
-        return made
+        return rewording
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -585,15 +585,15 @@ class LanguageVariations(LanguageVariation):
     def recorded_options(self) -> Mapping[str, object]:
         """Return the kinds, the rewritten turns by name and digest, and the translation engine."""
         how = self.translating
-        made_by = self.rewriter or (how.engine if how else None)
+        writer = self.rewriter or (how.engine if how else None)
         return {
             "kinds": [part.name for part in self.parts],
             "env": self.envs,
             "least_changed": {part.name: part.least for part in self.parts},
             "rewritten": self.rewritten.digests() if self.rewritten else "",
             "pivots": [*how.pivots] if how else [],
-            "provider": made_by.provider if made_by else "memory" if how and how.pivots else RULES,
-            "model": made_by.model if made_by else "",
+            "provider": writer.provider if writer else "memory" if how and how.pivots else RULES,
+            "model": writer.model if writer else "",
             "similarity": self._similarity(),
         }
 

@@ -111,10 +111,10 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     if not choices:
         return Made(reason="no_rule")
     frame, new = choices[draw() * len(choices) // DRAW_LIMIT]
-    made = reworded(user_turn, user_turn.utterance.replace(text, new), KIND, RULES)
-    if made.operations:
+    rewording = reworded(user_turn, user_turn.utterance.replace(text, new), KIND, RULES)
+    if rewording.operations:
         said.add(frame)
-    return made
+    return rewording
 
 
 def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
