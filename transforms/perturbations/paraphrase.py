@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -218,16 +218,10 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     if not any(map(str.isalpha, text)):
         return Made(reason="no_word")
     draw = draws(key).__next__
-
-    def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
-        if _TWO_PARTS.search(clause) or (not free and _PLACE.match(clause)):  # "on Monday, I need a car"
-            return clause, None
-        return _clause(clause, asked, free, draw)
-
     quoted = text[0] in '"“' and text[-1] in '"”'
     start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
     new = "".join(
-        f"{sentence_with(body, marks, say)}{gap}" if body else f"{marks}{gap}"
+        f"{_sentence(body, marks, draw)}{gap}" if body else f"{marks}{gap}"
         for body, marks, gap in language.sentences(inner)
     )
     new = f"{start}{new}{end}"
@@ -237,12 +231,7 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
         return Made(reason="no_rule")
     if not same_polarity(text, new):
         return Made(reason=POLARITY)
-    return reworded(user_turn, with_values(new, values), KIND, RULES)
-
-
-def with_values(text: str, values: Sequence[str]) -> str:
-    """Replace private-use characters by the values that they stand for."""
-    return _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], text)
+    return reworded(user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), KIND, RULES)
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
@@ -275,18 +264,8 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
     return ranges_here
 
 
-Say = Callable[[str, bool, bool], tuple[str, bool | None]]
-
-
-def sentence_with(body: str, marks: str, say: Say) -> str:
-    """Rephrase the clauses of a sentence; return it with its final marks.
-
-    Args:
-      body: the sentence.
-      marks: the final marks.
-      say: rephrases a clause, given whether it is a question and whether a question may become a statement or vice
-        versa; returns the new clause and whether it is a question, or None if it is unchanged.
-    """
+def _sentence(body: str, marks: str, draw: Draw) -> str:
+    """Rephrase the clauses of a sentence; return it with its final marks."""
     clauses, final = language.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before has a verb, so a question may become a statement or vice versa
@@ -295,11 +274,12 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
         is_question = language.asks(clause.text) or (last and "?" in marks)
         # "What is the price and when does it end" would become a question within a question, and another beside it.
         is_joined = is_question and not last and "and" in clause.gap and language.asks(clauses[i + 1].text)
-        new, asks = (clause.text, None) if is_joined else say(clause.text, is_question, last and alone)
+        new, asks = (clause.text, None) if is_joined else _clause(clause.text, is_question, last and alone, draw)
         if new != clause.text and clause.text:
-            first = clause.text[0]
-            capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
-            new = _capital(new) if capital else language.with_small_letter(new)
+            # A sentence that begins with a value may begin with a capital.
+            first = _VALUE.match(clause.text) if i == 0 else re.match(r"I\b", clause.text)
+            capital = (i == 0) if first else clause.text[0].isupper()
+            new = new[:1].upper() + new[1:] if capital else language.with_small_letter(new)
         if last and asks is not None:
             if not asks:
                 marks = marks.replace("?", ".")
@@ -315,19 +295,6 @@ def sentence_with(body: str, marks: str, say: Say) -> str:
     return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
 
 
-def _is_i(text: str) -> bool:
-    return re.match(r"I\b", text) is not None
-
-
-def _begins(first: str) -> bool:
-    """Whether a sentence with this first character begins with a capital, or with a value that may."""
-    return first.isupper() or _VALUE.match(first) is not None
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
     """Rephrase a clause; also return whether the result is a question, or None if there is no other form.
 
@@ -337,8 +304,15 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
       free: whether a question may become a statement or vice versa.
       draw: returns random numbers.
     """
+    if _TWO_PARTS.search(clause) or (not free and _PLACE.match(clause)):  # "on Monday, I need a car"
+        return clause, None
     number = draw()
-    forms = forms_of(clause, asked, free, draw)
+    frame_match = _match(clause, asked) if 0 < len(clause) <= _LONGEST else None
+    forms = [
+        form
+        for form in (_filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ())
+        if (free or form.asks is None or form.asks == asked) and _says_the_same(clause, form.text)
+    ]
     if not forms:
         return _with_synonyms(clause, draw, 1), None
     before = set(language.plain_words(clause))
@@ -347,16 +321,7 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
     return chosen.text, chosen.asks
 
 
-def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
-    """Return the forms of a clause by the rules; see :func:`_clause`."""
-    frame_match = _match(clause, asked) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ()
-    return [
-        form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
-    ]
-
-
-def says_the_same(clause: str, new: str) -> bool:
+def _says_the_same(clause: str, new: str) -> bool:
     """Whether a form has the polarity and the values of the clause, and is not a copy."""
     return (
         same_polarity(clause, new)
