@@ -128,9 +128,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         """Returns the language model. Raises InputError if it cannot be used."""
         from parapet.transforms.perturbations.generated import Rewriter
 
-        if len(self.model) != 1:
-            raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
-        endpoint = self.endpoint_of(self.model[0], parallel=self.parallel_calls)
+        endpoint = self.endpoint_of(self.model[0] if len(self.model) == 1 else "", parallel=self.parallel_calls)
         rewriter = Rewriter(endpoint, cache_in(self.output, None))
         if not self.dry_run:  # so that faults are reported before any worker starts
             rewriter.open()
