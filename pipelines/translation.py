@@ -125,7 +125,7 @@ class TranslationOptions(Options):
         from parapet.transforms.storage.files import clear
 
         clear(how.paid)
-        if how.engine and not how.writer:
+        if how.engine:
             characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
             sent = f"{counted(characters, 'character')} in {counted(requests, 'request')}"
             say(f"sent to {how.engine.provider}: {sent}, ${characters * how.engine.dollars_per_million / 1e6:,.2f}")

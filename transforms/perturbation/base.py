@@ -168,6 +168,7 @@ class Perturbation:
       metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
       tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
       title: the title of the card; if empty, the name.
+      known_odd: a line of the card on what is known to be odd in its sets.
       links: further files of a run, with their descriptions.
       languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
         Dialogues in others are kept as they are, and a run fails if they are most.
@@ -209,6 +210,7 @@ class Perturbation:
     metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
+    known_odd: ClassVar[str] = ""
     links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12

@@ -94,9 +94,6 @@ class Ranges:
         self._starts = [start for start, _ in ordered]
         self._ends = list(accumulate((end for _, end in ordered), max))  # running maximum of ends
 
-    def __len__(self) -> int:
-        return len(self._starts)
-
     def overlap(self, start: int, end: int) -> bool:
         """Whether any range overlaps ``start`` to ``end``; if these are equal, whether they are inside a range."""
         before = bisect_left(self._starts, end)
@@ -106,16 +103,6 @@ class Ranges:
         """Whether any range overlaps characters ``start`` to ``end`` or is adjacent to them."""
         before = bisect_right(self._starts, end)
         return before > 0 and self._ends[before - 1] >= start
-
-    def add(self, start: int, end: int) -> None:
-        """Add a range; fast if it does not extend beyond later ones."""
-        place = bisect_left(self._starts, start)
-        self._starts.insert(place, start)
-        self._ends.insert(place, max(end, self._ends[place - 1]) if place else end)
-        for i in range(place + 1, len(self._ends)):
-            if self._ends[i] >= end:
-                break
-            self._ends[i] = end
 
 
 # Values of states that are never said.
@@ -168,7 +155,7 @@ def sayable(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
-    """Find values as whole words in any case, including those inside of others.
+    """Find values as whole words in any case, including those inside of others and plurals.
 
     Args:
       utterance: the text.
@@ -180,6 +167,7 @@ def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
         at = text.find(value)
         while at >= 0:
             end = at + len(value)
+            end += text[end : end + 1] == "s" and value[-1].isalpha()
             if not (text[at - 1 : at].isalnum() and value[0].isalnum()) and not (
                 text[end : end + 1].isalnum() and value[-1].isalnum()
             ):

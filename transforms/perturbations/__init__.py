@@ -122,14 +122,15 @@ class ParaphraseOptions(KindOptions):
 
     target = "parapet.transforms.perturbations.variations:Paraphrase"
     description = (
-        "User turns in other words: by rules, and translated and back; or as others have rewritten them. " + FILES
+        "User turns in other words: by rules, on request also translated and back; or as others have rewritten them. "
+        + FILES
     )
     example = EXAMPLE.format("paraphrase")
     group = "options of paraphrase"
 
     engine: str | None = option(
         None,
-        "embedded translates by the extra translate, rules uses rules alone; by default embedded where it is installed",
+        "rules uses rules alone, embedded also translates, by the extra translate (default: rules)",
     )
     memory: str | None = option(
         None,

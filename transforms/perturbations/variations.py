@@ -39,7 +39,6 @@ from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbation.user_turns import edited as edited_text
 from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
-from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
@@ -65,12 +64,13 @@ from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant,
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, short_digest
-from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand, is_installed
+from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.generated import Rewriter
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
@@ -125,7 +125,7 @@ class LanguageVariation(Perturbation):
       least: minimum share of its user turns that must change, or the run fails; None for any.
       translating: how texts are translated, if an engine or a memory paraphrases.
       answers: the available translations.
-      is_written: whether a language model has rewritten the turns; the rules are the fallback.
+      rewriter: the language model that rewrites the turns; the rules are the fallback.
     """
 
     row_schema = PERTURBED_TURNS
@@ -138,7 +138,7 @@ class LanguageVariation(Perturbation):
     least: float | None = None
     translating: Translating | None = None
     answers: Answers = _NONE
-    is_written = False
+    rewriter: Rewriter | None = None
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
@@ -163,31 +163,38 @@ class LanguageVariation(Perturbation):
 
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
         """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
-        phrases: set[str] = set()
-        return [self.vary(turn, answers, phrases) for turn in turns]
+        answers, said = self.answers if answers is None else answers, set[str]()
+        rewordings = [self._proposed(turn, answers, said) for turn in turns]
+        if self.rewriter is not None:
+            rewordings = self.rewriter.rewrite_all(turns, self.name, rewordings)
+        return [
+            varied(turn, self._checked(turn, rewording), self.perturb_values)
+            for turn, rewording in zip(turns, rewordings, strict=True)
+        ]
 
-    def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
-        """Return a turn's variation, or the unchanged turn with a reason; see :meth:`make`."""
+    def vary(self, user_turn: UserTurn) -> Variation:
+        """Return the variation of a single turn."""
+        return self.vary_all([user_turn])[0]
+
+    def _proposed(self, user_turn: UserTurn, answers: Answers, said: set[str]) -> Made:
         if user_turn.wrong:
-            reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
-            return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
+            return Made(reason=f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance")
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
-            answers = self.answers if answers is None else answers
-            rewording = self.make(user_turn, key, answers, set() if said is None else said)
-            if self.is_written:
-                rewording = written(user_turn, self.name, rewording, answers)
-        elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
-            in_words = self.name == Paraphrase.name
-            rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
-        else:
-            rewording = Made(reason="not_rewritten")
+            return self.make(user_turn, key, answers, said)
+        line = self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))
+        if line is None:
+            return Made(reason="not_rewritten")
+        in_words = self.name == Paraphrase.name
+        return reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+
+    def _checked(self, user_turn: UserTurn, rewording: Made) -> Made:
         if self.rewritten is None and rewording.operations:
             if language_of(user_turn.utterance) not in ("", *self.languages):
-                rewording = Made(reason=OTHER_LANGUAGE)
-            elif not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
-                rewording = Made(reason=CHARACTERS)
-        return varied(user_turn, rewording, self.perturb_values)
+                return Made(reason=OTHER_LANGUAGE)
+            if not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
+                return Made(reason=CHARACTERS)
+        return rewording
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -421,6 +428,7 @@ class Typos(LanguageVariation):
     """
 
     name = "typos"
+    known_odd = "Any word is as likely to be misspelled as any other, and all of them more often than by real people."
 
     def __init__(
         self,
@@ -449,6 +457,7 @@ class Verbose(LanguageVariation):
     """The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
 
     name = "verbose"
+    known_odd = "A few dozen phrases recur in all dialogues. Turns of more than about 250 characters stay as they are."
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Use longer forms that do not occur in the dialogue yet."""
@@ -459,6 +468,7 @@ class Simple(LanguageVariation):
     """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
+    known_odd = "Users sound curt, since politeness goes first."
     usual_least = 0.1  # a corpus of short turns has little to simplify
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
@@ -467,15 +477,14 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns in other words: by rules, and translated and back; or as others have rewritten them.
+    """User turns in other words: by rules, on request also translated and back; or as others have rewritten them.
 
     If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
     the ``gate``.
 
     Args:
       seed: of all random choices.
-      engine: ``embedded`` translates by the extra ``translate``, ``rules`` uses rules alone; by default ``embedded``
-        where it is installed.
+      engine: ``rules`` uses rules alone, ``embedded`` also translates, by the extra ``translate``.
       memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they replace the engine.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
@@ -483,13 +492,14 @@ class Paraphrase(LanguageVariation):
     """
 
     name = "paraphrase"
+    known_odd = "Requests may become more or less polite. Sentences that only state something have few other forms."
     usual_least = 0.3
 
     def __init__(
         self,
         *,
         seed: int | str = 0,
-        engine: str = "",
+        engine: str = RULES,
         memory: Paths = (),
         pivots: Texts = "pt",
         env: Texts = (),
@@ -497,16 +507,21 @@ class Paraphrase(LanguageVariation):
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
         self.pivots: Sequence[str] = ()
-        if engine not in ("", RULES, Embedded.provider):
-            raise InputError(f"{engine!r} is not an engine: must be {Embedded.provider} or {RULES}", "engine")
+        if engine not in (RULES, Embedded.provider):
+            raise InputError(f"{engine!r} is not an engine: must be {RULES} or {Embedded.provider}", "engine")
+        self.engine = REWRITTEN if rewritten else "memory" if memory else engine
         if rewritten:
             return
         if memory:
             self.pivots = listed(comma_separated(pivots))
             self.answers = _answers(_paths(memory), self.pivots)
-        elif engine == Embedded.provider or (not engine and is_installed()):
+        elif engine == Embedded.provider:
             Embedded().open()
             self.pivots, self.answers = PIVOTS, OnDemand()
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """Return the engine, even if it is the default, and the languages that turns are translated to."""
+        return {"engine": self.engine, "pivots": [*self.pivots]}
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Choose between the rules' forms with synonyms and the back-translation: the one that differs more."""
@@ -542,16 +557,21 @@ class LanguageVariations(LanguageVariation):
       parts: the kinds.
       env: the rates of mixes, see :class:`LanguageVariation`.
       translating: how texts are translated, if an engine or a memory paraphrases.
+      rewriter: the language model that rewrites turns.
     """
 
     name = "language_variations"
     title = "Language variations"
 
     def __init__(
-        self, parts: Sequence[LanguageVariation], env: Texts = (), translating: Translating | None = None
+        self,
+        parts: Sequence[LanguageVariation],
+        env: Texts = (),
+        translating: Translating | None = None,
+        rewriter: Rewriter | None = None,
     ) -> None:
         super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
-        self._parts, self.translating = tuple(parts), translating
+        self._parts, self.translating, self.rewriter = tuple(parts), translating, rewriter
         self.plugin: Chosen | None = None
         if translating and translating.engine:
             self.kept = " (the translations so far are kept: run the same command again for the rest)"
@@ -564,16 +584,16 @@ class LanguageVariations(LanguageVariation):
     def recorded_options(self) -> Mapping[str, object]:
         """Return the kinds, the rewritten turns by name and digest, and the translation engine."""
         how = self.translating
-        engine = how.engine if how else None
+        writer = self.rewriter or (how.engine if how else None)
         return {
             "kinds": [part.name for part in self.parts],
             "env": self.envs,
             "least_changed": {part.name: part.least for part in self.parts},
             "rewritten": self.rewritten.digests() if self.rewritten else "",
             "pivots": [*how.pivots] if how else [],
-            "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
-            "model": engine.model if engine else "",
-            "similarity": _similarity(how) if how and how.pivots else "",
+            "provider": writer.provider if writer else "memory" if how and how.pivots else RULES,
+            "model": writer.model if writer else "",
+            "similarity": self._similarity(),
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
@@ -586,15 +606,17 @@ class LanguageVariations(LanguageVariation):
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield lines on what would be translated, and its price."""
-        from parapet.transforms.perturbations.back_translation import plan_lines
+        from parapet.transforms.perturbations import back_translation, generated
 
+        if self.rewriter:
+            return generated.plan_lines(files, [part.name for part in self.parts if part.rewriter], self.rewriter)
         assert self.translating is not None  # the flag is refused if nothing is translated
-        return plan_lines(files, self.translating)
+        return back_translation.plan_lines(files, self.translating)
 
-
-def _similarity(how: Translating) -> str:
-    least = f"{NEAR_OF_REST} without values" if how.writer else f"{NEAR}"
-    return f"{meaning.measure()}, at least {least}"
+    def _similarity(self) -> str:
+        if self.rewriter:
+            return f"{meaning.measure()}, at least {NEAR_OF_REST} without values"
+        return f"{meaning.measure()}, at least {NEAR}" if self.translating and self.translating.pivots else ""
 
 
 def parse_kinds(given: str) -> list[str]:
