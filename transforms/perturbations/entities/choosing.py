@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from functools import lru_cache, partial
 
 import msgspec
@@ -16,12 +17,14 @@ from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities.kinds import (
     FORMS,
     KINDS,
+    TIME_OF_DAY,
     amount_of,
     area_of,
     code_of,
     day_of,
     digits_of,
     is_none,
+    is_relative,
     later,
     minutes_of,
     minutes_said,
@@ -178,8 +181,6 @@ def _problem(row: list[str]) -> str:
 
 
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday
-_MINUTES = [minute for minute in range(-60, 61) if minute]
-_MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
 _SIZES = (15, 5)  # round times stay round if possible: 4 o'clock becomes a quarter past rather than 3:55
 _FORM_ATTEMPTS = 40  # if training has most values of a form, further attempts rarely succeed
 
@@ -213,13 +214,14 @@ class Chooser:
 
     def choose(self) -> None:
         """Set the replacement of each group, or the reason why it is kept."""
-        left = [group for group in self.found.groups if not group.reason]
-        for kind, together in (("date", self._dates), ("time", self._times)):
-            of_kind = [group for group in left if group.kind == kind]
-            if of_kind and self.sources.makes:
-                together(of_kind)
-                left = [group for group in left if group.kind != kind]
+        left = self.found.groups
+        if self.sources.makes:
+            self._dates([group for group in left if group.kind == "date"])
+            self._times([group for group in left if group.kind == "time" and not group.reason])
+            left = [group for group in left if group.kind not in ("date", "time")]
         for group in left:
+            if group.reason:
+                continue
             if not self.sources.makes and self.sources.pool_of(group) is None:
                 group.reason = "not_in_file"
             elif group.kind in FORMS:
@@ -229,20 +231,22 @@ class Chooser:
 
     def _take(self, group: Group, new: str, render: Renderer) -> bool:
         """Use a value as the replacement of a group if it is suitable."""
-        shown: dict[str, str] = {}
-        fresh = {new}
         if leaks(self.training, group.kind, new):
             return False
+        shown: dict[str, str] = {}
         for surface in group.surfaces:
             rendering = render(surface)
             if rendering is None:
                 return False
-            if rendering not in fresh:
-                if leaks(self.training, group.kind, rendering):
-                    return False
-                fresh.add(rendering)
             shown[surface] = rendering
-        if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
+        # A date without a month is as common in training as before, and others of the dialogue may be said so, too.
+        fresh = {new, *(text for text in shown.values() if not (group.kind == "date" and is_relative(text)))}
+        if any(
+            (text != new and leaks(self.training, group.kind, text))
+            or text.casefold() in self.taken
+            or self._holds_old(words_of(text))
+            for text in fresh
+        ):
             return False
         self.fresh[group.key] = {text.casefold() for text in fresh}
         self.taken |= self.fresh[group.key]
@@ -266,57 +270,69 @@ class Chooser:
         group.reason = "no_unseen_value"
 
     def _dates(self, groups: Sequence[Group]) -> None:
-        """Move all dates by the same number of weeks, which keeps their order and weekdays."""
-        days = [(group, day_of(group.canonical)) for group in groups]
-        for group, day in days:
-            if day is None:
-                group.reason = "unknown_form"
-        known = [(group, day) for group, day in days if day is not None]
+        """Move all dates by the same number of weeks, which keeps their order and weekdays, or keep all.
+
+        Dates of one month stay in one month if possible, so that "the 4th of this month" still holds.
+        """
+        days = {group.key: day for group in groups if (day := day_of(group.canonical)) is not None}
+        known = [group for group in groups if group.key in days]
+        for group in groups:
+            if group.key not in days:
+                group.reason = group.reason or "unknown_form"
+        # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
+        fixed = any(group.reason and any(map(_has_digit, group.surfaces)) for group in groups)
         start = stable_hash(self.sources.seed, "weeks", self.id)
-        for attempt in range(len(_WEEKS)):
-            weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
-            for group, day in known:
-                new = later(day, weeks)
+        moves = [_WEEKS[(start + attempt) % len(_WEEKS)] for attempt in range(len(_WEEKS))]
+        for weeks in sorted(moves, key=lambda weeks: len({_months_moved(day, weeks) for day in days.values()}) > 1):
+            if fixed:
+                break
+            for group in known:
+                new = later(days[group.key], weeks)
                 if new is None or not self._take(group, new.isoformat(), partial(said_date, new)):
-                    self._undo(group for group, _ in known)
+                    self._undo(known)
                     break
             else:
                 return
-        for group, _ in known:
-            group.reason = "no_unseen_value"
+        for group in known:
+            group.reason = group.reason or ("kept_dates" if fixed else "no_unseen_value")
 
     def _times(self, groups: Sequence[Group]) -> None:
-        """Move all times by the same number of minutes, none across noon, if possible; otherwise each on its own."""
-        times = [(group, _time_of(group)) for group in groups]
-        for group, time in times:
+        """Move all times by the same number of minutes, none across noon, if possible; otherwise each on its own.
+
+        Times stay as round as they were: tables are not booked at 6:47 pm, although trains leave then.
+        """
+        choices: dict[str, dict[int, list[int]]] = {}  # by group and roundness: moves
+        times: dict[str, int] = {}
+        for group in groups:
+            time = _time_of(group)
             if time is None:
                 group.reason = "unknown_form"
-        known = [(group, time) for group, time in times if time is not None]
-        for size in _SIZES if known else ():
-            for minutes in self._order(_MINUTES, ""):
-                if all(self._may_move(group, time, minutes, size) for group, time in known):
-                    if all(self._take_time(group, time + minutes) for group, time in known):
-                        return
-                    self._undo(group for group, _ in known)
-        for group, time in known:
-            order = self._order(_MORE_MINUTES, group.key)
-            moves = (minutes for size in _SIZES for minutes in order if self._may_move(group, time, minutes, size))
-            if not any(self._take_time(group, time + minutes) for minutes in moves):
+                continue
+            times[group.key] = time
+            free = unseen_minutes(self.training, all(map(TIME_OF_DAY.fullmatch, group.surfaces)))
+            noon = time // 720 * 720
+            moves = [new - time for new in free if noon <= new < noon + 720 and 0 < abs(new - time) <= 120]
+            step = max(self.kinds[slot].step for slot in group.slots)
+            choices[group.key] = {
+                size: [move for move in moves if not any(time % n == 0 and move % n for n in (size, 5, step))]
+                for size in _SIZES
+            }
+        groups = [group for group in groups if not group.reason]
+        for size in _SIZES if groups else ():
+            common = set.intersection(*(set(choices[group.key][size]) for group in groups))
+            for move in self._order(sorted(move for move in common if abs(move) <= 60), ""):
+                if all(self._take_time(group, times[group.key] + move) for group in groups):
+                    return
+                self._undo(groups)
+        for group in groups:
+            moves = [move for size in _SIZES for move in self._order(choices[group.key][size], group.key)]
+            if not any(self._take_time(group, times[group.key] + move) for move in moves):
                 group.reason = "no_unseen_value"
 
-    def _may_move(self, group: Group, time: int, minutes: int, size: int) -> bool:
-        """Whether a time may move by some minutes: it must stay in the same half of the day, and as round as it was.
-
-        Tables are not booked at 6:47 pm, although trains leave then.
-        """
-        new = time + minutes
-        steps = (size, 5, self._step(group))
-        return new // 720 == time // 720 and not any(time % step == 0 and new % step for step in steps)
-
-    def _order(self, minutes: list[int], key: str) -> list[int]:
+    def _order(self, moves: list[int], key: str) -> list[int]:
         """Return the minutes by which a time may move, in the order in which they are tried."""
-        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
-        return minutes[start:] + minutes[:start]
+        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(moves) if moves else 0
+        return moves[start:] + moves[:start]
 
     def _take_time(self, group: Group, minutes: int) -> bool:
         return self._take(group, said_time(minutes, "00:00"), partial(said_time, minutes))
@@ -374,6 +390,22 @@ def _name_like(group: Group, name: str) -> Renderer:
         return in_case_of(short_form(like, group.canonical, name) or name, like)
 
     return said
+
+
+def _has_digit(text: str) -> bool:
+    return any(char.isdecimal() for char in text)
+
+
+def _months_moved(day: date, weeks: int) -> int:
+    new = later(day, weeks) or day
+    return 12 * (new.year - day.year) + new.month - day.month
+
+
+@lru_cache(16)
+def unseen_minutes(training: Training, by_24_hours: bool) -> list[int]:
+    """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
+    likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
+    return [n for n in range(1440) if not any(training.leaks(said_time(n, like)) for like in likes)]
 
 
 def leaks(training: Training, kind: str, text: str) -> bool:

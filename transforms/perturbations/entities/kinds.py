@@ -302,9 +302,11 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-_MONTH = re.compile(rf"\b(?:{'|'.join(month[:3] for month in _MONTHS)})", re.IGNORECASE)
-_MONTH_DAY = re.compile(r"\d(?!st|nd|rd|th|\d)", re.IGNORECASE)
-_TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
+MONTH_NAMES = "|".join([*_MONTHS, "Sept", *(month[:3] for month in _MONTHS)])
+_MONTH = re.compile(rf"\b(?:{MONTH_NAMES})\b", re.IGNORECASE)
+_DAY = re.compile(r"(?<![\d-])(\d\d?)(st|nd|rd|th)?(?![\d-])", re.IGNORECASE)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
 _HALF_DAY = re.compile(
     r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
 )
@@ -336,18 +338,21 @@ def later(day: date, weeks: int) -> date | None:
 
 
 def said_date(day: date, like: str) -> str:
-    """Format a date in the style of another.
+    """Format a date in the form of another: ``2019-07-09``, ``July 9``, ``9th of July``, ``the 9th of this month``.
 
-    The styles are ``2019-07-09``, ``July 9`` and ``July 9th``. A weekday ("next Tuesday") or a day alone ("the 4th")
-    would mean nothing without a calendar, and the words of "9th of July" occur in every training set.
+    Only digits and names of months change, so "next Tuesday" stays: dates move by whole weeks.
     """
     if ISO_DATE.fullmatch(like):
         return day.isoformat()
+    text = _DAY.sub(lambda match: ordinal(day.day) if match[2] else str(day.day), like, count=1)
+    text = _YEAR.sub(str(day.year), text)
     month = _MONTHS[day.month - 1]
-    text = f"{month} {day.day}" if _MONTH.search(like) and _MONTH_DAY.search(like) else f"{month} {ordinal(day.day)}"
-    if not _MONTH.search(like):
-        return text
-    return text.lower() if like == like.lower() else text.upper() if like == like.upper() else text
+
+    def in_style(match: re.Match[str]) -> str:
+        name = month if len(match[0]) > 4 or match[0].casefold() == "may" else month[:3]
+        return name.lower() if match[0].islower() else name.upper() if match[0].isupper() else name
+
+    return _MONTH.sub(in_style, text)
 
 
 def is_relative(like: str) -> bool:
@@ -362,7 +367,7 @@ def ordinal(n: int) -> str:
 
 def minutes_of(canonical: str) -> int | None:
     """Parse ``17:15`` to minutes since midnight; None if it is not a time of day."""
-    match = _TIME_OF_DAY.fullmatch(canonical)
+    match = TIME_OF_DAY.fullmatch(canonical)
     if not match or int(match[1]) > 23 or int(match[2]) > 59:
         return None
     return 60 * int(match[1]) + int(match[2])
@@ -385,7 +390,7 @@ def said_time(minutes: int, like: str) -> str:
     A time in words becomes ``5:30 pm``, since phrases such as "half past 11" occur in training.
     """
     hour, minute = divmod(minutes, 60)
-    match = _TIME_OF_DAY.fullmatch(like)
+    match = TIME_OF_DAY.fullmatch(like)
     if match and (len(match[1]) == 2 or hour == int(match[1])):
         return f"{hour:02}:{minute:02}" if len(match[1]) == 2 else f"{hour}:{minute:02}"
     short = f"{(hour + 11) % 12 + 1}:{minute:02}"

@@ -15,14 +15,15 @@ from parapet.transforms.perturbations.entities.kinds import (
     CLOSED,
     FORMS,
     KINDS,
+    MONTH_NAMES,
     OTHER,
     SlotKind,
+    day_of,
     is_none,
     is_relative,
     kind_of_value,
     minutes_of,
 )
-from parapet.transforms.perturbations.entities.names import COMMON
 from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
 
 Slot = tuple[str, str]  # service, slot
@@ -290,11 +291,42 @@ class Table:
                 size = len(surface.words)
                 if size == 1 or tuple(texts[at : at + size]) == surface.words:
                     start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
-                    if start is not None and not any(begin < end and start < other for begin, other in marked):
+                    if (
+                        start is not None
+                        and not any(begin < end and start < other for begin, other in marked)
+                        and not (surface.group and is_ordinary(utterance, start, surface))
+                    ):
                         mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
                         free = at + size
                         break
         return mentions
+
+
+_STARTS = re.compile(r"(?:^|[.?!])\W*$")
+_QUOTE = ("'", '"', "“", "‘")
+_WORDY = ("title", "task", "business")  # kinds of names that are often words
+
+
+def is_ordinary(utterance: str, start: int, surface: Surface) -> bool:
+    """Whether an unmarked value may be ordinary words: "Would you like to go?", "Play a song".
+
+    It is a name if it is quoted, begins with a capital letter within a sentence, or has an uncommon word.
+    """
+    kind = surface.group.kind if surface.group else ""
+    if kind in FORMS or utterance[:start].endswith(_QUOTE):
+        return False
+    if utterance[start].isupper() and not _STARTS.search(utterance[:start]):
+        return False
+    limit = 4.0 if kind in _WORDY and len(surface.words) == 1 else 5.3
+    return all(frequency(word) >= limit for word in surface.words)
+
+
+@lru_cache(1 << 16)
+def frequency(word: str) -> float:
+    """Return the logarithm of how often a word occurs in a billion words of English."""
+    from wordfreq import zipf_frequency
+
+    return float(zipf_frequency(word, "en"))
 
 
 @lru_cache(1 << 16)
@@ -383,7 +415,7 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     groups = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
     table = Table(found)
-    relative = {text for text, group in groups.items() if group.kind == "date" and is_relative(text)}
+    days = _Days(found.groups)
     numbers = _numbers_said(found)
     turns = []
     for position, turn in enumerate(dialogue.turns):
@@ -395,44 +427,55 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
         for mention in unmarked:
-            group = mention.group
-            if group and not group.reason and _unclear(mention, group, closed):
-                group.reason = "ambiguous_word"
-        if relative:
-            unmarked += _acted_dates(turn, relative, groups, [*marked, *unmarked])
+            if mention.group and not mention.group.reason and mention.text.casefold() in closed:
+                mention.group.reason = "ambiguous_word"
+        if days.groups:
+            taken = [*regions, *((mention.start, mention.end) for mention in unmarked)]
+            unmarked += days.unmarked(turn.utterance, taken)
         if numbers:
             _keep_numbers(turn.utterance, regions, numbers)
         turns.append(sorted([*marked, *unmarked], key=lambda item: (item.start, item.end)))
     return turns, table
 
 
-def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
-    """Whether an unmarked mention may be an ordinary word.
-
-    It may if it is a single word that is common or in another case than the values.
-    """
-    words = WORD.findall(mention.text)
-    if mention.text.casefold() in closed:
-        return True
-    return len(words) == 1 and (words[0].casefold() in COMMON or mention.text not in group.surfaces)
+_DATE_SAID = re.compile(
+    rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<month>{MONTH_NAMES})"
+    rf"|(?P<month2>{MONTH_NAMES}) (?:the )?(?P<day2>\d\d?)(?:st|nd|rd|th)?"
+    r"|the (?P<day3>\d\d?)(?:st|nd|rd|th)(?= of (?:this|the|next) month| ?(?:[.,;!?)]|$)"
+    r"| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
+    re.IGNORECASE,
+)
 
 
-def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
-    """Find unmarked dates without a month that an action of the turn contains and that occur once.
+class _Days:
+    """The dates of a dialogue by (month, day) and by day, to find those that no span marks."""
 
-    "Is there anything else today?" has no such action; "For 3 people today?" has.
-    """
-    mentions: list[Mention] = []
-    acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
-    for value in sorted(acted & relative):
-        if any(mention.like == value for mention in known):
-            continue
-        places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
-        if len(places) == 1:
-            start, end = places[0].span()
-            if not any(mention.start < end and start < mention.end for mention in [*known, *mentions]):
-                mentions.append(Mention(start, end, turn.utterance[start:end], value, of[value]))
-    return mentions
+    def __init__(self, groups: Sequence[Group]) -> None:
+        dated = [(group, day_of(group.canonical)) for group in groups if group.kind == "date"]
+        self.groups = [(group, day) for group, day in dated if day is not None]
+
+    def unmarked(self, utterance: str, taken: Sequence[tuple[int, int]]) -> list[Mention]:
+        """Find dates in any form. If one is none of the dialogue's dates, these are kept: it could not move along."""
+        mentions = []
+        for match in _DATE_SAID.finditer(utterance):
+            if any(start < match.end() and match.start() < end for start, end in taken):
+                continue
+            month = (match["month"] or match["month2"] or "")[:3].casefold()
+            number = int(match["day"] or match["day2"] or match["day3"] or 0)
+            same = [
+                group
+                for group, day in self.groups
+                if (day.isoformat() == match["iso"])
+                or (day.day == number and (not month or day.strftime("%b").casefold() == month))
+            ]
+            if len(same) == 1:
+                if match[0] not in same[0].surfaces:
+                    same[0].surfaces.append(match[0])
+                mentions.append(Mention(match.start(), match.end(), match[0], match[0], same[0]))
+            elif same or month or match["iso"]:
+                for group, _ in self.groups:
+                    group.reason = group.reason or "ambiguous_word"
+        return mentions
 
 
 def _keep_overlapping(marked: Sequence[Mention]) -> None:

@@ -58,8 +58,6 @@ def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 _lists, _words = _load()
 
-COMMON = frozenset(_words["common"])
-BEFORE_DATE = frozenset(_words["before_date"])
 HOUSES = frozenset(_words["houses"])
 GENERIC = HOUSES | frozenset(_words["generic"])
 # Adds the state as in "Brooklyn, NY", where the old value has one.

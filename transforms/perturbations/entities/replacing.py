@@ -26,14 +26,11 @@ from parapet.transforms.perturbations.entities.mentions import (
     keep_unclear,
     reason_of,
 )
-from parapet.transforms.perturbations.entities.names import BEFORE_DATE, in_case_of
+from parapet.transforms.perturbations.entities.names import in_case_of
 from parapet.transforms.perturbations.entities.words import Training, folded, is_number, words
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
-_THE = re.compile(r"\bthe\s+$", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"(?:next|this|coming|\w+day\b)", re.IGNORECASE)  # "the next Wednesday bus" keeps its article
-_WORD_BEFORE = re.compile(r"(?<![\w'’])([\w'’]+)\s+$")
 _VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
 _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
 
@@ -65,8 +62,9 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
             continue
         if mention.start < free:
             raise InputError(f"overlapping: {mention.text!r} occurs inside another value")
-        edits += _around(utterance, mention, new, free)
-        edits.append(Edit(mention.start, mention.end, new))
+        if new != mention.text:
+            edits += _around(utterance, mention, new, free)
+            edits.append(Edit(mention.start, mention.end, new))
         free = mention.end
     return edits
 
@@ -82,13 +80,6 @@ def text_for(mention: Mention) -> str | None:
 
 def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]:
     before = utterance[free : mention.start]
-    if mention.group and mention.group.kind == "date" and new[:1].isalpha():
-        the = None if _ATTRIBUTE.match(mention.text) else _THE.search(before)
-        start = free + the.start() if the else mention.start
-        word = _WORD_BEFORE.search(utterance[:start])
-        bare = is_relative(mention.text) and not mention.text.casefold().startswith("on ")
-        on = "on " if bare and word and word[1].casefold() not in BEFORE_DATE else ""
-        return [Edit(start, mention.start, on)] if the or on else []
     # A fast check: articles end with one of these letters, most other words before a value do not.
     article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
     if article is None:
@@ -270,6 +261,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
         leaks(replacer.training, group.kind, text)
         for group in values.groups
         for text in {group.replacement, *group.shown.values()} - {""}
+        if not (group.kind == "date" and is_relative(text))
     )
     rows = list(_rows(dialogue.dialogue_id, values, counts, replacer.kinds))
     return Replaced(copy, rows, changed, bool(values.groups), leaking)
@@ -311,7 +303,7 @@ def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int =
 
 def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot, str]]) -> None:
     for mention in mentions:
-        if text_for(mention) is None or mention.group is None:
+        if text_for(mention) in (None, mention.text) or mention.group is None:
             continue
         for slot in mention.slots or mention.group.slots[:1]:
             counts[mention.group.key, slot, "utterances"] += 1

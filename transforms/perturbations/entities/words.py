@@ -19,6 +19,9 @@ WORD = re.compile(
 )
 
 
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+
+
 def plain(word: str) -> str:
     """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
     word = word.casefold()
@@ -90,7 +93,7 @@ def telling_grams(found: list[str]) -> list[str]:
 
 
 def _is_generic(word: str) -> bool:
-    return word in GENERIC or is_number(word)
+    return word in GENERIC or is_number(word) or _ORDINAL.fullmatch(word) is not None
 
 
 def grams_in(texts: Iterable[str]) -> set[str]:
