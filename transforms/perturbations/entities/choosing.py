@@ -38,7 +38,14 @@ from parapet.transforms.perturbations.entities.kinds import (
     said_time,
 )
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
-from parapet.transforms.perturbations.entities.names import US, in_case_of, made_up_name, short_form, subject
+from parapet.transforms.perturbations.entities.names import (
+    US,
+    has_article,
+    in_case_of,
+    made_up_name,
+    short_form,
+    subject,
+)
 from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
 from parapet.transforms.running.seeding import stable_hash
 
@@ -85,7 +92,9 @@ class Sources(msgspec.Struct, frozen=True):
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < ATTEMPTS // 2 else ""
-                yield made_up_name(group.kind, like, number, about, self.country)
+                name = made_up_name(group.kind, like, number, about, self.country)
+                if has_article(name) == has_article(group.canonical):  # "the Visitor" is not "the The Clockmaker"
+                    yield name
             return
         pool = (self.pools or {}).get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
@@ -301,32 +310,23 @@ class Chooser:
 
         Times stay as round as they were: tables are not booked at 6:47 pm, although trains leave then.
         """
-        choices: dict[str, dict[int, list[int]]] = {}  # by group and roundness: moves
-        times: dict[str, int] = {}
+        known: list[tuple[Group, int, tuple[list[int], ...]]] = []  # with time and moves, of round times and of others
         for group in groups:
             time = _time_of(group)
             if time is None:
                 group.reason = "unknown_form"
                 continue
-            times[group.key] = time
-            free = unseen_minutes(self.training, all(map(TIME_OF_DAY.fullmatch, group.surfaces)))
-            noon = time // 720 * 720
-            moves = [new - time for new in free if noon <= new < noon + 720 and 0 < abs(new - time) <= 120]
-            step = max(self.kinds[slot].step for slot in group.slots)
-            choices[group.key] = {
-                size: [move for move in moves if not any(time % n == 0 and move % n for n in (size, 5, step))]
-                for size in _SIZES
-            }
-        groups = [group for group in groups if not group.reason]
-        for size in _SIZES if groups else ():
-            common = set.intersection(*(set(choices[group.key][size]) for group in groups))
+            by_24_hours = all(map(TIME_OF_DAY.fullmatch, group.surfaces))
+            known.append((group, time, _moves(self.training, time, self._step(group), by_24_hours)))
+        for shared in zip(*(moves for _, _, moves in known), strict=True):
+            common = set.intersection(*map(set, shared))
             for move in self._order(sorted(move for move in common if abs(move) <= 60), ""):
-                if all(self._take_time(group, times[group.key] + move) for group in groups):
+                if all(self._take_time(group, time + move) for group, time, _ in known):
                     return
-                self._undo(groups)
-        for group in groups:
-            moves = [move for size in _SIZES for move in self._order(choices[group.key][size], group.key)]
-            if not any(self._take_time(group, times[group.key] + move) for move in moves):
+                self._undo(group for group, _, _ in known)
+        for group, time, (rounded, others) in known:
+            order = [*self._order(rounded, group.key), *self._order(others, group.key)]
+            if not any(self._take_time(group, time + move) for move in order):
                 group.reason = "no_unseen_value"
 
     def _order(self, moves: list[int], key: str) -> list[int]:
@@ -365,7 +365,11 @@ class Chooser:
             drawn = itertools.islice(other_amounts(amount, number, step), ATTEMPTS)
             # Training may have all whole prices, so most candidates are dropped here.
             prices = ((said_price(new, group.canonical), new) for new in drawn)
-            return ((price, partial(said_price, new)) for price, new in prices if not self.training.leaks(price)), ""
+            return (
+                (price, partial(said_price, new))
+                for price, new in prices
+                if not leaks(self.training, group.kind, price)
+            ), ""
         if group.kind != "phone":
             code = code_of(group.canonical)
             if not code or any(code_of(text) != code for text in group.surfaces):
@@ -382,11 +386,11 @@ class Chooser:
 
 
 def _name_like(group: Group, name: str) -> Renderer:
-    """Return a renderer that adapts case; but if "pasta" stands for Italian, the new cuisine is used as it is."""
+    """Return a renderer that adapts case; but "pasta" for Italian becomes "Welsh food"."""
 
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
-            return name
+            return f"{name} food"  # for "pasta"
         return in_case_of(short_form(like, group.canonical, name) or name, like)
 
     return said
@@ -402,12 +406,26 @@ def _months_moved(day: date, weeks: int) -> int:
 
 
 @lru_cache(16)
-def unseen_minutes(training: Training, by_24_hours: bool) -> list[int]:
+def _unseen_minutes(training: Training, by_24_hours: bool) -> list[int]:
     """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
     likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
-    return [n for n in range(1440) if not any(training.leaks(said_time(n, like)) for like in likes)]
+    return [n for n in range(1440) if not any(leaks(training, "time", said_time(n, like)) for like in likes)]
 
 
+@lru_cache(1 << 14)
+def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple[list[int], ...]:
+    """Return the moves to an unseen time of the same half of the day: those that keep it very round, and others."""
+    moves = [
+        new - time
+        for new in _unseen_minutes(training, by_24_hours)
+        if new // 720 == time // 720 and 0 < abs(new - time) <= 120
+    ]
+    return tuple(
+        [move for move in moves if not any(time % n == 0 and move % n for n in (size, 5, step))] for size in _SIZES
+    )
+
+
+@lru_cache(1 << 18)
 def leaks(training: Training, kind: str, text: str) -> bool:
     """Whether a new value of a kind occurs in training."""
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)

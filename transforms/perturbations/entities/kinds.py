@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
-from parapet.transforms.perturbations.entities.names import HOUSES
+from parapet.transforms.perturbations.entities.names import GENERIC, HOUSES
 
 
 def _set(words: str) -> frozenset[str]:
@@ -52,7 +52,11 @@ _ADDRESS = re.compile(
     r"parkway|hwy|highway|way|row|alley|terrace|circle|square|real|rue|yard)\b",
     re.IGNORECASE,
 )
-_AIRPORT = re.compile(r"\bairport\b", re.IGNORECASE)
+_AIRPORT = re.compile(r"\b(?:air|jet)(?:port|field)\b", re.IGNORECASE)
+_AIRPORT_CODE = re.compile(r"[A-Z]{3}", re.IGNORECASE)
+_PRACTICE = re.compile(
+    r"\b(?:dental|dentistry|lab|clinic|medical|salon|studio|care|center|practice|company)\b", re.IGNORECASE
+)
 _STATION = re.compile(r"\b(?:station|terminal|depot|transit|intermodal)\b", re.IGNORECASE)
 # A calendar's "title" for an event is a description, not a name: "Reservation at Mcdonald's".
 _OCCASION = re.compile(
@@ -284,8 +288,12 @@ def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
 @functools.lru_cache(1 << 16)
 def kind_of_value(kind: str, value: str) -> str:
     """Return the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
-    if kind == "person" and _is_house(value):
-        return "business"  # a medical practice
+    if kind == "person" and (_is_house(value) or _PRACTICE.search(value)):
+        return "business"
+    if (kind == "airport" and not _AIRPORT.search(value) and not _AIRPORT_CODE.fullmatch(value)) or (
+        kind == "station" and GENERIC.isdisjoint(_words(value))
+    ):
+        return "city"  # "The airport or city to depart from"
     if kind in ("city", "place", "business", "title"):
         if _ADDRESS.match(value) and kind != "title":
             return "address"

@@ -227,9 +227,14 @@ class Namer:
         return make_and_model if " " in self.like or not self.like else make_and_model.partition(" ")[2]
 
 
+def has_article(text: str) -> bool:
+    """Whether a name begins with an article: "The Beatles", "A Star Is Born"."""
+    return text.partition(" ")[0].casefold() in ("the", "a", "an")
+
+
 def in_case_of(text: str, like: str) -> str:
     """Adapt the case of a text to another; three or four capital letters count as an abbreviation ("SFO")."""
-    if like == like.lower():
+    if like.islower():
         return text.lower()
     return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
 
@@ -253,7 +258,7 @@ _MAKERS: dict[str, Callable[[Namer], str]] = {
     "business": Namer.business,
     "car": Namer.car,
     "city": Namer.city,
-    "cuisine": lambda namer: namer.pick("cuisines"),
+    "cuisine": lambda namer: namer.pick("eateries" if namer.like.casefold() in HOUSES else "cuisines"),
     "genre": lambda namer: namer.pick("genres"),
     "music": lambda namer: namer.pick("music"),
     "person": Namer.person,
@@ -295,6 +300,8 @@ def short_form(like: str, canonical: str, name: str) -> str | None:
     """
     if _STATE.search(like) and name in _STATES:
         return f"{name}, {_STATES[name]}"
+    if has_article(canonical) and has_article(name) and not has_article(like):
+        return name.partition(" ")[2]
     end = generic_end(name)
     is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
     return name.removesuffix(end).rstrip() if is_head else None
