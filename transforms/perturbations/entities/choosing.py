@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import lru_cache, partial
@@ -50,7 +51,7 @@ from parapet.transforms.perturbations.entities.words import WORD, Training, word
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED = "generated"
-ATTEMPTS = 240  # to make a value that does not occur in training
+ATTEMPTS = 120  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
 
@@ -91,7 +92,7 @@ class Sources(msgspec.Struct, frozen=True):
             about = subject(group.slots)
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
-                like = group.canonical if attempt < ATTEMPTS // 2 else ""
+                like = group.canonical if attempt < 12 else ""
                 name = made_up_name(group.kind, like, number, about, self.country)
                 if has_article(name) == has_article(group.canonical):  # "the Visitor" is not "the The Clockmaker"
                     yield name
@@ -292,7 +293,9 @@ class Chooser:
         fixed = any(group.reason and any(map(_has_digit, group.surfaces)) for group in groups)
         start = stable_hash(self.sources.seed, "weeks", self.id)
         moves = [_WEEKS[(start + attempt) % len(_WEEKS)] for attempt in range(len(_WEEKS))]
-        for weeks in sorted(moves, key=lambda weeks: len({_months_moved(day, weeks) for day in days.values()}) > 1):
+        if len(days) > 1:
+            moves.sort(key=lambda weeks: len({_months_moved(day, weeks) for day in days.values()}) > 1)
+        for weeks in moves:
             if fixed:
                 break
             for group in known:
@@ -391,7 +394,7 @@ def _name_like(group: Group, name: str) -> Renderer:
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
             return f"{name} food"  # for "pasta"
-        return in_case_of(short_form(like, group.canonical, name) or name, like)
+        return in_case_of(short_form(group.kind, like, group.canonical, name) or name, like)
 
     return said
 
@@ -406,23 +409,19 @@ def _months_moved(day: date, weeks: int) -> int:
 
 
 @lru_cache(16)
-def _unseen_minutes(training: Training, by_24_hours: bool) -> list[int]:
+def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
     """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
     likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
-    return [n for n in range(1440) if not any(leaks(training, "time", said_time(n, like)) for like in likes)]
+    return frozenset(n for n in range(1440) if not any(leaks(training, "time", said_time(n, like)) for like in likes))
 
 
 @lru_cache(1 << 14)
 def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple[list[int], ...]:
     """Return the moves to an unseen time of the same half of the day: those that keep it very round, and others."""
-    moves = [
-        new - time
-        for new in _unseen_minutes(training, by_24_hours)
-        if new // 720 == time // 720 and 0 < abs(new - time) <= 120
-    ]
-    return tuple(
-        [move for move in moves if not any(time % n == 0 and move % n for n in (size, 5, step))] for size in _SIZES
-    )
+    unseen, noon = _unseen_minutes(training, by_24_hours), time // 720 * 720
+    moves = [new - time for new in range(max(noon, time - 120), min(noon + 720, time + 121)) if new in unseen]
+    units = [math.lcm(*(n for n in (size, 5, step) if time % n == 0)) for size in _SIZES]
+    return tuple([move for move in moves if move and move % unit == 0] for unit in units)
 
 
 @lru_cache(1 << 18)

@@ -24,7 +24,8 @@ from parapet.transforms.perturbations.entities.kinds import (
     kind_of_value,
     minutes_of,
 )
-from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
+from parapet.transforms.perturbations.entities.names import GENERIC, generic_end
+from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, located_words, words, words_of
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -222,13 +223,23 @@ def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
 
 
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last one, and its group."""
+    """A form of a value.
+
+    Attributes:
+      words: its words.
+      text: its text.
+      before: the characters before the first word.
+      behind: the characters after the last one.
+      group: its group; None for a value of a slot that is not open.
+      is_part: whether it is only a part of the value, such as a surname.
+    """
 
     words: tuple[str, ...]
     text: str
     before: str
     behind: str
     group: Group | None
+    is_part: bool = False
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -263,16 +274,21 @@ class Table:
         for group in found.groups:
             for text in group.surfaces:
                 self._add(text, group)
+        whole = {folded(text) for group in found.groups for text in group.surfaces}
+        for group in found.groups:
+            for text in parts_of(group.kind, group.canonical):
+                if folded(text) not in whole:
+                    self._add(text, group, is_part=True)
         for _, _, text in found.closed:
             self._add(text, None)
         for surfaces in self.heads.values():
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
-    def _add(self, text: str, group: Group | None) -> None:
+    def _add(self, text: str, group: Group | None, is_part: bool = False) -> None:
         pieces, before, behind = _parts(text)
         if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
             return
-        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group))
+        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group, is_part))
 
     def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
@@ -282,15 +298,14 @@ class Table:
           marked: the spans, sorted.
         """
         heads = self.heads
-        words = list(WORD.finditer(utterance))
-        texts = [plain(word[0]) for word in words]
+        words = located_words(utterance)
         mentions = []
         free = 0  # words before this index are part of a mention
-        for at in [i for i, text in enumerate(texts) if text in heads]:
-            for surface in heads[texts[at]] if at >= free else ():
+        for at, (word, _, _) in enumerate(words):
+            for surface in heads[word] if word in heads and at >= free else ():
                 size = len(surface.words)
-                if size == 1 or tuple(texts[at : at + size]) == surface.words:
-                    start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
+                if size == 1 or tuple(text for text, _, _ in words[at : at + size]) == surface.words:
+                    start, end = _with_marks(utterance, words[at][1], words[at + size - 1][2], surface)
                     if (
                         start is not None
                         and not any(begin < end and start < other for begin, other in marked)
@@ -300,6 +315,28 @@ class Table:
                         free = at + size
                         break
         return mentions
+
+
+@lru_cache(1 << 14)
+def parts_of(kind: str, name: str) -> list[str]:
+    """Return the short names by which people refer to it: "Alegrias" for "Alegrias, Food From Spain"; surnames; streets.
+
+    Each has an uncommon word.
+    """
+    if kind not in ("address", "business", "person", "place", "title"):
+        return []
+    short = re.split(r"[,:(]| - ", name)[0].strip()
+    parts = {short, short.removesuffix(generic_end(short)).strip()}
+    if kind == "person":
+        parts.add(short.rpartition(" ")[2])
+    if kind == "address":
+        street = short.lstrip("0123456789 ")
+        parts = {street, street.rpartition(" ")[0]}
+    return sorted(part for part in parts - {name} if any(map(_is_uncommon, words_of(part))))
+
+
+def _is_uncommon(word: str) -> bool:
+    return len(word) > 3 and word not in GENERIC and frequency(word) < 4.5
 
 
 _STARTS = re.compile(r"(?:^|[.?!])\W*$")
@@ -313,11 +350,14 @@ def is_ordinary(utterance: str, start: int, surface: Surface) -> bool:
     It is a name if it is quoted, begins with a capital letter within a sentence, or has an uncommon word.
     """
     kind = surface.group.kind if surface.group else ""
+    if surface.is_part:
+        return not utterance[start].isupper()
     if kind in FORMS or utterance[:start].endswith(_QUOTE):
         return False
-    if utterance[start].isupper() and not _STARTS.search(utterance[:start]):
+    is_capital = utterance[start].isupper()
+    if is_capital and not _STARTS.search(utterance[:start]):
         return False
-    limit = 4.0 if kind in _WORDY and len(surface.words) == 1 else 5.3
+    limit = (5.0 if is_capital else 4.0) if kind in _WORDY and len(surface.words) == 1 else 5.3
     return all(frequency(word) >= limit for word in surface.words)
 
 
@@ -332,10 +372,10 @@ def frequency(word: str) -> float:
 @lru_cache(1 << 16)
 def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
     """Return the words of a value, and the text before and after them."""
-    words = list(WORD.finditer(text))
-    if not words:
+    located = located_words(text)
+    if not located:
         return (), "", ""
-    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :]
+    return tuple(word for word, _, _ in located), text[: located[0][1]], text[located[-1][2] :]
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
@@ -427,6 +467,8 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
         unmarked = table.unmarked(turn.utterance, regions)
         for mention in unmarked:
+            if mention.group and mention.like not in mention.group.surfaces:
+                mention.group.surfaces.append(mention.like)  # a part of the value
             if mention.group and not mention.group.reason and mention.text.casefold() in closed:
                 mention.group.reason = "ambiguous_word"
         if days.groups:

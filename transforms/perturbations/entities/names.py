@@ -59,7 +59,7 @@ def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 _lists, _words = _load()
 
 HOUSES = frozenset(_words["houses"])
-GENERIC = HOUSES | frozenset(_words["generic"])
+GENERIC = HOUSES.union(_words["generic"], _words["directions"])
 # Adds the state as in "Brooklyn, NY", where the old value has one.
 _STATES = {city: state for city, _, state in (entry.rpartition(" ") for entry in _lists["cities_us"])}
 _CITIES = {US: list(_STATES), GB: _lists["cities_gb"]}
@@ -288,12 +288,13 @@ def _is_generic(word: str) -> bool:
     return word == "&" or word.casefold() in GENERIC
 
 
-def short_form(like: str, canonical: str, name: str) -> str | None:
+def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
     """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
 
     Returns None if it is used unchanged.
 
     Args:
+      kind: the kind of the value.
       like: the old value as written here.
       canonical: its canonical form.
       name: the new canonical form.
@@ -302,6 +303,10 @@ def short_form(like: str, canonical: str, name: str) -> str | None:
         return f"{name}, {_STATES[name]}"
     if has_article(canonical) and has_article(name) and not has_article(like):
         return name.partition(" ")[2]
+    if kind == "person" and " " not in like and " " in canonical and canonical.find(like) > 0:
+        return _DEGREE.sub("", name).rpartition(" ")[2]  # a surname
+    if kind == "address" and canonical[0].isdecimal() and not like[0].isdecimal():
+        return name.lstrip("0123456789 ")
     end = generic_end(name)
     is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
     return name.removesuffix(end).rstrip() if is_head else None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
+from parapet.schemas.dialogue import Dialogue, is_marker
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.user_turns import Edit, move_spans
 from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, leaks
-from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind, is_none, is_relative
+from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind, is_relative
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,
     Group,
@@ -21,13 +21,12 @@ from parapet.transforms.perturbations.entities.mentions import (
     Mention,
     Slot,
     Table,
-    distinct_annotations,
     find_values,
     keep_unclear,
     reason_of,
 )
 from parapet.transforms.perturbations.entities.names import in_case_of
-from parapet.transforms.perturbations.entities.words import Training, folded, is_number, words
+from parapet.transforms.perturbations.entities.words import Training, folded
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
@@ -93,13 +92,17 @@ def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]
 
 
 def check_replaced(
-    before: Dialogue, raw: dict[str, Any], found: DialogueValues, mentions: Sequence[Sequence[Mention]], table: Table
+    raw: dict[str, Any],
+    changed: Iterable[int],
+    found: DialogueValues,
+    mentions: Sequence[Sequence[Mention]],
+    table: Table,
 ) -> None:
-    """Check spans, leftovers of old values, and whether states still follow from the utterances.
+    """Check the spans of changed turns, and that no old value is left in them.
 
     Args:
-      before: the original dialogue.
       raw: the changed dialogue in the format of its file.
+      changed: the positions of turns with changed utterances.
       found: its values.
       mentions: for each turn, the values in its utterance.
       table: the table with which they were found.
@@ -107,38 +110,23 @@ def check_replaced(
     Raises:
       InputError: a check fails.
     """
-    after = typed(raw)
-    _check_spans(after)
-    _check_left(after, table, mentions)
-    _check_states(before, after, found)
-
-
-def _check_spans(dialogue: Dialogue) -> None:
-    """Check that every span is a value of its slot somewhere in the dialogue."""
-    values: dict[Slot, set[str]] = {}
-    for slot, same, canonical in distinct_annotations(dialogue):
-        values.setdefault(slot, set()).update((*same, canonical or ""))
-    for position, turn in enumerate(dialogue.turns):
-        for frame in turn.frames:
-            for span in frame.slots:
-                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    text = turn.utterance[span.start : span.exclusive_end]
-                    slot = (frame.service, span.slot)
-                    of_slot = values.get(slot, set())
-                    if text in of_slot:
-                        continue
-                    if folded(text) not in map(folded, of_slot):
-                        reason = f"bad_span: {text!r} is not a value of {span.slot!r} after the replacement"
+    new: dict[Slot, set[str]] = {}
+    for group in found.groups:
+        texts = {folded(text) for text in group.shown.values()}
+        for slot in group.slots if texts else ():
+            new.setdefault(slot, set()).update(texts)
+    for position in changed:
+        utterance = raw["turns"][position]["utterance"]
+        for frame in raw["turns"][position]["frames"]:
+            for span in frame.get("slots") or ():
+                if isinstance(span.get("start"), int) and isinstance(span.get("exclusive_end"), int):
+                    text = utterance[span["start"] : span["exclusive_end"]]
+                    slot = (frame["service"], span["slot"])
+                    if folded(text) not in new.get(slot, ()) and text.casefold() not in found.values.get(slot, ()):
+                        reason = f"bad_span: {text!r} is not a value of {span['slot']!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
-
-
-def _check_left(after: Dialogue, table: Table, mentions: Sequence[Sequence[Mention]]) -> None:
-    """Check that no replaced value is left in an utterance."""
-    for position, (turn, of_turn) in enumerate(zip(after.turns, mentions, strict=True)):
-        if not of_turn:
-            continue  # unchanged
-        for mention in table.unmarked(turn.utterance):
-            if mention.group and mention.group.replacement and not _inside_kept(mention, of_turn):
+        for mention in table.unmarked(utterance):
+            if mention.group and mention.like in mention.group.shown and not _inside_kept(mention, mentions[position]):
                 reason = f"left_behind: {mention.text!r} still occurs in the dialogue"
                 raise InputError(reason, "", f"turns[{position}]")
 
@@ -149,51 +137,6 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
         (other.group is None or not other.group.replacement) and mention.text.casefold() in other.text.casefold()
         for other in of_turn
     )
-
-
-def _check_states(before: Dialogue, after: Dialogue, found: DialogueValues) -> None:
-    """Check that mentioned values of a state are still mentioned, so that a tracker can find them."""
-    groups = found.by_surface()
-    said_before, said_after = " ", " "
-    done: set[tuple[str, str, tuple[str, ...]]] = set()
-    for position, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
-        utterance = f"{' '.join(words(old.utterance))} "
-        said_before += utterance
-        said_after += utterance if new.utterance == old.utterance else f"{' '.join(words(new.utterance))} "
-        for service, slot, listed, now in _states(old, new):
-            known = (service, slot, tuple(listed))
-            if known in done:
-                continue
-            done.add(known)
-            group = next((groups[value] for value in listed if value in groups), None)
-            if group is None or not group.replacement:
-                continue
-            if _said(listed, said_before, group) and not _said(now, said_after, group):
-                reason = f"state_differs: the value of {slot!r} was mentioned before the replacement, but not after it"
-                raise InputError(reason, "", f"turns[{position}]")
-
-
-def _states(old: Turn, new: Turn) -> Any:
-    for old_frame, other in zip(old.frames, new.frames, strict=True):
-        if old_frame.state and other.state:
-            for slot, listed in old_frame.state.slot_values.items():
-                yield old_frame.service, slot, listed, other.state.slot_values[slot]
-
-
-def _said(values: Sequence[str], text: str, group: Group) -> bool:
-    """Whether one of the values has been mentioned; bare numbers and dates without a month are ignored."""
-    for value in values:
-        value_words = words(value)
-        if (
-            is_none(value)
-            or not value_words
-            or is_number(value_words[0])
-            or (group.kind == "date" and is_relative(value))
-        ):
-            continue
-        if f" {' '.join(value_words)} " in text:
-            return True
-    return False
 
 
 # Where values occur: utterances, spans, and the parts of frames.
@@ -256,7 +199,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
             changed.append((position, edits))
         _count_mentions(of_turn, counts)
         _write_frames(turn, shown, replacer.kinds, counts)
-    check_replaced(dialogue, copy, values, mentions, table)
+    check_replaced(copy, [position for position, _ in changed], values, mentions, table)
     leaking = sum(
         leaks(replacer.training, group.kind, text)
         for group in values.groups

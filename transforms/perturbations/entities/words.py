@@ -36,6 +36,13 @@ def words(text: str) -> list[str]:
     return [plain(word) for word in WORD.findall(text)]
 
 
+def located_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words of a text, each with its start and end."""
+    if text.isascii() and "'" not in text and "," not in text:
+        return [(match[0], *match.span()) for match in WORD.finditer(text.lower())]
+    return [(plain(match[0]), *match.span()) for match in WORD.finditer(text)]
+
+
 @lru_cache(1 << 16)
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a value, cached because most values recur."""
