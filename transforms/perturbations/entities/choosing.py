@@ -20,7 +20,6 @@ from parapet.transforms.perturbations.entities.kinds import (
     KINDS,
     TIME_OF_DAY,
     amount_of,
-    area_of,
     code_of,
     day_of,
     digits_of,
@@ -47,7 +46,7 @@ from parapet.transforms.perturbations.entities.names import (
     short_form,
     subject,
 )
-from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
+from parapet.transforms.perturbations.entities.words import Training, words_of
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED = "generated"
@@ -89,7 +88,7 @@ class Sources(msgspec.Struct, frozen=True):
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
         if self.makes:
-            about = subject(group.slots)
+            about = subject(tuple(group.slots))
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < 12 else ""
@@ -344,48 +343,39 @@ class Chooser:
         return max(self.kinds[slot].step for slot in group.slots)
 
     def _form(self, group: Group) -> None:
-        render, why = self._candidates(group)
-        if render is None:
-            group.reason = why
-            return
-        for new in render:
-            if self._take(group, *new):
-                return
-        group.reason = "no_unseen_value"
-
-    def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
-        """Return (canonical form, renderer) of each candidate, or None and the reason."""
-        if not self.sources.makes:
-            return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
-        if group.kind == "price":
-            amount = amount_of(group.canonical)
-            amounts = [amount_of(text) for text in group.surfaces]
-            if amount is None or any(other is None or float(other) != float(amount) for other in amounts):
-                return None, "unknown_form"
-            step = self._step(group)
-            number = stable_hash(self.sources.seed, "value", self.id, group.key)
-            drawn = itertools.islice(other_amounts(amount, number, step), ATTEMPTS)
-            # Training may have all whole prices, so most candidates are dropped here.
-            prices = ((said_price(new, group.canonical), new) for new in drawn)
-            return (
-                (price, partial(said_price, new))
-                for price, new in prices
-                if not leaks(self.training, group.kind, price)
-            ), ""
-        if group.kind != "phone":
-            code = code_of(group.canonical)
-            if not code or any(code_of(text) != code for text in group.surfaces):
-                return None, "unknown_form"
-            codes = (other_code(group.kind, code, number) for number in numbers)
-            return ((said_code(new, group.canonical), partial(said_code, new)) for new in codes), ""
-        digits = digits_of(group.canonical)
-        if not digits or any(digits_of(text) != digits for text in group.surfaces):
-            return None, "unknown_form"
-        if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
-            return None, "no_unseen_value"  # every candidate contains these words
-        candidates = (other_digits(group.canonical, number) for number in numbers)
-        return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in candidates), ""
+        candidates: Iterable[tuple[str, Renderer]]
+        if not self.sources.makes:
+            candidates = (_as_said(group.kind, name) for name in self.sources.names(self.id, group))
+        else:
+            parse, say = {"price": (_float_of, said_price), "phone": (digits_of, said_phone)}.get(
+                group.kind, (code_of, said_code)
+            )
+            parsed = {parse(text) for text in group.surfaces}
+            if len(parsed) > 1 or not parsed.isdisjoint(("", None)):
+                group.reason = "unknown_form"
+                return
+            new: Iterable[str]
+            if group.kind == "price":
+                new = self._amounts(group)
+            elif group.kind == "phone":
+                new = (other_digits(group.canonical, number) for number in numbers)
+            else:
+                new = (other_code(group.kind, code_of(group.canonical), number) for number in numbers)
+            candidates = ((say(text, group.canonical), partial(say, text)) for text in new)
+        if not any(self._take(group, *candidate) for candidate in candidates):
+            group.reason = "no_unseen_value"
+
+    def _amounts(self, group: Group) -> Iterator[str]:
+        amounts = _unseen_amounts(self.training, amount_of(group.canonical) or "", self._step(group))
+        start = stable_hash(self.sources.seed, "value", self.id, group.key) % len(amounts) if amounts else 0
+        return itertools.chain(amounts[start:], amounts[:start])
+
+
+@lru_cache(1 << 14)
+def _unseen_amounts(training: Training, amount: str, step: int) -> list[str]:
+    """Return other amounts that do not occur in training; it may have all whole ones."""
+    return [new for new in other_amounts(amount, step) if new not in training.grams]
 
 
 def _name_like(group: Group, name: str) -> Renderer:
@@ -430,13 +420,9 @@ def leaks(training: Training, kind: str, text: str) -> bool:
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
 
 
-@lru_cache(10_000)
-def _kept_words(like: str) -> str:
-    """Return the words of a phone number that only have digits of country and area, which new numbers keep."""
-    digits = [place for place, char in enumerate(like) if char.isdecimal()]
-    kept = area_of(like)
-    end = digits[kept - 1] + 1 if kept else 0
-    return " ".join(word[0] for word in WORD.finditer(like) if word.end() <= end)
+def _float_of(text: str) -> float | None:
+    amount = amount_of(text)
+    return None if amount is None else float(amount)
 
 
 def _time_of(group: Group) -> int | None:

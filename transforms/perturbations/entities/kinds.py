@@ -458,12 +458,11 @@ def said_price(amount: str, like: str) -> str:
     return before + amount + behind
 
 
-def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
-    """Yield distinct other amounts with as many digits and cents, from half to twice the amount.
+def other_amounts(amount: str, step: int) -> Iterator[str]:
+    """Yield the other amounts with as many digits and cents, from half to twice the amount; at most about 2,000.
 
     Args:
       amount: the amount.
-      number: a 64-bit hash that determines the first amount.
       step: cents that they are multiples of, unless the amount itself is not.
     """
     whole, point, cents = amount.partition(".")
@@ -473,8 +472,9 @@ def other_amounts(amount: str, number: int, step: int) -> Iterator[str]:
         step = unit
     low, high = (10 ** (len(whole) - 1) if len(whole) > 1 else 0) * size, 10 ** len(whole) * size - 1
     first, last = -(-max(low, old // 2, step) // step), min(high, 2 * old) // step
-    for i in range(last - first + 1):
-        units, rest = divmod((first + (number + i * 7919) % (last - first + 1)) * step, size)
+    sparse = 1 + (last - first) // 2000
+    for count in range(first, last + 1, sparse):
+        units, rest = divmod(count * step, size)
         yield f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from operator import attrgetter
 from typing import cast
 
 import msgspec
@@ -262,64 +264,73 @@ class Mention(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...] = ()
 
 
+_PLACE = attrgetter("start", "end")
+
+
 class Table:
-    """All values of a dialogue by their first word, longest first.
+    """The values of a dialogue that may be said in it, by their first word, longest first.
 
     Args:
       found: the values. Kept values are included, so that no other value is found inside them.
+      said: all words of the utterances.
     """
 
-    def __init__(self, found: DialogueValues) -> None:
+    def __init__(self, found: DialogueValues, said: AbstractSet[str]) -> None:
+        self.said = said
         self.heads: dict[str, list[Surface]] = {}
-        for group in found.groups:
-            for text in group.surfaces:
-                self._add(text, group)
         whole = {folded(text) for group in found.groups for text in group.surfaces}
         for group in found.groups:
-            for text in parts_of(group.kind, group.canonical):
-                if folded(text) not in whole:
-                    self._add(text, group, is_part=True)
+            for text in group.surfaces:
+                if not marked_only(group, text):
+                    self._add(text, group)
+            if not said.isdisjoint(words_of(group.canonical)):
+                for text in parts_of(group.kind, group.canonical):
+                    if folded(text) not in whole:
+                        self._add(text, group, is_part=True)
         for _, _, text in found.closed:
-            self._add(text, None)
+            if len(words_of(text)) > 1:
+                self._add(text, None)
         for surfaces in self.heads.values():
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
     def _add(self, text: str, group: Group | None, is_part: bool = False) -> None:
         pieces, before, behind = _parts(text)
-        if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
-            return
-        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group, is_part))
+        if pieces and self.said.issuperset(pieces):
+            self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group, is_part))
 
-    def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
+    def unmarked(
+        self, utterance: str, words: Sequence[tuple[str, int, int]], marked: Sequence[tuple[int, int]] = ()
+    ) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
 
         Args:
           utterance: the utterance.
+          words: its words with their positions.
           marked: the spans, sorted.
         """
         heads = self.heads
-        words = located_words(utterance)
         mentions = []
         free = 0  # words before this index are part of a mention
-        for at, (word, _, _) in enumerate(words):
+        for at, (word, begin, _) in enumerate(words):
             for surface in heads[word] if word in heads and at >= free else ():
                 size = len(surface.words)
-                if size == 1 or tuple(text for text, _, _ in words[at : at + size]) == surface.words:
-                    start, end = _with_marks(utterance, words[at][1], words[at + size - 1][2], surface)
-                    if (
-                        start is not None
-                        and not any(begin < end and start < other for begin, other in marked)
-                        and not (surface.group and is_ordinary(utterance, start, surface))
-                    ):
-                        mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
-                        free = at + size
-                        break
+                if size > 1 and tuple(text for text, _, _ in words[at : at + size]) != surface.words:
+                    continue
+                start, end = _with_marks(utterance, begin, words[at + size - 1][2], surface)
+                if (
+                    start is not None
+                    and not any(begin < end and start < other for begin, other in marked)
+                    and not (surface.group and is_ordinary(utterance, start, surface))
+                ):
+                    mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
+                    free = at + size
+                    break
         return mentions
 
 
 @lru_cache(1 << 14)
 def parts_of(kind: str, name: str) -> list[str]:
-    """Return the short names by which people refer to it: "Alegrias" for "Alegrias, Food From Spain"; surnames; streets.
+    """Return the short names by which people refer to it: "Alegrias" for "Alegrias, Food From Spain"; surnames.
 
     Each has an uncommon word.
     """
@@ -402,17 +413,17 @@ def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[M
     Raises:
       InputError: a span is outside of the utterance, or its text is not a value of its slot.
     """
-    mentions: list[Mention] = []
-    for frame in turn.frames:
-        for span in frame.slots:
-            if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                mentions.append(_marked(turn.utterance, (frame.service, span.slot), span, found, of))
-    if len(mentions) < 2:
-        return mentions
+    mentions = [
+        _marked(turn.utterance, (frame.service, span.slot), span, found, of)
+        for frame in turn.frames
+        for span in frame.slots
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+    ]
     places: dict[tuple[int, int], Mention] = {}
-    for mention in sorted(mentions, key=lambda mention: (mention.start, mention.end, mention.slots)):
+    for mention in sorted(mentions, key=attrgetter("start", "end", "slots")) if len(mentions) > 1 else mentions:
         same = places.get((mention.start, mention.end))
-        places[mention.start, mention.end] = mention if same is None else _joined(same, mention)
+        slots = tuple(sorted({*same.slots, *mention.slots})) if same else mention.slots
+        places[mention.start, mention.end] = msgspec.structs.replace(same, slots=slots) if same else mention
     return list(places.values())
 
 
@@ -437,12 +448,6 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
     return Mention(start, end, text, like, group, (slot,))
 
 
-def _joined(one: Mention, other: Mention) -> Mention:
-    """Merge two spans of the same text."""
-    slots = tuple(sorted({*one.slots, *other.slots}))
-    return Mention(one.start, one.end, one.text, one.like, one.group, slots)
-
-
 def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[Mention]], Table]:
     """Set the ``reason`` of groups with ambiguous mentions, so that they are kept.
 
@@ -454,7 +459,8 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     """
     groups = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
-    table = Table(found)
+    located = [located_words(turn.utterance) for turn in dialogue.turns]
+    table = Table(found, {word for of_turn in located for word, _, _ in of_turn})
     days = _Days(found.groups)
     numbers = _numbers_said(found)
     turns = []
@@ -465,7 +471,7 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
             raise InputError(error.reason, "", f"turns[{position}]") from None
         _keep_overlapping(marked)
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
-        unmarked = table.unmarked(turn.utterance, regions)
+        unmarked = table.unmarked(turn.utterance, located[position], regions)
         for mention in unmarked:
             if mention.group and mention.like not in mention.group.surfaces:
                 mention.group.surfaces.append(mention.like)  # a part of the value
@@ -476,7 +482,7 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
             unmarked += days.unmarked(turn.utterance, taken)
         if numbers:
             _keep_numbers(turn.utterance, regions, numbers)
-        turns.append(sorted([*marked, *unmarked], key=lambda item: (item.start, item.end)))
+        turns.append(sorted([*marked, *unmarked], key=_PLACE) if unmarked else marked)
     return turns, table
 
 

@@ -7,7 +7,7 @@ replaced. If the old name has no such end, the slot decides: a ``theater_name`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from parapet.transforms.running.seeding import NumberRng
@@ -66,7 +66,8 @@ _CITIES = {US: list(_STATES), GB: _lists["cities_gb"]}
 _AIRPORTS = {US: _lists["airports_us"], GB: _lists["airports_gb"]}
 
 
-def subject(slots: Iterable[tuple[str, str]]) -> str:
+@lru_cache(10_000)
+def subject(slots: tuple[tuple[str, str], ...]) -> str:
     """Return the subject of slots, such as ``cinema`` or ``song``; empty if it is unknown.
 
     Args:

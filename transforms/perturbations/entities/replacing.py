@@ -26,7 +26,7 @@ from parapet.transforms.perturbations.entities.mentions import (
     reason_of,
 )
 from parapet.transforms.perturbations.entities.names import in_case_of
-from parapet.transforms.perturbations.entities.words import Training, folded
+from parapet.transforms.perturbations.entities.words import Training, folded, located_words
 
 _ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
 _OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
@@ -125,7 +125,7 @@ def check_replaced(
                     if folded(text) not in new.get(slot, ()) and text.casefold() not in found.values.get(slot, ()):
                         reason = f"bad_span: {text!r} is not a value of {span['slot']!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
-        for mention in table.unmarked(utterance):
+        for mention in table.unmarked(utterance, located_words(utterance)):
             if mention.group and mention.like in mention.group.shown and not _inside_kept(mention, mentions[position]):
                 reason = f"left_behind: {mention.text!r} still occurs in the dialogue"
                 raise InputError(reason, "", f"turns[{position}]")
