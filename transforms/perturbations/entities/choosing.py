@@ -383,7 +383,7 @@ def _name_like(group: Group, name: str) -> Renderer:
 
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
-            return f"{name} food"  # for "pasta"
+            return name if like in group.modifiers or "food" in like else f"{name} food"  # for "pasta"
         return in_case_of(short_form(group.kind, like, group.canonical, name) or name, like)
 
     return said

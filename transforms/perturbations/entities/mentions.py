@@ -49,6 +49,7 @@ class Group(msgspec.Struct):
       reason: why it is kept; empty if it is to be replaced.
       replacement: the canonical form of the new value.
       shown: each surface to its replacement.
+      modifiers: texts that are said before a noun: "pasta restaurant".
     """
 
     key: str
@@ -59,6 +60,7 @@ class Group(msgspec.Struct):
     reason: str = ""
     replacement: str = ""
     shown: dict[str, str] = {}
+    modifiers: set[str] = set()
 
 
 class DialogueValues(msgspec.Struct):
@@ -483,9 +485,13 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         if numbers:
             _keep_numbers(turn.utterance, regions, numbers)
         turns.append(sorted([*marked, *unmarked], key=_PLACE) if unmarked else marked)
+        for mention in turns[-1]:
+            if mention.group and mention.group.kind == "cuisine" and _NOUN.match(turn.utterance, mention.end):
+                mention.group.modifiers.add(mention.like)
     return turns, table
 
 
+_NOUN = re.compile(r"[ -]?(?:food|cuisine|restaurant|place|spot|dish|meal|joint|eater|style|type|kind|bar|house)", re.I)
 _DATE_SAID = re.compile(
     rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<month>{MONTH_NAMES})"
     rf"|(?P<month2>{MONTH_NAMES}) (?:the )?(?P<day2>\d\d?)(?:st|nd|rd|th)?"
