@@ -21,7 +21,7 @@ from parapet.transforms.perturbations.entities.mentions import DialogueValues, G
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import replaced
 from parapet.transforms.perturbations.entities.study import kinds_of
-from parapet.transforms.perturbations.entities.words import words_of
+from parapet.transforms.perturbations.entities.words import located_words, words_of
 
 MUTATED = 12_000 if THOROUGH else 300
 CHANGES = [
@@ -114,7 +114,9 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     assert with_odd == usually
 
 
-WORDS = st.lists(st.sampled_from(["a", "A", "b", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6)
+WORDS = st.lists(
+    st.sampled_from(["Elm", "elm", "Zorb", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6
+)
 
 
 @given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4))
@@ -130,5 +132,5 @@ def test_mentions_as_word_by_word(utterance, values):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    found = Table(DialogueValues(groups, [], set(), {})).unmarked(text)
+    found = Table(DialogueValues(groups, [], set(), {}), {*words}).unmarked(text, located_words(text))
     assert [words_of(mention.text) for mention in found] == wanted

@@ -3,7 +3,6 @@
 import pickle
 import re
 from datetime import date
-from itertools import islice
 
 import pytest
 from entity_corpora import training_of
@@ -95,6 +94,9 @@ def test_kinds_of_single_values():
     assert kind_of_value("place", "5434 Ygnacio Valley Road #90") == "address"
     assert kind_of_value("place", "2g Japanese Brasserie") == "place"
     assert kind_of_value("city", "John Wayne Airport") == "airport"
+    assert kind_of_value("airport", "Anaheim") == kind_of_value("station", "Anaheim") == "city"
+    assert kind_of_value("airport", "LAX") == kind_of_value("airport", "Eppley Airfield") == "airport"
+    assert kind_of_value("station", "Santa Fe Depot") == "station"
     assert kind_of_value("business", "Union Station") == "business"
     assert kind_of_value("title", "12 Angry Street") == "title"
 
@@ -127,7 +129,7 @@ car||Civic|\S+( 3)?"""
 @pytest.mark.parametrize("row", KEPT.splitlines())
 def test_names_keep_what_they_are(row):
     kind, slot, like, form = row.split("|", 3)
-    about = subject([("Some_1", f"{slot}_name")])
+    about = subject((("Some_1", f"{slot}_name"),))
     made = {made_up_name(kind, like, number * 7919**4, about) for number in range(40)}
     assert len(made) > 9
     assert [name for name in made if not re.fullmatch(form, name)] == []
@@ -135,10 +137,10 @@ def test_names_keep_what_they_are(row):
 
 def test_parts_of_names():
     """A state, a code and the beginning of a name are said of the new value as they were of the old one."""
-    assert subject([("Events_1", "name"), ("Media_1", "movie_name")]) == "movie"
-    assert short_form("Fresno, CA", "Fresno", "Boise") == "Boise, ID"
-    assert short_form("sfo", "SFO International Airport", "BOI International Airport") == "BOI"
-    assert short_form("Fres", "Fresno", "Boise") is None
+    assert subject((("Events_1", "name"), ("Media_1", "movie_name"))) == "movie"
+    assert short_form("city", "Fresno, CA", "Fresno", "Boise") == "Boise, ID"
+    assert short_form("airport", "sfo", "SFO International Airport", "BOI International Airport") == "BOI"
+    assert short_form("city", "Fres", "Fresno", "Boise") is None
     assert (country_of(["408-971-8523"], []), country_of(["01223 351241"], ["cb13ef"])) == ("us", "gb")
     assert made_up_name("city", "", 1, country="gb") != made_up_name("city", "", 1)
 
@@ -147,7 +149,7 @@ def test_dates_and_times():
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
     assert [kinds.said_date(day, one) for one in like] == [
-        "2019-07-22", "July 22nd", "july 22nd", "July 22", "July 22nd", "July 22nd", "July 22nd",
+        "2019-07-22", "July 22nd", "july 22nd", "Jul 22", "the 22nd", "next Tuesday", "22nd of July",
     ]  # fmt: skip
     assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
@@ -171,15 +173,16 @@ def test_steps():
     assert kinds.step_of("code", ["100"]) == kinds.step_of("time", []) == 1
 
 
-@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1), st.integers(1, 5000))
-def test_amounts(whole, cents, number, step):
+@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(1, 5000))
+def test_amounts(whole, cents, step):
     """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
     old = f"{whole}{cents}"
-    found = list(islice(kinds.other_amounts(old, number, step), 50))
+    found = list(kinds.other_amounts(old, step))
     assert len(set(found)) == len(found)
     if not found:
         assert not whole
         return
+    assert len(found) <= 4000
     new = found[-1]
     assert re.fullmatch(r"\d+" + (rf"\.\d{{{len(cents) - 1}}}" if cents else ""), new)
     size = round(100 * float(old))

@@ -93,7 +93,7 @@ class Sources(msgspec.Struct, frozen=True):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < 12 else ""
                 name = made_up_name(group.kind, like, number, about, self.country)
-                if has_article(name) == has_article(group.canonical):  # "the Visitor" is not "the The Clockmaker"
+                if has_article(group.canonical) or not has_article(name):  # "the Visitor", not "the The Clockmaker"
                     yield name
             return
         pool = (self.pools or {}).get(self.pool_of(group) or "", [])

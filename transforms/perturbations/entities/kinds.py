@@ -472,7 +472,7 @@ def other_amounts(amount: str, step: int) -> Iterator[str]:
         step = unit
     low, high = (10 ** (len(whole) - 1) if len(whole) > 1 else 0) * size, 10 ** len(whole) * size - 1
     first, last = -(-max(low, old // 2, step) // step), min(high, 2 * old) // step
-    sparse = 1 + (last - first) // 2000
+    sparse = 1 + max(0, last - first) // 2000
     for count in range(first, last + 1, sparse):
         units, rest = divmod(count * step, size)
         yield f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)

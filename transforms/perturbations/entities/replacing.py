@@ -28,8 +28,11 @@ from parapet.transforms.perturbations.entities.mentions import (
 from parapet.transforms.perturbations.entities.names import in_case_of
 from parapet.transforms.perturbations.entities.words import Training, folded, located_words
 
-_ARTICLE = re.compile(r"\b(an?)(?=\s+[\"'“‘(]?$)", re.IGNORECASE)
-_OPENING, _LAST = " \t\"'“‘(", ("a", "n", "A", "N")
+# before a value, with blanks and opening marks between
+_ARTICLE = re.compile(r"(?<![^\W_])(an?|the)\s+([\"'“‘(]?)\Z", re.IGNORECASE)
+# the last words of names that have no article
+_BARE = ("apartments", "beach", "commons", "court", "heights", "junction", "park", "plaza", "square", "village")
+_POSSESSIVE = re.compile(r"\w+(?:'s|s') ")
 _VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
 _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
 
@@ -78,17 +81,20 @@ def text_for(mention: Mention) -> str | None:
 
 
 def _around(utterance: str, mention: Mention, new: str, free: int) -> list[Edit]:
-    before = utterance[free : mention.start]
-    # A fast check: articles end with one of these letters, most other words before a value do not.
-    article = _ARTICLE.search(before) if before.rstrip(_OPENING)[-1:] in _LAST else None
+    """Return the edit of an article before a value: "a" or "an" by the new value, and no "the" before "Hyde Park"."""
+    article = _ARTICLE.search(utterance, free, mention.start)
     if article is None:
         return []
+    old, place = article[1], article.start()
+    if old == "the":
+        name = mention.group is not None and mention.group.kind in ("business", "place")
+        bare = name and (new.rpartition(" ")[2].casefold() in _BARE or _POSSESSIVE.match(new))
+        return [Edit(place, article.end() - len(article[2]), "")] if bare else []
     wanted = article_of(new)
     # In "a 11:45 am", "a" is not an article but a misspelled "at".
-    if wanted == article[1].casefold() or article_of(mention.text) != article[1].casefold():
+    if old[0] not in "aA" or wanted == old.casefold() or article_of(mention.text) != old.casefold():
         return []
-    place = free + article.start()
-    return [Edit(place, place + len(article[1]), wanted.capitalize() if article[1][0] == "A" else wanted)]
+    return [Edit(place, place + len(old), wanted.capitalize() if old[0] == "A" else wanted)]
 
 
 def check_replaced(
@@ -327,6 +333,7 @@ def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> 
         "replacement": list(dict.fromkeys(group.shown[text] for text in spoken)) if group.replacement else [],
         "canonical": group.canonical,
         "canonical_replacement": group.replacement,
-        "unseen": bool(group.replacement),
+        # dates without a month are as common in training as before
+        "unseen": bool(group.replacement) and not (group.kind == "date" and any(map(is_relative, spoken))),
         **places,
     }
