@@ -128,7 +128,8 @@ def check_replaced(
                 if isinstance(span.get("start"), int) and isinstance(span.get("exclusive_end"), int):
                     text = utterance[span["start"] : span["exclusive_end"]]
                     slot = (frame["service"], span["slot"])
-                    if folded(text) not in new.get(slot, ()) and text.casefold() not in found.values.get(slot, ()):
+                    values = new.get(slot, set()) | found.values.get(slot, set())
+                    if values.isdisjoint((folded(text), text.casefold())):
                         reason = f"bad_span: {text!r} is not a value of {span['slot']!r} after the replacement"
                         raise InputError(reason, "", f"turns[{position}]")
         for mention in table.unmarked(utterance, located_words(utterance)):
