@@ -17,7 +17,13 @@ from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
 from parapet.transforms.perturbation.corpora import read_corpus
 from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Table, find_values, values_of
+from parapet.transforms.perturbations.entities.mentions import (
+    DialogueValues,
+    Group,
+    Table,
+    distinct_annotations,
+    find_values,
+)
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import replaced
 from parapet.transforms.perturbations.entities.study import kinds_of
@@ -92,8 +98,9 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
         try:
             dialogue = typed(raw)
             found = {}
-            for slot, value, canonical in values_of(dialogue):
-                found.setdefault(slot, (set(), set()))[canonical].add(value)
+            for slot, same, canonical in distinct_annotations(dialogue):
+                found.setdefault(slot, (set(), set()))[0].update(same)
+                found[slot][1].update({canonical} - {None})
             find_values(dialogue, kinds_of(found, schemas))
             assert replaced(raw, dialogue, replacer).leaks == 0
             done += 1
@@ -132,5 +139,5 @@ def test_mentions_as_word_by_word(utterance, values):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    found = Table(DialogueValues(groups, [], set(), {}), {*words}).unmarked(text, located_words(text))
+    found = Table(DialogueValues(groups, [], {}), {*words}).unmarked(text, located_words(text))
     assert [words_of(mention.text) for mention in found] == wanted

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
@@ -148,36 +148,36 @@ def test_parts_of_names():
 def test_dates_and_times():
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
-    assert [kinds.said_date(day, one) for one in like] == [
+    assert [forms.said_date(day, one) for one in like] == [
         "2019-07-22", "July 22nd", "july 22nd", "Jul 22", "the 22nd", "next Tuesday", "22nd of July",
     ]  # fmt: skip
-    assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
+    assert [forms.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
     ]  # fmt: skip
-    assert [kinds.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
+    assert [forms.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
         "17:22", "5:22", "5:22 pm", "5:22 pm", "17:22",
     ]  # fmt: skip
-    assert [kinds.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
-    assert (kinds.minutes_of("24:00"), kinds.minutes_of("-8:17"), kinds.day_of("2019-02-30")) == (None, None, None)
+    assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
+    assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
 
 
 def test_steps():
     """What nearly all values are multiples of; of a few values less can be told."""
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
-    assert kinds.step_of("time", hours) == 30
-    assert kinds.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
-    assert (kinds.step_of("time", ["18:00", "7 pm"]), kinds.step_of("time", ["18:05", "7 pm"])) == (15, 5)
-    assert kinds.step_of("time", ["18:07", "7 pm"]) == 1
-    assert kinds.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
-    assert (kinds.step_of("price", ["$12.26", "$7"]), kinds.step_of("price", ["$12", "$7"])) == (1, 100)
-    assert kinds.step_of("code", ["100"]) == kinds.step_of("time", []) == 1
+    assert forms.step_of("time", hours) == 30
+    assert forms.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
+    assert (forms.step_of("time", ["18:00", "7 pm"]), forms.step_of("time", ["18:05", "7 pm"])) == (15, 5)
+    assert forms.step_of("time", ["18:07", "7 pm"]) == 1
+    assert forms.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
+    assert (forms.step_of("price", ["$12.26", "$7"]), forms.step_of("price", ["$12", "$7"])) == (1, 100)
+    assert forms.step_of("code", ["100"]) == forms.step_of("time", []) == 1
 
 
 @given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(1, 5000))
 def test_amounts(whole, cents, step):
     """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
     old = f"{whole}{cents}"
-    found = list(kinds.other_amounts(old, step))
+    found = list(forms.other_amounts(old, step))
     assert len(set(found)) == len(found)
     if not found:
         assert not whole
@@ -195,8 +195,8 @@ def test_amounts(whole, cents, step):
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
 def test_times_in_the_style_of_others(minutes, like):
-    text = kinds.said_time(minutes, like)
-    found = kinds.minutes_said(text)
+    text = forms.said_time(minutes, like)
+    found = forms.minutes_said(text)
     assert found is not None
     assert (found - minutes) % 720 == 0
     assert like in ("5:10", "17:10") or found == minutes
@@ -222,7 +222,7 @@ def test_gazetteer(tmp_path):
     "text told",
     ("", "the header must be slot_or_kind,value"),
     ("slot_or_kind,value\n", "contains no values"),
-    ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
+    ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns, but must have 2"),
     ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
     ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
     ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),

@@ -15,37 +15,9 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.perturbations.entities.kinds import (
-    FORMS,
-    KINDS,
-    TIME_OF_DAY,
-    amount_of,
-    code_of,
-    day_of,
-    digits_of,
-    is_none,
-    is_relative,
-    later,
-    minutes_of,
-    minutes_said,
-    other_amounts,
-    other_code,
-    other_digits,
-    said_code,
-    said_date,
-    said_phone,
-    said_price,
-    said_time,
-)
+from parapet.transforms.perturbations.entities import forms, names
+from parapet.transforms.perturbations.entities.kinds import FORMS, KINDS, is_none
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
-from parapet.transforms.perturbations.entities.names import (
-    US,
-    has_article,
-    in_case_of,
-    made_up_name,
-    short_form,
-    subject,
-)
 from parapet.transforms.perturbations.entities.words import Training, words_of
 from parapet.transforms.running.seeding import stable_hash
 
@@ -54,7 +26,7 @@ ATTEMPTS = 120  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
 
-Row = tuple[int, str, str]  # of a gazetteer: line number, slot or kind, value
+Row = tuple[int, list[str]]  # of a gazetteer: line number, fields
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -68,7 +40,7 @@ class Sources(msgspec.Struct, frozen=True):
 
     seed: str
     pools: dict[str, list[str]] | None = None
-    country: str = US
+    country: str = names.US
 
     def pool_of(self, group: Group) -> str | None:
         """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
@@ -88,12 +60,14 @@ class Sources(msgspec.Struct, frozen=True):
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
         if self.makes:
-            about = subject(tuple(group.slots))
+            about = names.subject(tuple(group.slots))
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
                 like = group.canonical if attempt < 12 else ""
-                name = made_up_name(group.kind, like, number, about, self.country)
-                if has_article(group.canonical) or not has_article(name):  # "the Visitor", not "the The Clockmaker"
+                name = names.made_up_name(group.kind, like, number, about, self.country)
+                if names.has_article(group.canonical) or not names.has_article(
+                    name
+                ):  # "the Visitor", not "the The Clockmaker"
                     yield name
             return
         pool = (self.pools or {}).get(self.pool_of(group) or "", [])
@@ -111,28 +85,19 @@ def read_gazetteer(path: str) -> list[Row]:
     """Read the rows of a CSV file with the header ``slot_or_kind,value``.
 
     Raises:
-      InputError: the file cannot be read, or has invalid values; the message lists the first ten.
+      InputError: the file cannot be read, is not CSV, or has no rows.
     """
     text = read_text(as_path(path), where="--values")
-    rows_here: list[Row] = []
-    problems = []
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         if next(rows, None) != COLUMNS:
             raise InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")
-        for row in rows:
-            if not row:
-                continue
-            if problem := _problem(row):
-                problems.append(f"row {rows.line_num}: {problem}")
-            else:
-                rows_here.append((rows.line_num, row[0], row[1].strip()))
+        values = [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
-    _refuse(problems, path)
-    if not rows_here:
+    if not values:
         raise InputError("contains no values", path)
-    return rows_here
+    return values
 
 
 def pools_of(
@@ -147,45 +112,37 @@ def pools_of(
       training: the n-grams of training.
 
     Raises:
-      InputError: rows have unknown slots; the message lists the first ten.
+      InputError: rows have unknown slots or unusable values; the message lists the first ten.
     """
     known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
     pools: dict[str, set[str]] = {}
     leaks, problems = 0, []
-    for line, name, value in rows:
-        if name not in known:
-            kinds = ", ".join(KINDS)
-            problems.append(f"row {line}: {name!r} is neither an open slot of the corpus nor a kind ({kinds})")
+    for line, row in rows:
+        if problem := _problem(row, known):
+            problems.append(f"row {line}: {problem}")
             continue
-        pool = pools.setdefault(name, set())
-        if training.leaks(value):
+        pool = pools.setdefault(row[0], set())
+        if training.leaks(row[1]):
             leaks += 1
         else:
-            pool.add(value)
-    _refuse(problems, path)
-    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
-
-
-def _refuse(problems: list[str], path: str) -> None:
+            pool.add(row[1].strip())
     if problems:
         more = f"; and {len(problems) - 10:,} more" if len(problems) > 10 else ""
         raise InputError("; ".join(problems[:10]) + more, path)
+    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
 
 
-def _problem(row: list[str]) -> str:
-    if len(row) != len(COLUMNS):
-        return (
-            f"the row has {len(row)} columns, but must have {len(COLUMNS)}: put quotes around values that "
-            "contain a comma"
-        )
-    kind, value = row[0], row[1].strip()
-    if is_none(value) or not any(char.isalnum() for char in value):
+def _problem(row: list[str], known: set[str]) -> str:
+    if len(row) != 2:
+        return f"the row has {len(row)} columns, but must have 2: put quotes around values that contain a comma"
+    name, value = row[0], row[1].strip()
+    if name not in known:
+        return f"{name!r} is neither an open slot of the corpus nor a kind ({', '.join(KINDS)})"
+    if is_none(value) or not any(map(str.isalnum, value)) or len(value) > 200 or min(value) < " ":
         return f"{value!r} is not a usable value"
-    if any(ord(char) < 32 for char in value) or len(value) > 200:
-        return "a value must be a single line of at most 200 characters"
-    forms = {"date": day_of, "time": minutes_of, "price": amount_of, "phone": digits_of}
-    if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
-        return f"{value!r} is not a {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
+    parsers = {"date": forms.day_of, "time": forms.minutes_of, "price": forms.amount_of, "phone": forms.digits_of}
+    if name in parsers and parsers[name](value) in (None, ""):
+        return f"{value!r} is not a {name}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
     return ""
 
 
@@ -249,7 +206,7 @@ class Chooser:
                 return False
             shown[surface] = rendering
         # A date without a month is as common in training as before, and others of the dialogue may be said so, too.
-        fresh = {new, *(text for text in shown.values() if not (group.kind == "date" and is_relative(text)))}
+        fresh = {new, *(text for text in shown.values() if not (group.kind == "date" and forms.is_relative(text)))}
         if any(
             (text != new and leaks(self.training, group.kind, text))
             or text.casefold() in self.taken
@@ -283,7 +240,7 @@ class Chooser:
 
         Dates of one month stay in one month if possible, so that "the 4th of this month" still holds.
         """
-        days = {group.key: day for group in groups if (day := day_of(group.canonical)) is not None}
+        days = {group.key: day for group in groups if (day := forms.day_of(group.canonical)) is not None}
         known = [group for group in groups if group.key in days]
         for group in groups:
             if group.key not in days:
@@ -298,8 +255,8 @@ class Chooser:
             if fixed:
                 break
             for group in known:
-                new = later(days[group.key], weeks)
-                if new is None or not self._take(group, new.isoformat(), partial(said_date, new)):
+                new = forms.later(days[group.key], weeks)
+                if new is None or not self._take(group, new.isoformat(), partial(forms.said_date, new)):
                     self._undo(known)
                     break
             else:
@@ -318,7 +275,7 @@ class Chooser:
             if time is None:
                 group.reason = "unknown_form"
                 continue
-            by_24_hours = all(map(TIME_OF_DAY.fullmatch, group.surfaces))
+            by_24_hours = all(map(forms.TIME_OF_DAY.fullmatch, group.surfaces))
             known.append((group, time, _moves(self.training, time, self._step(group), by_24_hours)))
         for shared in zip(*(moves for _, _, moves in known), strict=True):
             common = set.intersection(*map(set, shared))
@@ -337,7 +294,7 @@ class Chooser:
         return moves[start:] + moves[:start]
 
     def _take_time(self, group: Group, minutes: int) -> bool:
-        return self._take(group, said_time(minutes, "00:00"), partial(said_time, minutes))
+        return self._take(group, forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes))
 
     def _step(self, group: Group) -> int:
         return max(self.kinds[slot].step for slot in group.slots)
@@ -348,8 +305,8 @@ class Chooser:
         if not self.sources.makes:
             candidates = (_as_said(group.kind, name) for name in self.sources.names(self.id, group))
         else:
-            parse, say = {"price": (_float_of, said_price), "phone": (digits_of, said_phone)}.get(
-                group.kind, (code_of, said_code)
+            parse, say = {"price": (_float_of, forms.said_price), "phone": (forms.digits_of, forms.said_phone)}.get(
+                group.kind, (forms.code_of, forms.said_code)
             )
             parsed = {parse(text) for text in group.surfaces}
             if len(parsed) > 1 or not parsed.isdisjoint(("", None)):
@@ -359,15 +316,15 @@ class Chooser:
             if group.kind == "price":
                 new = self._amounts(group)
             elif group.kind == "phone":
-                new = (other_digits(group.canonical, number) for number in numbers)
+                new = (forms.other_digits(group.canonical, number) for number in numbers)
             else:
-                new = (other_code(group.kind, code_of(group.canonical), number) for number in numbers)
+                new = (forms.other_code(group.kind, forms.code_of(group.canonical), number) for number in numbers)
             candidates = ((say(text, group.canonical), partial(say, text)) for text in new)
         if not any(self._take(group, *candidate) for candidate in candidates):
             group.reason = "no_unseen_value"
 
     def _amounts(self, group: Group) -> Iterator[str]:
-        amounts = _unseen_amounts(self.training, amount_of(group.canonical) or "", self._step(group))
+        amounts = _unseen_amounts(self.training, forms.amount_of(group.canonical) or "", self._step(group))
         start = stable_hash(self.sources.seed, "value", self.id, group.key) % len(amounts) if amounts else 0
         return itertools.chain(amounts[start:], amounts[:start])
 
@@ -375,7 +332,7 @@ class Chooser:
 @lru_cache(1 << 14)
 def _unseen_amounts(training: Training, amount: str, step: int) -> list[str]:
     """Return other amounts that do not occur in training; it may have all whole ones."""
-    return [new for new in other_amounts(amount, step) if new not in training.grams]
+    return [new for new in forms.other_amounts(amount, step) if new not in training.grams]
 
 
 def _name_like(group: Group, name: str) -> Renderer:
@@ -384,7 +341,7 @@ def _name_like(group: Group, name: str) -> Renderer:
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
             return name if like in group.modifiers or "food" in like else f"{name} food"  # for "pasta"
-        return in_case_of(short_form(group.kind, like, group.canonical, name) or name, like)
+        return names.in_case_of(names.short_form(group.kind, like, group.canonical, name) or name, like)
 
     return said
 
@@ -394,7 +351,7 @@ def _has_digit(text: str) -> bool:
 
 
 def _months_moved(day: date, weeks: int) -> int:
-    new = later(day, weeks) or day
+    new = forms.later(day, weeks) or day
     return 12 * (new.year - day.year) + new.month - day.month
 
 
@@ -402,7 +359,9 @@ def _months_moved(day: date, weeks: int) -> int:
 def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
     """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
     likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
-    return frozenset(n for n in range(1440) if not any(leaks(training, "time", said_time(n, like)) for like in likes))
+    return frozenset(
+        n for n in range(1440) if not any(leaks(training, "time", forms.said_time(n, like)) for like in likes)
+    )
 
 
 @lru_cache(1 << 14)
@@ -421,14 +380,14 @@ def leaks(training: Training, kind: str, text: str) -> bool:
 
 
 def _float_of(text: str) -> float | None:
-    amount = amount_of(text)
+    amount = forms.amount_of(text)
     return None if amount is None else float(amount)
 
 
 def _time_of(group: Group) -> int | None:
     """Return the time on which all forms with digits agree, or None."""
-    figures = [minutes_of(group.canonical)]
-    figures += [minutes for text in group.surfaces if (minutes := minutes_said(text)) is not None]
+    figures = [forms.minutes_of(group.canonical)]
+    figures += [minutes for text in group.surfaces if (minutes := forms.minutes_said(text)) is not None]
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
@@ -436,16 +395,16 @@ def _time_of(group: Group) -> int | None:
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
     """Return a value of a gazetteer and its renderer."""
-    day, minutes, amount = day_of(given), minutes_of(given), amount_of(given)
+    day, minutes, amount = forms.day_of(given), forms.minutes_of(given), forms.amount_of(given)
     if kind == "date" and day is not None:
-        return given, partial(said_date, day)
+        return given, partial(forms.said_date, day)
     if kind == "time" and minutes is not None:
-        return said_time(minutes, "00:00"), partial(said_time, minutes)
+        return forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes)
     if kind == "price" and amount is not None:
-        return amount, lambda like: said_price(amount, like) if amount_of(like) else None
-    digits = digits_of(given)
+        return amount, lambda like: forms.said_price(amount, like) if forms.amount_of(like) else None
+    digits = forms.digits_of(given)
     same = kind == "phone" and digits
     return (
         given,
-        lambda like: said_phone(digits, like) if same and len(digits_of(like)) == len(digits) else given,
+        lambda like: forms.said_phone(digits, like) if same and len(forms.digits_of(like)) == len(digits) else given,
     )

@@ -13,21 +13,18 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.kinds import (
     CLOSED,
     FORMS,
     KINDS,
-    MONTH_NAMES,
     OTHER,
     SlotKind,
-    day_of,
     is_none,
-    is_relative,
     kind_of_value,
-    minutes_of,
 )
 from parapet.transforms.perturbations.entities.names import GENERIC, generic_end
-from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, located_words, words, words_of
+from parapet.transforms.perturbations.entities.words import folded, is_number, located_words, words_of
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -69,13 +66,11 @@ class DialogueValues(msgspec.Struct):
     Attributes:
       groups: values of open slots, sorted by key.
       closed: values of the other slots: (service, slot, value), sorted.
-      said: the texts of spans.
       values: each slot's values, case-folded.
     """
 
     groups: list[Group]
     closed: list[tuple[str, str, str]]
-    said: set[str]
     values: dict[Slot, set[str]]
 
     def by_surface(self) -> dict[str, Group]:
@@ -83,56 +78,21 @@ class DialogueValues(msgspec.Struct):
         return {surface: group for group in self.groups for surface in group.surfaces}
 
 
-class _Values:
-    """Joins values that are known to be equal (union-find over their case-folded forms)."""
+class _Equal:
+    """Values that are known to be equal: all spellings, their slots, and those that are canonical."""
 
     def __init__(self) -> None:
-        self.parent: dict[str, str] = {}
-        self.surfaces: dict[str, set[str]] = {}
-        self.slots: dict[str, set[Slot]] = {}
-        self.canonical: dict[str, set[str]] = {}
+        self.surfaces, self.slots, self.canonical = set[str](), set[Slot](), set[str]()
 
-    def add(self, slot: Slot, same: Iterable[str], canonical: str | None = None) -> None:
-        keys = []
-        for value in (*same, canonical):
-            if value is None or is_none(value):
-                continue
-            key = value.casefold()
-            self.parent.setdefault(key, key)
-            self.surfaces.setdefault(key, set()).add(value)
-            self.slots.setdefault(key, set()).add(slot)
-            keys.append(key)
-        if canonical is not None and not is_none(canonical):
-            self.canonical.setdefault(canonical.casefold(), set()).add(canonical)
-        for key in keys[1:]:
-            self.parent[self.root(key)] = self.root(keys[0])
-
-    def root(self, key: str) -> str:
-        while self.parent[key] != key:
-            self.parent[key] = key = self.parent[self.parent[key]]
-        return key
-
-    def groups(self, kinds: Kinds) -> Iterator[Group]:
-        members: dict[str, list[str]] = {}
-        for key in sorted(self.parent):
-            members.setdefault(self.root(key), []).append(key)
-        for keys in members.values():
-            surfaces = sorted({surface for key in keys for surface in self.surfaces[key]})
-            slots = sorted({slot for key in keys for slot in self.slots[key]})
-            named = sorted({key for key in keys if key in self.canonical})
-            canonical = min(self.canonical[named[0]]) if named else _fullest(surfaces)
-            kind = min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__)
-            group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
-            if group.kind == OTHER:
-                group.reason = reason_of(OTHER)
-            if len(named) > 1:
-                group.reason = "two_values"
-            yield group
-
-
-def _fullest(surfaces: Iterable[str]) -> str:
-    """Choose the form that a state would have: a time in 24 hours, else the longest form."""
-    return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
+    def group(self, kinds: Kinds) -> Group:
+        slots, named = sorted(self.slots), {text.casefold() for text in self.canonical}
+        # without a canonical form, the form that a state would have: a time in 24 hours, else the longest form
+        canonical = min(self.canonical, key=lambda text: (text.casefold(), text), default="") or max(
+            self.surfaces, key=lambda text: (forms.minutes_of(text) is not None, len(text), text)
+        )
+        kind = kind_of_value(min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__), canonical)
+        reason = "two_values" if len(named) > 1 else reason_of(kind) if kind == OTHER else ""
+        return Group(canonical.casefold(), kind, canonical, sorted(self.surfaces), slots, reason)
 
 
 def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
@@ -141,39 +101,43 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     Values are equal if an action says so (a value and its canonical form), if a state lists them for one slot (variants
     of one value), or if they differ only in case, whatever their slots.
     """
-    values = _Values()
+    by_key: dict[str, _Equal] = {}
     closed: set[tuple[str, str, str]] = set()
-    mentioned: set[str] = set()
-    every: dict[Slot, set[str]] = {}
+    values: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
-        every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
-        if kinds.get(slot, _UNKNOWN).kind in KINDS:
-            values.add(slot, same, canonical)
-        else:
-            closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            for span in frame.slots:
-                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    mentioned.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
-    groups = sorted(values.groups(kinds), key=lambda group: group.key)
-    _keep_parts(groups)
-    return DialogueValues(groups, sorted(closed), mentioned, every)
-
-
-def _keep_parts(groups: Sequence[Group]) -> None:
-    """Keep values that occur in the name of a kept event: "Reservation at Uno" must stay at Uno."""
-    events = [
-        f" {' '.join(words(text))} "
-        for event_group in groups
-        if event_group.kind == OTHER
-        for text in event_group.surfaces
-    ]
+        texts = (*same, canonical or "")
+        values.setdefault(slot, set()).update([text.casefold() for text in texts])
+        if kinds.get(slot, _UNKNOWN).kind not in KINDS:
+            closed.update((*slot, text) for text in texts if not is_none(text))
+            continue
+        equal = _Equal()
+        for text in texts:
+            if is_none(text):
+                continue
+            other = by_key.get(text.casefold(), equal)
+            if other is not equal:
+                other, equal = equal, other
+                equal.surfaces |= other.surfaces
+                equal.slots |= other.slots
+                equal.canonical |= other.canonical
+                by_key.update((surface.casefold(), equal) for surface in other.surfaces)
+            equal.surfaces.add(text)
+            equal.slots.add(slot)
+            by_key[text.casefold()] = equal
+        if canonical and not is_none(canonical):
+            equal.canonical.add(canonical)
+    groups = sorted((equal.group(kinds) for equal in set(by_key.values())), key=attrgetter("key"))
+    # "Reservation at Uno", the name of an event, is kept, and must stay at Uno
+    events = [spaced(text) for group in groups if group.kind == OTHER for text in group.surfaces]
     for group in groups if events else ():
-        if not group.reason and any(
-            f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
-        ):
+        if not group.reason and any(spaced(text) in event for text in group.surfaces for event in events):
             group.reason = "kept_elsewhere"
+    return DialogueValues(groups, sorted(closed), values)
+
+
+def spaced(text: str) -> str:
+    """Return the words of a text between blanks."""
+    return f" {' '.join(words_of(text))} "
 
 
 def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
@@ -215,15 +179,6 @@ def annotated(frame: Frame) -> Iterator[tuple[str, list[str], str | None]]:
 def reason_of(kind: str) -> str:
     """Return why the values of a slot that is not open are kept."""
     return "categorical" if kind == "categorical" else "closed" if kind in CLOSED else "no_generator"
-
-
-def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
-    """Yield (slot, value, whether it is known to be canonical) for every value of a dialogue."""
-    for slot, same, canonical in distinct_annotations(dialogue):
-        for value in same:
-            yield slot, value, False
-        if canonical is not None:
-            yield slot, canonical, True
 
 
 class Surface(msgspec.Struct, frozen=True):
@@ -406,7 +361,7 @@ def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple
 
 def marked_only(group: Group, text: str) -> bool:
     """Whether a value only counts where a span marks it: bare numbers, and dates without a month."""
-    return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
+    return is_number(text.replace(",", "")) or (group.kind == "date" and forms.is_relative(text))
 
 
 def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
@@ -464,7 +419,6 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     located = [located_words(turn.utterance) for turn in dialogue.turns]
     table = Table(found, {word for of_turn in located for word, _, _ in of_turn})
     days = _Days(found.groups)
-    numbers = _numbers_said(found)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
@@ -482,8 +436,6 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
         if days.groups:
             taken = [*regions, *((mention.start, mention.end) for mention in unmarked)]
             unmarked += days.unmarked(turn.utterance, taken)
-        if numbers:
-            _keep_numbers(turn.utterance, regions, numbers)
         turns.append(sorted([*marked, *unmarked], key=_PLACE) if unmarked else marked)
         for mention in turns[-1]:
             if mention.group and mention.group.kind == "cuisine" and _NOUN.match(turn.utterance, mention.end):
@@ -492,11 +444,11 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
 
 
 _NOUN = re.compile(r"[ -]?(?:food|cuisine|restaurant|place|spot|dish|meal|joint|eater|style|type|kind|bar|house)", re.I)
+_TH = "(?:st|nd|rd|th)"
 _DATE_SAID = re.compile(
-    rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<month>{MONTH_NAMES})"
-    rf"|(?P<month2>{MONTH_NAMES}) (?:the )?(?P<day2>\d\d?)(?:st|nd|rd|th)?"
-    r"|the (?P<day3>\d\d?)(?:st|nd|rd|th)(?= of (?:this|the|next) month| ?(?:[.,;!?)]|$)"
-    r"| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
+    rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?){_TH}?(?: of)? (?P<month>{forms.MONTH_NAMES})"
+    rf"|(?P<month2>{forms.MONTH_NAMES}) (?:the )?(?P<day2>\d\d?){_TH}?|the (?P<day3>\d\d?){_TH}(?= of (?:this|the|next) "
+    r"month| ?(?:[.,;!?)]|$)| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
     re.IGNORECASE,
 )
 
@@ -505,7 +457,7 @@ class _Days:
     """The dates of a dialogue by (month, day) and by day, to find those that no span marks."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        dated = [(group, day_of(group.canonical)) for group in groups if group.kind == "date"]
+        dated = [(group, forms.day_of(group.canonical)) for group in groups if group.kind == "date"]
         self.groups = [(group, day) for group, day in dated if day is not None]
 
     def unmarked(self, utterance: str, taken: Sequence[tuple[int, int]]) -> list[Mention]:
@@ -539,22 +491,3 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
                 for group in (span.group, other.group):
                     if group and not group.reason:
                         group.reason = "overlapping_spans"
-
-
-def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
-    """Return the groups for which spans mark bare numbers, and these numbers."""
-    spoken = [group for group in found.groups if group.kind in FORMS and group.kind != "date"]
-    numbers = [
-        (group, {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))})
-        for group in spoken
-    ]
-    return [(group, texts) for group, texts in numbers if texts]
-
-
-def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequence[tuple[Group, set[str]]]) -> None:
-    """Keep groups with a bare number that also occurs elsewhere, since it is ambiguous."""
-    for group, numbers in said:
-        for word in WORD.finditer(utterance) if not group.reason else ():
-            inside = any(start < word.end() and word.start() < end for start, end in regions)
-            if word[0] in numbers and not inside:
-                group.reason = "ambiguous_word"

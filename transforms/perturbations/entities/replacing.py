@@ -12,8 +12,9 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, is_marker
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.user_turns import Edit, move_spans
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, leaks
-from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind, is_relative
+from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,
     Group,
@@ -211,7 +212,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
         leaks(replacer.training, group.kind, text)
         for group in values.groups
         for text in {group.replacement, *group.shown.values()} - {""}
-        if not (group.kind == "date" and is_relative(text))
+        if not (group.kind == "date" and forms.is_relative(text))
     )
     rows = list(_rows(dialogue.dialogue_id, values, counts, replacer.kinds))
     return Replaced(copy, rows, changed, bool(values.groups), leaking)
@@ -335,6 +336,6 @@ def _row(dialogue_id: str, slot: Slot, group: Group, places: dict[str, int]) -> 
         "canonical": group.canonical,
         "canonical_replacement": group.replacement,
         # dates without a month are as common in training as before
-        "unseen": bool(group.replacement) and not (group.kind == "date" and any(map(is_relative, spoken))),
+        "unseen": bool(group.replacement) and not (group.kind == "date" and any(map(forms.is_relative, spoken))),
         **places,
     }

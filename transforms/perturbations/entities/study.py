@@ -23,6 +23,7 @@ from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
 from parapet.transforms.perturbation.languages import ENGLISH, check_language
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import (
     GENERATED,
     Row,
@@ -35,9 +36,8 @@ from parapet.transforms.perturbations.entities.kinds import (
     SlotKind,
     kind_of,
     says_city,
-    step_of,
 )
-from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, values_of
+from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, distinct_annotations
 from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
 from parapet.transforms.perturbations.entities.words import Training, grams_in, strings_of
@@ -187,11 +187,11 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):
-                of_dialogue = (
-                    list(values_of(check_language(typed(raw), file.languages))) if studied.is_perturbed else ()
-                )
-                for slot, value, is_canonical in of_dialogue:
-                    values.setdefault(slot, (set(), set()))[is_canonical].add(value)
+                dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
+                for slot, same, canonical in distinct_annotations(dialogue) if dialogue else ():
+                    said, named = values.setdefault(slot, (set(), set()))
+                    said.update(same)
+                    named.update(() if canonical is None else (canonical,))
     except InputError:
         if studied.in_training:
             raise
@@ -232,7 +232,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, Slot
     for name, seen in seen_of.items():
         slot, kind = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
         is_closed = slot is not None and slot.is_categorical
-        kinds[name] = SlotKind("categorical") if is_closed else SlotKind(kind, step_of(kind, seen))
+        kinds[name] = SlotKind("categorical") if is_closed else SlotKind(kind, forms.step_of(kind, seen))
     return kinds
 
 
