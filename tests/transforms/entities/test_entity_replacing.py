@@ -152,6 +152,19 @@ def test_articles():
         assert all((article == "an") == (name[0] in "AEIO") for article, name in re.findall(r"(an?) ([A-TV-Z])", said))
 
 
+def test_the_country_of_a_town_goes_with_it():
+    made = replace(marked("USER", "in London, England, to Fresno, CA.", ("city", "London"), ("city", "Fresno")))
+    london, fresno = (row["canonical_replacement"] for row in sorted(made.rows, key=lambda row: row["value"])[::-1])
+    assert utterances(made) == [f"in {london}, to {fresno}."]
+
+
+@cases("like", "evening {}", "{} in the evening", "{}:00 in the evening")
+def test_times_of_a_part_of_the_day_keep_their_form(like):
+    said = like.format("6")
+    (text,) = utterances(replace(marked("USER", f"at {said}", ("time", said, "18:00"))))
+    assert re.fullmatch(like.replace("{}:00", "{}").format(r"[5-8]:\d\d"), text.removeprefix("at "))
+
+
 def test_dishes_become_food():
     raw = marked("USER", "pasta, or a pasta place", ("cuisine", "pasta", "Italian"))
     assert re.fullmatch(r"([A-Z][\w -]+), or an? \1 place", utterances(replace(raw))[0])

@@ -18,7 +18,7 @@ from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities import forms, names
 from parapet.transforms.perturbations.entities.kinds import FORMS, KINDS, is_none
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
-from parapet.transforms.perturbations.entities.words import Training, words_of
+from parapet.transforms.perturbations.entities.words import Training, grams_of, words, words_of
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED = "generated"
@@ -246,7 +246,7 @@ class Chooser:
             if group.key not in days:
                 group.reason = group.reason or "unknown_form"
         # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
-        fixed = any(group.reason and any(map(_has_digit, group.surfaces)) for group in groups)
+        fixed = any(group.reason and any(map(forms.has_digit, group.surfaces)) for group in groups)
         start = stable_hash(self.sources.seed, "weeks", self.id)
         moves = [_WEEKS[(start + attempt) % len(_WEEKS)] for attempt in range(len(_WEEKS))]
         if len(days) > 1:
@@ -346,10 +346,6 @@ def _name_like(group: Group, name: str) -> Renderer:
     return said
 
 
-def _has_digit(text: str) -> bool:
-    return any(char.isdecimal() for char in text)
-
-
 def _months_moved(day: date, weeks: int) -> int:
     new = forms.later(day, weeks) or day
     return 12 * (new.year - day.year) + new.month - day.month
@@ -376,6 +372,8 @@ def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple
 @lru_cache(1 << 18)
 def leaks(training: Training, kind: str, text: str) -> bool:
     """Whether a new value of a kind occurs in training."""
+    if kind == "time":  # "the evening" does
+        return any(forms.has_digit(pair) and pair in training.grams for pair in grams_of(words(text)))
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
 
 

@@ -20,6 +20,11 @@ TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
 _HALF_DAY = re.compile(
     r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
 )
+_HOUR = re.compile(r"\d?\d(?::\d\d)?")
+_DAYTIME = re.compile(
+    rf"(?:morning|afternoon|evening|night),? {_HOUR.pattern}|{_HOUR.pattern} in the (?:morning|(?:after)?noon|evening|night)",
+    re.I,
+)
 _TELLING = 8  # number of distinct values from which a step can be inferred
 _LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without letters that look like digits
@@ -70,6 +75,11 @@ def is_relative(like: str) -> bool:
     return not ISO_DATE.fullmatch(like) and _MONTH.search(like) is None
 
 
+def has_digit(text: str) -> bool:
+    """Whether a text has a digit."""
+    return _DIGIT.search(text) is not None
+
+
 def ordinal(n: int) -> str:
     """Format an ordinal number: ``1st``, ``12th``, ``22nd``."""
     return f"{n}{'th' if n // 10 % 10 == 1 else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
@@ -95,9 +105,9 @@ def minutes_said(text: str) -> int | None:
 
 
 def said_time(minutes: int, like: str) -> str:
-    """Format a time in the style of another: ``17:30``, ``5:30``, ``5:30 PM`` or ``5:30pm``.
+    """Format a time in the style of another: ``17:30``, ``5:30``, ``5:30 PM``, ``5:30pm`` or ``evening 5:30``.
 
-    A time in words becomes ``5:30 pm``, since phrases such as "half past 11" occur in training.
+    Another time in words becomes ``5:30 pm``, since phrases such as "half past 11" occur in training.
     """
     hour, minute = divmod(minutes, 60)
     match = TIME_OF_DAY.fullmatch(like)
@@ -108,10 +118,11 @@ def said_time(minutes: int, like: str) -> str:
         return short
     half = "am" if hour < 12 else "pm"
     styled = _HALF_DAY.fullmatch(like)
-    if not styled:
-        return f"{short} {half}"
-    suffix = styled["blank"] + half[0] + styled["dot"] + "m" + styled["last"]
-    return short + (suffix.upper() if styled["half"].isupper() else suffix)
+    if styled:
+        suffix = styled["blank"] + half[0] + styled["dot"] + "m" + styled["last"]
+        return short + (suffix.upper() if styled["half"].isupper() else suffix)
+    # "evening 6", "6:30 in the evening"
+    return _HOUR.sub(short, like) if _DAYTIME.fullmatch(like) else f"{short} {half}"
 
 
 def step_of(kind: str, values: Iterable[str]) -> int:

@@ -447,8 +447,8 @@ _NOUN = re.compile(r"[ -]?(?:food|cuisine|restaurant|place|spot|dish|meal|joint|
 _TH = "(?:st|nd|rd|th)"
 _DATE_SAID = re.compile(
     rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?){_TH}?(?: of)? (?P<month>{forms.MONTH_NAMES})"
-    rf"|(?P<month2>{forms.MONTH_NAMES}) (?:the )?(?P<day2>\d\d?){_TH}?|the (?P<day3>\d\d?){_TH}(?= of (?:this|the|next) "
-    r"month| ?(?:[.,;!?)]|$)| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
+    rf"|(?P<month2>{forms.MONTH_NAMES}) (?:the )?(?P<day2>\d\d?){_TH}?|the (?P<day3>\d\d?){_TH}(?= of "
+    r"(?:this|the|next) month| ?(?:[.,;!?)]|$)| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
     re.IGNORECASE,
 )
 

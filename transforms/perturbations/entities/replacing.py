@@ -34,6 +34,12 @@ _ARTICLE = re.compile(r"(?<![^\W_])(an?|the)\s+([\"'“‘(]?)\Z", re.IGNORECASE
 # the last words of names that have no article
 _BARE = ("apartments", "beach", "commons", "court", "heights", "junction", "park", "plaza", "square", "village")
 _POSSESSIVE = re.compile(r"\w+(?:'s|s') ")
+# behind a town that was replaced
+_REGION = re.compile(
+    r",? (?:(?-i:(?<=, )[A-Z]{2})|england|uk|united kingdom|france|canada|ontario|australia|india|mexico|kenya|germany)"
+    r"(?![\w'’])",
+    re.IGNORECASE,
+)
 _VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
 _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
 
@@ -68,6 +74,8 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
         if new != mention.text:
             edits += _around(utterance, mention, new, free)
             edits.append(Edit(mention.start, mention.end, new))
+            if mention.group and mention.group.kind == "city" and (region := _REGION.match(utterance, mention.end)):
+                edits.append(Edit(mention.end, region.end(), ""))
         free = mention.end
     return edits
 
