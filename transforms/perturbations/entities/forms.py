@@ -21,10 +21,8 @@ _HALF_DAY = re.compile(
     r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
 )
 _HOUR = re.compile(r"\d?\d(?::\d\d)?")
-_DAYTIME = re.compile(
-    rf"(?:morning|afternoon|evening|night),? {_HOUR.pattern}|{_HOUR.pattern} in the (?:morning|(?:after)?noon|evening|night)",
-    re.I,
-)
+_DAYPART = "(?:morning|afternoon|evening|night)"
+_DAYTIME = re.compile(rf"{_DAYPART},? {_HOUR.pattern}|{_HOUR.pattern} in the {_DAYPART}", re.IGNORECASE)
 _TELLING = 8  # number of distinct values from which a step can be inferred
 _LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"  # without letters that look like digits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from operator import attrgetter
 from typing import cast
@@ -232,7 +231,7 @@ class Table:
       said: all words of the utterances.
     """
 
-    def __init__(self, found: DialogueValues, said: AbstractSet[str]) -> None:
+    def __init__(self, found: DialogueValues, said: set[str]) -> None:
         self.said = said
         self.heads: dict[str, list[Surface]] = {}
         whole = {folded(text) for group in found.groups for text in group.surfaces}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,7 +65,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
     """
     edits: list[Edit] = []
     free = 0  # the text before this position belongs to another mention
-    for mention in mentions:
+    for mention, behind in itertools.zip_longest(mentions, mentions[1:]):
         new = text_for(mention)
         if new is None:
             free = max(free, mention.end)
@@ -74,7 +75,8 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
         if new != mention.text:
             edits += _around(utterance, mention, new, free)
             edits.append(Edit(mention.start, mention.end, new))
-            if mention.group and mention.group.kind == "city" and (region := _REGION.match(utterance, mention.end)):
+            region = _REGION.match(utterance, mention.end) if mention.group and mention.group.kind == "city" else None
+            if region and (behind is None or behind.start >= region.end()):
                 edits.append(Edit(mention.end, region.end(), ""))
         free = mention.end
     return edits
@@ -156,6 +158,7 @@ def _inside_kept(mention: Mention, of_turn: Sequence[Mention]) -> bool:
 
 
 # Where values occur: utterances, spans, and the parts of frames.
+_VALUE_KEYS = ("values", "canonical_values")
 PLACES = ("utterances", "spans", "state", "actions", "service_call", "results")
 
 
@@ -166,11 +169,21 @@ class Replacer(msgspec.Struct, frozen=True):
       kinds: the kind of each slot.
       sources: the sources of new values.
       training: the n-grams of training.
+      leaking: the number of a gazetteer's values dropped because they occur in training.
     """
 
     kinds: dict[Slot, SlotKind]
     sources: Sources
     training: Training
+    leaking: int = 0
+
+    def numbers(self) -> dict[str, Any]:
+        """Return entries of ``statistics.json``."""
+        return {
+            "training": {"grams": len(self.training.grams)},
+            "pools": {name: len(pool) for name, pool in sorted((self.sources.pools or {}).items())},
+            "leaking_candidates": self.leaking,
+        }
 
 
 class Replaced(msgspec.Struct):
@@ -211,10 +224,18 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     changed = []
     for position, (turn, of_turn) in enumerate(zip(copy["turns"], mentions, strict=True)):
         edits = edits_of(turn["utterance"], of_turn)
-        if write_utterance(turn, edits, position):
+        if edits and (torn := move_spans(turn, edits)):
+            reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
+            raise InputError(reason, "", f"turns[{position}]")
+        if edits:
             changed.append((position, edits))
-        _count_mentions(of_turn, counts)
-        _write_frames(turn, shown, replacer.kinds, counts)
+        for mention in of_turn:
+            if mention.group and text_for(mention) not in (None, mention.text):
+                for slot in mention.slots or mention.group.slots[:1]:
+                    counts[mention.group.key, slot, "utterances"] += 1
+                    counts[mention.group.key, slot, "spans"] += bool(mention.slots)
+        for frame in turn["frames"]:
+            _write_frame(frame, shown, replacer.kinds, counts)
     check_replaced(copy, [position for position, _ in changed], values, mentions, table)
     leaking = sum(
         leaks(replacer.training, group.kind, text)
@@ -245,72 +266,45 @@ def _copied_frame(frame: dict[str, Any]) -> dict[str, Any]:
     return copy
 
 
-def write_utterance(turn: dict[str, Any], edits: Sequence[Edit], position: int = 0) -> bool:
-    """Apply edits to a turn in place; return whether its utterance changes.
-
-    Raises:
-      InputError: an edit crosses the border of a span.
-    """
-    if not edits:
-        return False
-    torn = move_spans(turn, edits)
-    if torn:
-        reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
-        raise InputError(reason, "", f"turns[{position}]")
-    return True
-
-
-def _count_mentions(mentions: Sequence[Mention], counts: Counter[tuple[str, Slot, str]]) -> None:
-    for mention in mentions:
-        if text_for(mention) in (None, mention.text) or mention.group is None:
-            continue
-        for slot in mention.slots or mention.group.slots[:1]:
-            counts[mention.group.key, slot, "utterances"] += 1
-            counts[mention.group.key, slot, "spans"] += bool(mention.slots)
-
-
-def _write_frames(
-    turn: dict[str, Any], shown: Mapping[str, Group], kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
+def _write_frame(
+    frame: dict[str, Any], shown: Mapping[str, Group], kinds: Kinds, counts: Counter[tuple[str, Slot, str]]
 ) -> None:
-    """Replace the values of a turn's frames in place.
+    """Replace the values of a frame in place.
 
     Args:
-      turn: the turn in the format of its file.
+      frame: the frame in the format of its file.
       shown: each form of each replaced value to its group.
       kinds: the kinds of slots; the values of some are kept.
       counts: the counts by (group, slot, place), which are increased.
     """
+    service = frame["service"]
+    for name, place, holder, key in _value_places(frame):
+        slot, value = (service, name), holder[key]
+        if slot not in kinds or kinds[slot].kind not in KINDS:
+            continue
+        texts = [value] if isinstance(value, str) else value
+        new = []
+        for text in texts:
+            group = shown.get(text)
+            new.append(group.shown[text] if group else text)
+            if group:
+                counts[group.key, slot, place] += 1
+        # variants of a value may get the same replacement; the values of an action belong to its canonical values
+        holder[key] = new[0] if isinstance(value, str) else new if place == "actions" else list(dict.fromkeys(new))
 
-    def new(slot: Slot, value: str, where: str) -> str:
-        group = shown.get(value)
-        if group is None or slot not in kinds or kinds[slot].kind not in KINDS:
-            return value
-        counts[group.key, slot, where] += 1
-        return group.shown[value]
 
-    for frame in turn["frames"]:
-        service = frame["service"]
-        for action in frame.get("actions") or ():
-            if action["slot"] and not is_marker(action["act"], action["slot"]):
-                for key in ("values", "canonical_values"):
-                    if key in action:
-                        action[key] = [new((service, action["slot"]), value, "actions") for value in action[key]]
-        values = (frame.get("state") or {}).get("slot_values") or {}
-        for slot, listed in values.items():
-            # variants of a value may get the same replacement
-            values[slot] = list(dict.fromkeys(new((service, slot), value, "state") for value in listed))
-        parameters = (frame.get("service_call") or {}).get("parameters") or {}
-        for slot, value in parameters.items():
-            parameters[slot] = new((service, slot), value, "service_call")
-        for result in frame.get("service_results") or ():
-            for slot, value in result.items():
-                result[slot] = new((service, slot), value, "results")
-        for span in frame.get("slots") or ():
-            if isinstance(span.get("value"), str):
-                span["value"] = new((service, span["slot"]), span["value"], "spans")
-            elif span.get("value"):
-                listed = [new((service, span["slot"]), value, "spans") for value in span["value"]]
-                span["value"] = list(dict.fromkeys(listed))
+def _value_places(frame: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any], str]]:
+    """Yield the places of values: the slot, its name for counts, and the object and key that have one or several."""
+    for action in frame.get("actions") or ():
+        if action["slot"] and not is_marker(action["act"], action["slot"]):
+            yield from ((action["slot"], "actions", action, key) for key in _VALUE_KEYS if key in action)
+    state = (frame.get("state") or {}).get("slot_values") or {}
+    yield from ((slot, "state", state, slot) for slot in state)
+    parameters = (frame.get("service_call") or {}).get("parameters") or {}
+    yield from ((slot, "service_call", parameters, slot) for slot in parameters)
+    for result in frame.get("service_results") or ():
+        yield from ((slot, "results", result, slot) for slot in result)
+    yield from ((span["slot"], "spans", span, "value") for span in frame.get("slots") or () if span.get("value"))
 
 
 def _rows(
