@@ -269,7 +269,7 @@ class Chooser:
 
         Times stay as round as they were: tables are not booked at 6:47 pm, although trains leave then.
         """
-        known: list[tuple[Group, int, tuple[list[int], ...]]] = []  # with time and moves, of round times and of others
+        known: list[tuple[Group, int, tuple[tuple[int, ...], ...]]] = []  # time, moves of each size
         for group in groups:
             time = _time_of(group)
             if time is None:
@@ -279,7 +279,7 @@ class Chooser:
             known.append((group, time, _moves(self.training, time, self._step(group), by_24_hours)))
         for shared in zip(*(moves for _, _, moves in known), strict=True):
             common = set.intersection(*map(set, shared))
-            for move in self._order(sorted(move for move in common if abs(move) <= 60), ""):
+            for move in self._order(tuple(sorted(move for move in common if abs(move) <= 60)), ""):
                 if all(self._take_time(group, time + move) for group, time, _ in known):
                     return
                 self._undo(group for group, _, _ in known)
@@ -288,7 +288,7 @@ class Chooser:
             if not any(self._take_time(group, time + move) for move in order):
                 group.reason = "no_unseen_value"
 
-    def _order(self, moves: list[int], key: str) -> list[int]:
+    def _order(self, moves: tuple[int, ...], key: str) -> tuple[int, ...]:
         """Return the minutes by which a time may move, in the order in which they are tried."""
         start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(moves) if moves else 0
         return moves[start:] + moves[:start]
@@ -330,9 +330,9 @@ class Chooser:
 
 
 @lru_cache(1 << 14)
-def _unseen_amounts(training: Training, amount: str, step: int) -> list[str]:
+def _unseen_amounts(training: Training, amount: str, step: int) -> tuple[str, ...]:
     """Return other amounts that do not occur in training; it may have all whole ones."""
-    return [new for new in forms.other_amounts(amount, step) if new not in training.grams]
+    return tuple(new for new in forms.other_amounts(amount, step) if new not in training.grams)
 
 
 def _name_like(group: Group, name: str) -> Renderer:
@@ -361,15 +361,14 @@ def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
 
 
 @lru_cache(1 << 14)
-def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple[list[int], ...]:
+def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple[tuple[int, ...], ...]:
     """Return the moves to an unseen time of the same half of the day: those that keep it very round, and others."""
     unseen, noon = _unseen_minutes(training, by_24_hours), time // 720 * 720
     moves = [new - time for new in range(max(noon, time - 120), min(noon + 720, time + 121)) if new in unseen]
     units = [math.lcm(*(n for n in (size, 5, step) if time % n == 0)) for size in _SIZES]
-    return tuple([move for move in moves if move and move % unit == 0] for unit in units)
+    return tuple(tuple(move for move in moves if move and move % unit == 0) for unit in units)
 
 
-@lru_cache(1 << 18)
 def leaks(training: Training, kind: str, text: str) -> bool:
     """Whether a new value of a kind occurs in training."""
     if kind == "time":  # "the evening" does

@@ -170,7 +170,7 @@ def said_price(amount: str, like: str) -> str:
 
 
 def other_amounts(amount: str, step: int) -> Iterator[str]:
-    """Yield the other amounts with as many digits and cents, from half to twice the amount; at most about 2,000.
+    """Yield the other amounts with as many digits and cents, from half to twice the amount; at most about 200.
 
     Args:
       amount: the amount.
@@ -183,7 +183,7 @@ def other_amounts(amount: str, step: int) -> Iterator[str]:
         step = unit
     low, high = (10 ** (len(whole) - 1) if len(whole) > 1 else 0) * size, 10 ** len(whole) * size - 1
     first, last = -(-max(low, old // 2, step) // step), min(high, 2 * old) // step
-    sparse = 1 + max(0, last - first) // 2000
+    sparse = 1 + max(0, last - first) // 200
     for count in range(first, last + 1, sparse):
         units, rest = divmod(count * step, size)
         yield f"{units}{point}{rest // unit:0{len(cents)}}" if point else str(units)

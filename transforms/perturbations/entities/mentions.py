@@ -285,13 +285,13 @@ class Table:
 
 
 @lru_cache(1 << 14)
-def parts_of(kind: str, name: str) -> list[str]:
+def parts_of(kind: str, name: str) -> tuple[str, ...]:
     """Return the short names by which people refer to it: "Alegrias" for "Alegrias, Food From Spain"; surnames.
 
     Each has an uncommon word.
     """
     if kind not in ("address", "business", "person", "place", "title"):
-        return []
+        return ()
     short = re.split(r"[,:(]| - ", name)[0].strip()
     parts = {short, short.removesuffix(generic_end(short)).strip()}
     if kind == "person":
@@ -299,7 +299,7 @@ def parts_of(kind: str, name: str) -> list[str]:
     if kind == "address":
         street = short.lstrip("0123456789 ")
         parts = {street, street.rpartition(" ")[0]}
-    return sorted(part for part in parts - {name} if any(map(_is_uncommon, words_of(part))))
+    return tuple(sorted(part for part in parts - {name} if any(map(_is_uncommon, words_of(part)))))
 
 
 def _is_uncommon(word: str) -> bool:
