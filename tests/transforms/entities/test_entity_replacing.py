@@ -107,12 +107,16 @@ def test_dates_that_cannot_all_move_stay():
     made = replace(marked("USER", "from March 5th to March 9th", *values))
     assert utterances(made) == ["from March 5th to March 9th"]
     assert {row["reason"] for row in made.rows} == {"kept_dates", "unknown_form"}
+    raw = marked("USER", "leaving on March 9th", ("date", "March 9th", "2019-03-09"))
+    raw["turns"].append(turn("SYSTEM", "Arriving on the 1st?"))
+    assert utterances(replace(raw)) == ["leaving on March 9th", "Arriving on the 1st?"]
 
 
 @cases(
     "kind value behind",
     ("title", "Play", ["Play a song.", "play a song", "Would you play it?"]),
     ("title", "for you", ["I found it for you.", "For you I found it."]),
+    ("task", "New alarm", ["Is it a new alarm?"]),
     ("cuisine", "to go", ["Would you like to go?"]),
 )
 def test_ordinary_words_are_no_values(kind, value, behind):

@@ -148,7 +148,7 @@ def _problem(row: list[str], known: set[str]) -> str:
 
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday
 _SIZES = (15, 5)  # round times stay round if possible: 4 o'clock becomes a quarter past rather than 3:55
-_FORM_ATTEMPTS = 40  # if training has most values of a form, further attempts rarely succeed
+_FORM_ATTEMPTS = 8  # if training has the parts that all candidates share, further attempts do not help
 
 Renderer = Callable[[str], str | None]  # formats the new value like an old one; returns None if its form is unknown
 

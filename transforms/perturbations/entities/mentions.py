@@ -324,7 +324,8 @@ def is_ordinary(utterance: str, start: int, surface: Surface) -> bool:
     is_capital = utterance[start].isupper()
     if is_capital and not _STARTS.search(utterance[:start]):
         return False
-    limit = (5.0 if is_capital else 4.0) if kind in _WORDY and len(surface.words) == 1 else 5.3
+    wordy = kind == "task" or (kind in _WORDY and len(surface.words) == 1)  # "a new alarm"
+    limit = 5.3 if not wordy else 5.0 if is_capital else 4.0
     return all(frequency(word) >= limit for word in surface.words)
 
 
@@ -477,7 +478,7 @@ class _Days:
                 if match[0] not in same[0].surfaces:
                     same[0].surfaces.append(match[0])
                 mentions.append(Mention(match.start(), match.end(), match[0], match[0], same[0]))
-            elif same or month or match["iso"]:
+            else:
                 for group, _ in self.groups:
                     group.reason = group.reason or "ambiguous_word"
         return mentions

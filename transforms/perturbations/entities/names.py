@@ -208,10 +208,17 @@ class Namer:
 
     def _teams(self, *like: str) -> list[str]:
         """Draw towns, teams, or teams of towns, as in the old title."""
+        towns, teams = self._two(_CITIES[self.country]), self._two(_lists["teams"])
         if not any(side.endswith("s") for side in like):
-            return [self.city() for _ in like]
-        towns = any(" " in side for side in like)
-        return [f"{self.city()} {self.pick('teams')}" if towns else self.pick("teams") for _ in like]
+            return towns
+        if not any(" " in side for side in like):
+            return teams
+        return [f"{town} {team}" for town, team in zip(towns, teams, strict=True)]
+
+    def _two(self, choices: Sequence[str]) -> list[str]:
+        """Draw two different entries."""
+        first = self.rng.below(len(choices))
+        return [choices[first], choices[(first + 1 + self.rng.below(len(choices) - 1)) % len(choices)]]
 
     def task(self) -> str:
         """Make the text of a reminder."""
