@@ -228,18 +228,18 @@ class Table:
 
     Args:
       found: the values. Kept values are included, so that no other value is found inside them.
-      said: all words of the utterances.
+      vocabulary: all words of the utterances.
     """
 
-    def __init__(self, found: DialogueValues, said: set[str]) -> None:
-        self.said = said
+    def __init__(self, found: DialogueValues, vocabulary: set[str]) -> None:
+        self.vocabulary = vocabulary
         self.heads: dict[str, list[Surface]] = {}
         whole = {folded(text) for group in found.groups for text in group.surfaces}
         for group in found.groups:
             for text in group.surfaces:
                 if not marked_only(group, text):
                     self._add(text, group)
-            if not said.isdisjoint(words_of(group.canonical)):
+            if not vocabulary.isdisjoint(words_of(group.canonical)):
                 for text in parts_of(group.kind, group.canonical):
                     if folded(text) not in whole:
                         self._add(text, group, is_part=True)
@@ -251,7 +251,7 @@ class Table:
 
     def _add(self, text: str, group: Group | None, is_part: bool = False) -> None:
         pieces, before, behind = _parts(text)
-        if pieces and self.said.issuperset(pieces):
+        if pieces and self.vocabulary.issuperset(pieces):
             self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group, is_part))
 
     def unmarked(

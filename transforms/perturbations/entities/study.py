@@ -139,8 +139,8 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
             with _refusing(studied, position, refused):
                 dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
                 for slot, same, canonical in distinct_annotations(dialogue) if dialogue else ():
-                    said, named = values.setdefault(slot, (set(), set()))
-                    said.update(same)
+                    texts_of_slot, named = values.setdefault(slot, (set(), set()))
+                    texts_of_slot.update(same)
                     named.update(() if canonical is None else (canonical,))
     except InputError:
         if studied.in_training:
@@ -192,16 +192,16 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> Replacer:
     values: Values = {}
     for file in files:
         grams.update(file.grams)
-        for slot, (said, canonical) in file.perturbed.items():
+        for slot, (texts, canonical) in file.perturbed.items():
             known = values.setdefault(slot, (set(), set()))
-            known[0].update(said)
+            known[0].update(texts)
             known[1].update(canonical)
     training, kinds = Training(frozenset(grams)), kinds_of(values, inputs.schemas)
     if inputs.values != GENERATED:
         pools, leaking = pools_of(inputs.gazetteer, inputs.values, open_slots(kinds), training)
         return Replacer(kinds, Sources(inputs.seed, pools), training, leaking)
     phones, postcodes = (
-        [value for slot, (said, _) in values.items() if kinds[slot].kind == kind for value in said]
+        [value for slot, (texts, _) in values.items() if kinds[slot].kind == kind for value in texts]
         for kind in ("phone", "postcode")
     )
     return Replacer(kinds, Sources(inputs.seed, country=country_of(phones, postcodes)), training)
