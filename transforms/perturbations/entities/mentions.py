@@ -109,20 +109,17 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
         if kinds.get(slot, _UNKNOWN).kind not in KINDS:
             closed.update((*slot, text) for text in texts if not is_none(text))
             continue
-        equal = _Equal()
-        for text in texts:
-            if is_none(text):
-                continue
-            other = by_key.get(text.casefold(), equal)
+        spoken = [text for text in texts if not is_none(text)]
+        equal = next((by_key[key] for text in spoken if (key := text.casefold()) in by_key), None) or _Equal()
+        for text in spoken:
+            other = by_key.setdefault(text.casefold(), equal)
             if other is not equal:
-                other, equal = equal, other
                 equal.surfaces |= other.surfaces
                 equal.slots |= other.slots
                 equal.canonical |= other.canonical
                 by_key.update((surface.casefold(), equal) for surface in other.surfaces)
             equal.surfaces.add(text)
             equal.slots.add(slot)
-            by_key[text.casefold()] = equal
         if canonical and not is_none(canonical):
             equal.canonical.add(canonical)
     groups = sorted((equal.group(kinds) for equal in set(by_key.values())), key=attrgetter("key"))

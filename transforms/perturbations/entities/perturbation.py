@@ -42,8 +42,8 @@ class UnseenEntities(Perturbation):
 
     name = "unseen_entities"
     known_odd = (
-        'Values are replaced one by one: an airport need not be that of the city. "Tomorrow" and "next Tuesday" stay as '
-        "they are."
+        "Values are replaced one by one: an airport need not be that of the city. "
+        '"Tomorrow" and "next Tuesday" stay as they are.'
     )
     languages = (ENGLISH,)
     needs_annotation = True
