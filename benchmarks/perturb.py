@@ -41,6 +41,7 @@ from parapet.transforms.perturbations.entities.mentions import (
 )
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import edits_of
+from parapet.transforms.perturbations.entities.words import located_words
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.running.seeding import key_of
@@ -154,7 +155,8 @@ def entities(corpus: Path) -> tuple[float, int]:
 def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[str, Group], table: Table) -> None:
     """Replaces the entities in an utterance."""
     marked = marked_in(turn, found, of)
-    mentions = marked + table.unmarked(turn.utterance, [(one.start, one.end) for one in marked])
+    words = located_words(turn.utterance)
+    mentions = marked + table.unmarked(turn.utterance, words, [(one.start, one.end) for one in marked])
     mentions.sort(key=attrgetter("start"))
     if edits := edits_of(turn.utterance, mentions):
         move_spans(to, edits)

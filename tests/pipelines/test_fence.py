@@ -185,7 +185,7 @@ FAULTS = {
     "planned": ("language_variations --kinds simple --env 0.5 --split test", "perturbations.variations.user_turns"),
     "ood": ("ood --rates 0.2", "perturbations.ood.planning.places_of"),
     "unseen_entities": ("unseen_entities", "perturbations.entities.perturbation.replaced"),
-    "studied": ("unseen_entities", "perturbations.entities.study.values_of"),
+    "studied": ("unseen_entities", "perturbations.entities.study.distinct_annotations"),
     "spoken": (
         "speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test",
         "perturbations.speech.spoken.voice_of",
