@@ -29,7 +29,8 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbation.user_turns import UserTurn, edited, move_spans, moved, user_turns
+from parapet.transforms.perturbation.edits import edited, move_spans, moved
+from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations.entities.choosing import Chooser
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,

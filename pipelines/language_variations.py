@@ -13,7 +13,7 @@ from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
 from parapet.pipelines.endpoint_flags import EndpointOptions, address, cache_in
 from parapet.pipelines.perturb import Perturb
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations import VariationOptions
+from parapet.transforms.perturbations.options import VariationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import option
 

@@ -15,8 +15,8 @@ from parapet.pipelines.command import run as run_command
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.transforms import perturbations
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
+from parapet.transforms.perturbations import options as own_options
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import REQUIRED, option
 
@@ -46,10 +46,10 @@ DECLARED = {
     "speech_errors": (f"{_OWN}.speech:SpeechErrorOptions", "users are misheard by a speech recogniser"),
     "unseen_entities": (f"{_OWN}.entities:UnseenEntityOptions", "users name values that training does not have"),
     "ood": (f"{_OWN}.ood:OutOfDomainOptions", "users also say things that are out of domain"),
-    "typos": (f"{_OWN}:TypoOptions", "users mistype words, but no values"),
-    "verbose": (f"{_OWN}:VerboseOptions", "users say the same in more words"),
-    "simple": (f"{_OWN}:SimpleOptions", "users say the same in fewer words"),
-    "paraphrase": (f"{_OWN}:ParaphraseOptions", "users say the same in other words"),
+    "typos": (f"{_OWN}.options:TypoOptions", "users mistype words, but no values"),
+    "verbose": (f"{_OWN}.options:VerboseOptions", "users say the same in more words"),
+    "simple": (f"{_OWN}.options:SimpleOptions", "users say the same in fewer words"),
+    "paraphrase": (f"{_OWN}.options:ParaphraseOptions", "users say the same in other words"),
 }
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
@@ -207,8 +207,8 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
     attributes = {
         "__annotations__": types,
-        "description": f"{summary} {perturbations.FILES}",
-        "example": perturbations.EXAMPLE.format(name),
+        "description": f"{summary} {own_options.FILES}",
+        "example": own_options.EXAMPLE.format(name),
         "group": f"options of {name}",
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),

@@ -13,7 +13,7 @@ from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_o
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, option
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from kit import THOROUGH, cases, corpus, dialogues_of, json_of, lacking, refused_at_once, run, sample_dialogues, write
 
 from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.perturbation.user_turns import Edit, edited, moved
+from parapet.transforms.perturbation.edits import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}

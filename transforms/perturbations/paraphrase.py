@@ -10,7 +10,8 @@ from typing import NamedTuple
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.perturbation.user_turns import Range, UserTurn
+from parapet.transforms.perturbation.edits import Range
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
 from parapet.transforms.perturbations.language import rule

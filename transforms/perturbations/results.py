@@ -11,7 +11,8 @@ import msgspec
 
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbation.user_turns import Range, UserTurn, edited, moved
+from parapet.transforms.perturbation.edits import Range, edited, moved
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED
 from parapet.transforms.perturbations.rewording import Made
 from parapet.transforms.perturbations.typos import Operation

@@ -13,7 +13,8 @@ import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.crowd.hits.markup import find_word, marks
-from parapet.transforms.perturbation.user_turns import Range, UserTurn, is_decisive
+from parapet.transforms.perturbation.edits import Range, is_decisive
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.text import words
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from parapet.transforms.perturbation.user_turns import Range, Ranges, UserTurn, edited
+from parapet.transforms.perturbation.edits import Range, Ranges, edited
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.language import in_style_of, rule
 from parapet.transforms.perturbations.typos import Operation
 

@@ -15,7 +15,7 @@ from math import dist
 
 import msgspec
 
-from parapet.transforms.perturbation.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
+from parapet.transforms.perturbation.edits import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
 

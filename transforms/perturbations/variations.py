@@ -34,10 +34,10 @@ from parapet.transforms.perturbation.base import (
     thresholds_of,
 )
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
+from parapet.transforms.perturbation.edits import edited as edited_text
 from parapet.transforms.perturbation.languages import ENGLISH, language_of
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbation.user_turns import edited as edited_text
 from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (

@@ -7,7 +7,7 @@ from chat_server import ChatServer
 from kit import cases, corpus, dialogue, frame, lacking, refused, run, span, state, turn
 from test_rewording import said
 
-from parapet.transforms.perturbation.user_turns import edited
+from parapet.transforms.perturbation.edits import edited
 from parapet.transforms.perturbations.generated import Rewriter, marked, refusal
 from parapet.transforms.perturbations.rewording import Made
 from parapet.transforms.running.chat import Endpoint

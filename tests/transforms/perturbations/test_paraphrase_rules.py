@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kit import cases
 from test_verbose import said
 
-from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbation.user_turns import Span, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.variations import Paraphrase

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from kit import cases
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
+from parapet.transforms.perturbation.edits import edited
 from parapet.transforms.perturbation.user_turns import Span as Place
-from parapet.transforms.perturbation.user_turns import UserTurn, edited
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.paraphrase import paraphrased, plain_text
 from parapet.transforms.perturbations.rewording import reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.perturbation.user_turns import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable
+from parapet.transforms.perturbation.edits import DECISIVE, edited, is_decisive, moved, protected_ranges, sayable
 from parapet.transforms.perturbations.typos import NEIGHBOURS, ROWS, Rates, abbreviations, typo_operations
 from parapet.transforms.running.seeding import key_of
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kit import cases, dialogue, dialogues_of, sample_dialogues, turn
 
 from parapet.schemas.dialogue import typed
-from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited, user_turns
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbation.user_turns import Span, UserTurn, user_turns
 from parapet.transforms.perturbations.gate import affirms, denies
 from parapet.transforms.perturbations.results import write_into
 from parapet.transforms.perturbations.simple import simple_operations

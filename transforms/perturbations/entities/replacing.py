@@ -12,7 +12,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, is_marker
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.user_turns import Edit, move_spans
+from parapet.transforms.perturbation.edits import Edit, move_spans
 from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import Chooser, Sources, leaks
 from parapet.transforms.perturbations.entities.kinds import KINDS, OTHER, SlotKind

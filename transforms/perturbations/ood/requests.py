@@ -15,7 +15,7 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import NO_INTENT, domain_of
-from parapet.transforms.perturbation.user_turns import DECISIVE
+from parapet.transforms.perturbation.edits import DECISIVE
 from parapet.transforms.perturbations.language import rule
 from parapet.transforms.reports.text import words
 
