@@ -186,9 +186,9 @@ def perturb_text(
     Example:
       >>> import parapet
       >>> parapet.perturb_text("I need a taxi", "typos", seed=1)
-      'I need a tai'
+      'I need a tadi'
       >>> parapet.perturb_text(["I need a taxi to Port Alder"], "typos", seed=1, protect=["taxi", "Port Alder"])
-      ['I nsed a taxi to Port Alder']
+      ['I neeed a taxi to Port Alder']
     """
     from parapet.transforms.perturbation.utterances import perturb_texts
 
