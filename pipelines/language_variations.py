@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
 from parapet.pipelines.endpoint_flags import EndpointOptions, address, cache_in
@@ -83,7 +83,7 @@ class LanguageVariation(EndpointOptions, Perturb):
         self._check_unused(kinds, engine)
         rewriter = self._rewriter() if engine == LLM else None
         translated = {MEMORY: {"memory": self.memory}, EMBEDDED: {"engine": EMBEDDED}}.get(engine, {})
-        options = {
+        options: dict[str, dict[str, Any]] = {
             "typos": {"rates": self.rates, "perturb_values": self.perturb_values},
             "paraphrase": translated,
         }
