@@ -136,7 +136,7 @@ def test_translated_without_a_network(few, tmp_path):
 
 def test_translations_of_a_memory(tmp_path):
     """A text that is not in the memory becomes a dead letter."""
-    first, *turns = original_turns().values()
+    _, *turns = original_turns().values()
     flags = {"env": "none", "kinds": "paraphrase", "memory": memory_of(turns, tmp_path / "memory.parquet")}
     made = vary(tmp_path / "out", **flags, max_bad="100%")
     (letter,) = made.dead_letters
