@@ -82,10 +82,9 @@ class LanguageVariation(EndpointOptions, Perturb):
         engine = self.engine or (LLM if self.endpoint else MEMORY if self.memory else RULES)
         self._check_unused(kinds, engine)
         rewriter = self._rewriter() if engine == LLM else None
-        translated = {MEMORY: {"memory": self.memory}, EMBEDDED: {"engine": EMBEDDED}}.get(engine, {})
         options: dict[str, dict[str, Any]] = {
             "typos": {"rates": self.rates, "perturb_values": self.perturb_values},
-            "paraphrase": translated,
+            "paraphrase": {MEMORY: {"memory": self.memory}, EMBEDDED: {"engine": EMBEDDED}}.get(engine, {}),
         }
         parts = []
         for kind in kinds:
