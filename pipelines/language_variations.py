@@ -84,7 +84,7 @@ class LanguageVariation(EndpointOptions, Perturb):
         rewriter = self._rewriter() if engine == LLM else None
         options: dict[str, dict[str, Any]] = {
             "typos": {"rates": self.rates, "perturb_values": self.perturb_values},
-            "paraphrase": {MEMORY: {"memory": self.memory}, EMBEDDED: {"engine": EMBEDDED}}.get(engine, {}),
+            "paraphrase": {"memory": self.memory, "engine": EMBEDDED if engine == EMBEDDED else RULES},
         }
         parts = []
         for kind in kinds:
