@@ -86,10 +86,10 @@ class LanguageVariation(Perturbation):
             meaning="User turns for which the kind has a rule that applies safely, or words that keep every value. A "
             "mix has fewer than its rate if no others can be varied.",
         ),
-        Metric("operations", "changes of words", by_value=True),
-        Metric("sources", "sources", by_value=True),
-        Metric("refused", "candidates refused", by_value=True),
-        Metric("reasons", "reasons of unchanged turns", by_value=True),
+        Metric("operations", "operation", by_value=True),
+        Metric("sources", "source", by_value=True),
+        Metric("refused", "candidate refused", by_value=True),
+        Metric("reasons", "reason to stay unchanged", by_value=True),
     )
     other_outputs = (MATCHED,)
     rewriter: Rewriter | None = None
