@@ -17,7 +17,7 @@ from parapet.transforms.running import options, plugins
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.translation.translate import Translating
     from parapet.transforms.variants.back_translation import Corpus
 
     Settings = tuple[Corpus, Translating]  # the schemas, and how their texts are translated

@@ -12,16 +12,13 @@ from parapet.transforms.running import plugins
 from parapet.transforms.running.options import PARALLEL_CALLS, Options, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturbations.back_translation import Translating
     from parapet.transforms.translation.memory import Engine
+    from parapet.transforms.translation.translate import Translating
 
 PAID = ".paid"  # hidden folder in the output: answers are kept here as they arrive, until the final memory is published
-CHECKPOINT = "checkpoint"  # an engine of language_variations that takes two options of the engine "local"
 EMBEDDED = "embedded"
 MEMORY = "memory"  # no engine: only looks up translations in the memories
 
-MODELS = "models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR"
-PROJECT = "project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)"
 _GROUP = "translation"
 _google = partial(option, group="--engine google", rare=True)
 
@@ -37,10 +34,7 @@ class TranslationOptions(Options):
 
     Attributes:
       engines: the engines that an option is for, if these are not all.
-      pivots_text: the help of ``--pivots``.
     """
-
-    pivots_text: ClassVar[str] = "pivot languages (default: pt with --engine embedded, else zh,ja,ko)"
 
     engines: ClassVar[Mapping[str, Sequence[str]]] = {
         **dict.fromkeys(("google_project", "google_location", "google_model", "google_endpoint"), ("google",)),
@@ -53,7 +47,13 @@ class TranslationOptions(Options):
         group=_GROUP,
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, MEMORY),
     )
-    pivots: tuple[str, ...] = option((), "{pivots_text}", group=_GROUP, commas=True, parse=_pivot)
+    pivots: tuple[str, ...] = option(
+        (),
+        "pivot languages (default: pt with --engine embedded, else zh,ja,ko)",
+        group=_GROUP,
+        commas=True,
+        parse=_pivot,
+    )
     memory: list[str] = option(
         [],
         "translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
@@ -61,8 +61,15 @@ class TranslationOptions(Options):
         metavar="PATH",
         reads=True,
     )
-    model: list[str] = option([], MODELS, group=_GROUP, metavar="[PAIR=]DIR")
-    google_project: str = option("", PROJECT, group=_GROUP, metavar="ID")
+    model: list[str] = option(
+        [],
+        "models for --engine local: Marian, M2M100 or NLLB; for all pairs, or en-zh=DIR zh-en=DIR",
+        group=_GROUP,
+        metavar="[PAIR=]DIR",
+    )
+    google_project: str = option(
+        "", "project that pays for --engine google (default: GOOGLE_CLOUD_PROJECT)", group=_GROUP, metavar="ID"
+    )
     parallel_calls: int | None = option(None, f"{PARALLEL_CALLS} (default: 4)", group=_GROUP, rare=True)
     google_location: str = _google("", "region (default: global)", metavar="PLACE")
     google_model: str = _google("", "translation model (default: general/nmt)", metavar="NAME")
@@ -74,7 +81,7 @@ class TranslationOptions(Options):
 
         Args:
           output: the output folder.
-          engine: the name of the engine; empty if nothing is translated, but the memories are kept.
+          engine: the name of the engine.
           pivots: the languages.
           dry: whether the engine is not opened.
 
@@ -82,16 +89,13 @@ class TranslationOptions(Options):
           InputError: a memory cannot be read, or the engine cannot be used.
         """
         from parapet.schemas.layout import is_there
-        from parapet.transforms.perturbations.back_translation import Translating
         from parapet.transforms.storage.files import join
         from parapet.transforms.translation import memory
-        from parapet.transforms.translation.translate import Known, read_parts
+        from parapet.transforms.translation.translate import Known, Translating, read_parts
 
         before, paid = join(output, memory.MEMORY_FILE), join(output, PAID)
         memories = [*self.memory, before] if is_there(before) else self.memory
         rows = memory.merge(*(memory.read_memory(path) for path in memories), read_parts(paid))
-        if not engine:
-            return Translating(Known({}), None, paid, rows)
         opened = self.open_engine(engine, pivots)
         if opened and not dry:  # so that wrong keys and addresses are reported before any worker starts
             opened.open()

@@ -323,29 +323,6 @@ OOD_TURNS = pa.schema(
 )
 
 
-OPERATION = pa.struct(
-    [
-        pa.field("kind", pa.string(), nullable=False),  # omission, opener, politeness, ...
-        pa.field("start", pa.int32(), nullable=False),  # in the original
-        pa.field("end", pa.int32(), nullable=False),
-        pa.field("before", pa.string(), nullable=False),
-        pa.field("after", pa.string(), nullable=False),
-    ]
-)
-
-SLOT = pa.struct(
-    [
-        pa.field("service", pa.string(), nullable=False),
-        pa.field("slot", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),  # in the original utterance
-        pa.field("start", pa.int32(), nullable=False),
-        pa.field("exclusive_end", pa.int32(), nullable=False),
-        pa.field("new_value", pa.string(), nullable=False),  # in the set; only differs with --perturb_values
-        pa.field("new_start", pa.int32(), nullable=False),
-        pa.field("new_exclusive_end", pa.int32(), nullable=False),
-    ]
-)
-
 # Sorted by dialogue, in the order of its file, and turn.
 PERTURBED_TURNS = pa.schema(
     [
@@ -358,10 +335,9 @@ PERTURBED_TURNS = pa.schema(
         # Source of the words: rules, back_translation:PIVOT, or as named in a file of rewritten turns; empty if
         # unchanged.
         pa.field("source", pa.string(), nullable=False),
-        # In order and without overlaps; the original text around them is shifted by their changes in length.
-        pa.field("operations", pa.list_(pa.field("item", OPERATION, nullable=False)), nullable=False),
+        # Kinds of changes of single words, in order: omission, politeness, ...
+        pa.field("operations", pa.list_(pa.field("item", pa.string(), nullable=False)), nullable=False),
         pa.field("env", pa.int8(), nullable=False),  # number of the smallest Env set that varies it, from 1; 0 for none
-        pa.field("slots", pa.list_(pa.field("item", SLOT, nullable=False)), nullable=False),
     ]
 )
 

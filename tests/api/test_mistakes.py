@@ -22,7 +22,6 @@ MISTAKES = [
         r"^rates: there is no rate 'wrod': did you mean 'word'\?",
     ),
     (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: there is no rate '0.5'"),
-    (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is not a number"),
     (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is not a number above 0"),
     (
         lambda: parapet.perturb(SAMPLE, "typos", env=0.1),

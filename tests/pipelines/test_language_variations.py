@@ -8,11 +8,9 @@ import pyarrow.parquet as pq
 from kit import THOROUGH, cases, corpus, dialogues_of, json_of, lacking, refused_at_once, run, sample_dialogues, write
 
 from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.perturbation.edits import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
-QUICK = {} if THOROUGH else {"engine": "rules"}  # loading the embedded engine takes seconds
 
 
 def vary(out, *flags, **more):
@@ -52,20 +50,26 @@ def check_sets(root, out, kinds=KINDS, perturbed=False):
         check_mixes(before, after, rows, out, kind)
 
 
+def texts_of(dialogues):
+    """The texts of all spans of user turns."""
+    places = [
+        (turn["utterance"], span)
+        for turn in user_turns(dialogues).values()
+        for frame in turn["frames"]
+        for span in frame["slots"]
+    ]
+    return [utterance[span["start"] : span["exclusive_end"]] for utterance, span in places]
+
+
 def check_turn(old, new, row, perturbed):
-    edits = [Edit(one["start"], one["end"], one["after"]) for one in row["operations"]]
-    assert all(old["utterance"][one["start"] : one["end"]] == one["before"] for one in row["operations"])
-    assert edited(old["utterance"], edits) == new["utterance"] == row["utterance"]
+    assert (old["utterance"], new["utterance"]) == (row["original"], row["utterance"])
     assert (row["status"] == "varied") == (new["utterance"] != old["utterance"]) == (row["reason"] == "")
     spans = [span for frame in old["frames"] for span in frame["slots"]]
     placed = [span for frame in new["frames"] for span in frame["slots"]]
-    for span, place, slot in zip(spans, placed, row["slots"], strict=True):
+    for span, place in zip(spans, placed, strict=True):
         value = old["utterance"][span["start"] : span["exclusive_end"]]
         found = new["utterance"][place["start"] : place["exclusive_end"]]
-        moves = (place["start"], place["exclusive_end"]) == moved(span["start"], span["exclusive_end"], edits)
-        assert moves or not perturbed  # a value may stand elsewhere in another sentence
-        assert (slot["value"], slot["new_value"], slot["new_start"]) == (value, found, place["start"])
-        assert perturbed or found == value
+        assert found == value or (perturbed and found[0] == value[0])
     assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]
 
 
@@ -91,10 +95,8 @@ def test_values_perturbed(tmp_path):
     root = corpus(tmp_path / "sgd", test=sample_dialogues())
     vary(tmp_path / "out", "--perturb_values", sgd=root, rates="word=0.9,abbreviation=0", kinds="typos")
     check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
-    slots = [slot for row in rows_of(tmp_path / "out", "typos").values() for slot in row["slots"]]
-    changed = [slot for slot in slots if slot["value"] != slot["new_value"]]
-    assert len(changed) > 10
-    assert all(slot["value"][0] == slot["new_value"][0] for slot in changed)
+    texts = [texts_of(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos")]
+    assert sum(before != after for before, after in zip(*texts, strict=True)) > 10
 
 
 def test_odd_corpora(tmp_path):
@@ -112,7 +114,7 @@ def test_odd_corpora(tmp_path):
     system = kit.turn("SYSTEM", "OK")
     dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
     root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
-    vary(tmp_path / "out", sgd=root, least_changed="0", **QUICK)
+    vary(tmp_path / "out", sgd=root)
     for kind in KINDS:
         after = user_turns(dialogues_of(tmp_path / "out" / kind))
         for place, old in user_turns(dialogues_of(root)).items():
@@ -137,7 +139,7 @@ def test_as_multiwoz_has_it(tmp_path):
     turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
     turn["frames"].append({"service": "Hotels_1"})
     dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1, **QUICK)
+    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1)
     for kind in KINDS:
         made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
         copied, span = made["turns"][0]["frames"][0]["slots"]
@@ -158,7 +160,7 @@ def test_what_cannot_be_mended(tmp_path):
     assert "nothing was published" in vary(tmp_path / "out", **flags, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
     made = vary(tmp_path / "out", **flags, max_bad="100%")
-    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns (bad_span 1, " in made.errors
+    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns of typos (bad_span 1, " in made.errors
     found = [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters]
     assert found == [
         ("dialogues_001.json", "1", "turns[0]", "bad_span"),
@@ -171,12 +173,9 @@ def test_what_cannot_be_mended(tmp_path):
 
 @cases(
     "flags told",
-    (["--kinds", "typo"], "--kinds: 'typo' is not a kind of variation: must be one of typos, verbose, simple"),
-    (["--kinds", "typos,typos"], "--kinds: each kind must appear once"),
+    (["--kinds", "typo"], "--kinds: there is no kind 'typo': must be one of typos, verbose, simple"),
     (["--env", "10"], "--env: 10 is not a number above 0"),
-    (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean 'omission'?"),
-    (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),
-    (["--least_changed", "50"], "--least_changed: 50 is not a number between 0 and 1"),
+    (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
     (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),
@@ -195,5 +194,5 @@ def some_of_sgd(real_data, folder):
 def test_sgd(real_data, tmp_path):
     """Dialogues of SGD: every span of every set, exact mixes."""
     root = some_of_sgd(real_data, tmp_path / "sgd")
-    vary(tmp_path / "out", sgd=root, split="train", engine="rules")
+    vary(tmp_path / "out", sgd=root, split="train")
     check_sets(root, tmp_path / "out")

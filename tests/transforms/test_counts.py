@@ -2,13 +2,11 @@
 
 import pickle
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
-from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Least, Zero, check_invariants
+from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Zero, check_invariants
 
 NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])
@@ -59,9 +57,3 @@ def test_invariants(invariant, counts, wrong):
         raised(RuntimeError, check_invariants, counts, [invariant], match=f"do not balance for {wrong[0]}")
     else:
         check_invariants(counts, [invariant])
-
-
-def test_nothing_at_all_is_too_little_only_where_something_is_needed():
-    check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed")])
-    with pytest.raises(InputError, match=r"only 0\.0% of 0 turns"):
-        check_invariants(Counts(), [Least("changed", "turns", 0.5, "typos", "turns changed", needed=True)])

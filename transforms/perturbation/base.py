@@ -182,7 +182,6 @@ class Perturbation:
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
         :meth:`prepare`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
-      kept: what remains after a failed run, for messages.
       splits: the folders of the splits to perturb, if :meth:`prepare` gets others, too; if empty, all.
       max_bad: maximum share of bad records in the analysis, unless a command has ``--max_bad``.
       seed: the random seed, as text.
@@ -221,7 +220,6 @@ class Perturbation:
     analyzes_dialogues: ClassVar[bool] = True
     analyzes_all_splits: ClassVar[bool] = False
 
-    kept = ""
     languages: Sequence[str] = ()
     splits: Sequence[str] = ()
     max_bad = Fraction(0)

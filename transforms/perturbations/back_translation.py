@@ -1,138 +1,84 @@
-"""Back-translate user turns, each text once, and estimate the cost before anything is sent."""
+"""Paraphrase user turns (RADDLE, section 4) by translation there and back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 
-import apache_beam as beam
-import msgspec
-from apache_beam.pvalue import TaggedOutput
+from rapidfuzz.distance import Levenshtein
 
-from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError
-from parapet.schemas.rows import Translation
-from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.corpora import dialogues_of
-from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations.paraphrase import (
-    Answer,
-    Leg,
-    pivot_of,
-    plain_text,
-)
-from parapet.transforms.running.fence import bad_record
-from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
-from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
+from parapet.transforms.perturbation.user_turns import UserTurn
+from parapet.transforms.perturbations import gate
+from parapet.transforms.perturbations.rewording import Anchor, Rewrite, anchors_of, reworded
+from parapet.transforms.reports.text import words
+from parapet.transforms.translation.memory import ENGLISH, by_languages, merge, read_memory
+
+NOT_TRANSLATED = "not_translated"
+_NOT_IN_MEMORY = ("", "not_in_memory: add a memory that contains the text")
+
+Answer = tuple[str, str]  # a translation; or an empty string and the reason
+Answers = Mapping[tuple[str, str, str], Answer]  # by source, target, text
 
 
-class Translating(msgspec.Struct, frozen=True):
-    """How texts are translated.
-
-    Attributes:
-      known: translations that need not be requested.
-      engine: the engine; None to use only the memory.
-      paid: the folder in which every answer is saved immediately.
-      memory: further rows of the published memory.
-      pivots: the languages that turns are translated to; if empty, nothing is translated, and the memory is kept.
-      seed: the seed for choosing a pivot.
-      again: whether to translate the result a second time, as a check.
-    """
-
-    known: Known
-    engine: Engine | None
-    paid: str
-    memory: Sequence[Translation]
-    pivots: Sequence[str] = ()
-    seed: str = "0"
-    again: bool = False
+def answers_in(memories: Sequence[str]) -> Answers:
+    """Read translation memories. Raises InputError."""
+    known = by_languages(merge(*map(read_memory, memories)))
+    return {(*leg, text): (answer, "") for leg, texts in known.items() for text, answer in texts.items()}
 
 
-def translate_turns(
-    files: beam.PCollection, how: Translating
-) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection | None]:
-    """Translate the turns of a PCollection of DialogueFile.
-
-    Returns PCollections of (Leg, Answer) without duplicates, of (path, bytes) of the memory and, if texts are
-    translated, of ((file, position), error) for dialogues that raised an exception.
-    """
-    if how.engine is None:
-        known = known_answers(how.known, how.pivots).items()
-        answers = files.pipeline | "Known" >> beam.Create(known)
-        return answers, _memory(how, files.pipeline | "Nothing new" >> beam.Create([])), None
-    read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
-    texts = files | "Texts" >> read
-    translated, lost = texts["texts"] | "Translate" >> BackTranslate(how.known, how.engine, how.paid, how.again)
-    answers = (translated, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
-    once = answers | "One of each" >> beam.CombinePerKey(max)  # max prefers a translation to a missing one
-    return once, _memory(how, translated), texts[REFUSED]
+def pivots_in(answers: Answers) -> list[str]:
+    """Return the languages between which and English there are translations."""
+    return sorted({target for source, target, _ in answers if source == ENGLISH})
 
 
-def _memory(how: Translating, translations: beam.PCollection) -> beam.PCollection:
-    """Return (path below the output, bytes) of the memory to publish: new and known translations."""
-    return (
-        translations.pipeline
-        | "Once" >> beam.Create([MEMORY_FILE] if how.memory or how.pivots else [], reshuffle=False)
-        | "Memory" >> beam.Map(_memory_file, beam.pvalue.AsList(translations), how.memory)
-    )
-
-
-def _memory_file(name: str, translations: Iterable[Translation], memory: Sequence[Translation]) -> tuple[str, bytes]:
-    return name, memory_bytes(merge((row for row in translations if row.provider), memory))
-
-
-def answer_of(row: Translation | Untranslated) -> tuple[Leg, Answer]:
-    """Return (leg, answer) for a translation or its failure."""
-    answer = (row.translation, "") if isinstance(row, Translation) else ("", row.reason)
-    return (row.source, row.target, row.text), answer
-
-
-def known_answers(known: Known, pivots: Sequence[str]) -> dict[Leg, Answer]:
-    """Return the translations of some pivots in a memory, without any requests."""
-    legs = [leg for pivot in pivots for leg in ((ENGLISH, pivot), (pivot, ENGLISH))]
-    return {(*leg, text): (answer, "") for leg in legs for text, answer in known.of(*leg).items()}
-
-
-def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str] | TaggedOutput]:
-    """Yield (pivot, text) for the turns of a file; nothing if it cannot be read.
-
-    Also yields (place, error) for each dialogue that raises an exception (REFUSED).
-    """
-    try:
-        for position, _, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                continue
-            try:
-                texts = [pair for turn in user_turns(dialogue) for pair in _texts_of(turn, how)]
-            except Exception as error:
-                yield TaggedOutput(REFUSED, ((file.relative, position), bad_record(error)))
-                continue
-            yield from texts
-    except Exception as error:
-        bad_record(error)
-        return  # the step that writes the sets reports it
-
-
-def _texts_of(user_turn: UserTurn, how: Translating) -> list[tuple[str, str]]:
-    """Return (pivot, text) of what is translated for a turn."""
+def back_translated(user_turn: UserTurn, pivots: Sequence[str], answers: Answers) -> Rewrite:
+    """Back-translate a turn through the first language that allows it, or return the reason why it is unchanged."""
     text = plain_text(user_turn)
-    return [(pivot_of(user_turn, how.pivots, how.seed), text)] if text else []
+    if not text:
+        return Rewrite(reason="no_word")
+    answer, why, pivot = "", "", ""
+    for pivot in pivots:
+        answer, why = _back(text, pivot, answers)
+        if answer:
+            break
+    if not answer:
+        return Rewrite(reason=f"{NOT_TRANSLATED}: {why}")
+    rewrite = reworded(user_turn, answer, f"back_translation:{pivot}")
+    if rewrite.reason:
+        return rewrite
+    if not _agrees(text, answer, pivot, answers):
+        return Rewrite(reason="unstable")  # what came back is another text in the other language
+    reason = gate.refusal(text, answer, gate.values_of(user_turn))
+    return Rewrite(reason=reason) if reason else rewrite
 
 
-def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
-    """Yield a line per pivot on what would be requested. Files that cannot be read are skipped.
+def plain_text(user_turn: UserTurn) -> str:
+    """Return the text that is translated; empty if a turn contains only values."""
+    kept = anchors_of(user_turn)
+    rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
+    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
 
-    The way back is assumed to be as long as the way there.
+
+def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
+    """Replace the text of each anchor."""
+    pieces, at = [], 0
+    for anchor, text in zip(anchors, texts, strict=True):
+        pieces += [utterance[at : anchor.start], text]
+        at = anchor.end
+    return "".join([*pieces, utterance[at:]])
+
+
+def _back(text: str, pivot: str, answers: Answers) -> Answer:
+    translation, why = answers.get((ENGLISH, pivot, text), _NOT_IN_MEMORY)
+    return answers.get((pivot, ENGLISH, translation), _NOT_IN_MEMORY) if translation else ("", why)
+
+
+def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
+    """Whether an answer's translation differs from the text's by at most a word, and translates back to the answer.
+
+    Also true if that is not in the memory.
     """
-    texts: dict[str, set[str]] = {pivot: set() for pivot in how.pivots}
-    for file in files:
-        for pair in plain_texts(file, how):
-            if isinstance(pair, tuple):
-                texts[pair[0]].add(pair[1])
-    total = 0
-    for pivot, of_pivot in texts.items():
-        missing = of_pivot - how.known.of(ENGLISH, pivot).keys()
-        characters = 2 * sum(map(len, missing))
-        yield f"{pivot}: {len(of_pivot):,} different user turns, {len(missing):,} to translate there and back"
-        total += characters
-    dollars = total * (how.engine.dollars_per_million if how.engine else 0) / 1e6
-    yield f"{total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written"
+    translated, again = (answers.get((ENGLISH, pivot, english), _NOT_IN_MEMORY)[0] for english in (text, answer))
+    if not again:
+        return True
+    back, _ = answers.get((pivot, ENGLISH, again), _NOT_IN_MEMORY)
+    return Levenshtein.distance(words(translated), words(again)) <= 1 and words(back) == words(answer)

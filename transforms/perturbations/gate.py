@@ -31,10 +31,9 @@ from itertools import pairwise
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.perturbation.edits import edited
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
-from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, occurrences
+from parapet.transforms.perturbations.rewording import COPY, Rewrite, anchors_of, occurrences
 from parapet.transforms.reports import meaning
 
 BOILERPLATE, POLARITY, FACTS, ROLES = "boilerplate", "polarity", "facts", "roles"
@@ -135,45 +134,24 @@ _MISTAKEN = re.compile(
 _BROKEN = (_SPLICED, _ARTICLE, _DOUBLED, _ENDLESS, _MISTAKEN, _NO_SUBJECT, _NO_OBJECT)
 
 
-def passed(user_turn: UserTurn, made: Made) -> Made:
-    """Return a rewriting if it passes all checks, else the reason why it does not.
-
-    Args:
-      user_turn: the turn.
-      made: the rewriting, with the positions of values.
-    """
-    if not made.operations:
-        return made
-    before, after = user_turn.utterance, edited(user_turn.utterance, made.operations)
-    reason = refusal(before, after, values_of(user_turn))
-    return Made(reason=reason) if reason else made
-
-
 def values_of(user_turn: UserTurn) -> list[str]:
     """Return the texts of a turn that must be kept."""
     return [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors_of(user_turn)]
 
 
-def farthest(user_turn: UserTurn, candidates: Mapping[str, Made]) -> Made:
-    """Choose the candidate that differs in the most words, and note why others were refused.
-
-    The difference is the Levenshtein distance; ties go to the first candidate.
+def farthest(user_turn: UserTurn, candidates: Mapping[str, Rewrite]) -> Rewrite:
+    """Choose the candidate that differs in the most words, the first of several, and note why others were refused.
 
     Args:
       user_turn: the turn.
-      candidates: the candidates by the name under which a refusal is counted. If
-        all are refused, the reason of the last one is used.
+      candidates: the candidates by the name under which a refusal is counted. If all are refused, the reason of the
+        last one is used.
     """
-    refused = [f"{name}: {made.reason.partition(':')[0]}" for name, made in candidates.items() if not made.operations]
-    taken = [made for made in candidates.values() if made.operations]
-    best = max(taken, key=lambda made: _distance(user_turn.utterance, made), default=[*candidates.values()][-1])
-    return msgspec.structs.replace(best, refused=tuple(refused))
-
-
-def _distance(utterance: str, made: Made) -> int:
-    return Levenshtein.distance(
-        language.plain_words(utterance), language.plain_words(edited(utterance, made.operations))
-    )
+    before = language.plain_words(user_turn.utterance)
+    refused = [f"{name}: {rewrite.reason.partition(':')[0]}" for name, rewrite in candidates.items() if rewrite.reason]
+    texts = [rewrite for rewrite in candidates.values() if rewrite.text]
+    best = max(texts, key=lambda new: Levenshtein.distance(before, language.plain_words(new.text)), default=None)
+    return msgspec.structs.replace(best or [*candidates.values()][-1], refused=refused)
 
 
 def refusal(before: str, after: str, values: Sequence[str] = (), is_translated: bool = True) -> str:

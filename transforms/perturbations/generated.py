@@ -22,8 +22,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import gate
-from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, plain_text, with_texts
-from parapet.transforms.perturbations.rewording import LOST, Made, anchors_of, occurrences, reworded
+from parapet.transforms.perturbations.back_translation import NOT_TRANSLATED, plain_text, with_texts
+from parapet.transforms.perturbations.rewording import LOST, Rewrite, anchors_of, occurrences, reworded
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.replies import Unreadable
@@ -31,7 +31,6 @@ from parapet.transforms.storage.toml import read_table
 
 LLM = "llm"  # the source of its words
 KINDS = ("verbose", "simple", "paraphrase")  # typos are made by rules, since they have rates
-GENERATED = "generated"  # the kind of operations
 LENGTH = "length"  # reason for a refusal: not as much longer or shorter as the kind requires
 
 _TRIES = 3
@@ -72,13 +71,13 @@ class Rewriter:
         self.chat.close()
         self._is_open = False
 
-    def rewrite_all(self, turns: Sequence[UserTurn], kind: str, by_rules: Sequence[Made]) -> list[Made]:
+    def rewrite_all(self, turns: Sequence[UserTurn], kind: str, by_rules: Sequence[Rewrite]) -> list[Rewrite]:
         """Rewrite turns, several at a time; see :meth:`rewrite`."""
         self.open()
         with ThreadPoolExecutor(self.chat.endpoint.parallel) as pool:
             return list(pool.map(lambda pair: self.rewrite(pair[0], kind, pair[1]), zip(turns, by_rules, strict=True)))
 
-    def rewrite(self, user_turn: UserTurn, kind: str, by_rules: Made) -> Made:
+    def rewrite(self, user_turn: UserTurn, kind: str, by_rules: Rewrite) -> Rewrite:
         """Return the model's version of a turn, or the rules' version if it is not sent or all answers are refused.
 
         Args:
@@ -99,8 +98,8 @@ class Rewriter:
                 continue
             except (Refused, Stopped) as error:  # must be reported, even if there is a version by rules
                 self._stopped = str(error) if isinstance(error, Stopped) else ""
-                return Made(reason=f"{NOT_TRANSLATED}: {error}")
-            rewriting = reworded(user_turn, answer, GENERATED, LLM) if answer else Made(reason="empty_answer")
+                return Rewrite(reason=f"{NOT_TRANSLATED}: {error}")
+            rewriting = reworded(user_turn, answer, LLM) if answer else Rewrite(reason="empty_answer")
             reason = rewriting.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
             if not reason:
                 return rewriting

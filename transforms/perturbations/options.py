@@ -1,60 +1,9 @@
-"""The options of language variations and of each of their kinds; imports nothing heavy."""
+"""The options of each kind of language variation; imports nothing heavy."""
 
 from __future__ import annotations
 
 from parapet.transforms.perturbation.options import PerturbationOptions
-from parapet.transforms.running.options import INPUT, option
-
-_VARIATION = "variation"
-
-
-class VariationOptions(PerturbationOptions):
-    """The options of language variations, without those of translation."""
-
-    description = (
-        "Varies user turns: one set of dialogues for each kind of variation, and mixes of it with the original: "
-        "OUT/typos, OUT/typos-env1 and so on."
-    )
-    example = """\
-  parapet language_variations --output varied                 # the sample
-  parapet language_variations --sgd sgd --kinds typos --rates word=0.2 --output varied
-  parapet language_variations --sgd sgd --rewritten composed/rewritten.jsonl --output varied"""
-    records = "dialogues, turns or lines of --rewritten"
-    done = "varied"
-    unusable = "left out, or turns unchanged"
-    without = ()
-
-    rewritten: list[str] = option(
-        [], "rewritten turns: output of 'compose_variations'", group=INPUT, metavar="FILE", reads=True
-    )
-    kinds: str = option(
-        "",
-        "typos, verbose, simple, paraphrase (default: all, or those of --rewritten)",
-        group=_VARIATION,
-        metavar="LIST",
-    )
-    env: str = option(
-        "0.1,0.5,0.8", "shares of varied turns in the mixes of each kind, or none", group=_VARIATION, metavar="LIST"
-    )
-    rates: str = option(
-        "",
-        "rates of typos: probabilities word=0.08, abbreviation=0.15; weights omission=35, neighbour=25, "
-        "doubling=20, transposition=15, lost_space=5",
-        group=_VARIATION,
-        metavar="LIST",
-        rare=True,
-    )
-    at_least: int = option(1, "minimum number of typos in a turn", group=_VARIATION, rare=True)
-    perturb_values: bool = option(
-        False, "typos in annotated values, too; states keep the correct value", group=_VARIATION, rare=True
-    )
-    least_changed: float | None = option(
-        None,
-        "fail if a smaller share of the user turns changes (default: 0.5; simple 0.1, paraphrase 0.3)",
-        group=_VARIATION,
-        rare=True,
-    )
-
+from parapet.transforms.running.options import option
 
 # What the help of any perturbation has; {0} is its name.
 EXAMPLE = """\
@@ -90,9 +39,8 @@ class TypoOptions(KindOptions):
     group = "options of typos"
 
     rates: str | None = option(
-        None, '{"word": 0.08, "abbreviation": 0.15} are the probabilities; weights of the kinds of typos besides'
+        None, 'probabilities that a word has a typo, or is abbreviated: {"word": 0.08, "abbreviation": 0.15}'
     )
-    at_least: int | None = option(None, "typos of a turn whose words allow them (default: 1)")
     perturb_values: bool = option(False, "whether annotated values may have typos; states keep what was meant")
 
 
@@ -134,9 +82,6 @@ class ParaphraseOptions(KindOptions):
     )
     memory: str | None = option(
         None,
-        "translation memories, Parquet or CSV, as parapet back_translate writes them; they replace the engine",
+        "translation memories, Parquet or CSV, which replace the engine",
         metavar="LIST",
-    )
-    pivots: str | None = option(
-        None, "the languages to go through; of several, one is drawn for each turn (default: pt)"
     )

@@ -1,4 +1,4 @@
-"""Paraphrase user turns (RADDLE, section 4) without a crowd: by rules, and by back-translation."""
+"""Paraphrase user turns (RADDLE, section 4) by rules."""
 
 from __future__ import annotations
 
@@ -8,87 +8,16 @@ from functools import cache
 from typing import NamedTuple
 
 import msgspec
-from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.perturbation.edits import Range
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
 from parapet.transforms.perturbations.language import rule
-from parapet.transforms.perturbations.rewording import RULES, Anchor, Made, anchors_of, reworded
+from parapet.transforms.perturbations.rewording import RULES, Rewrite, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
-from parapet.transforms.reports.text import words
-from parapet.transforms.running.seeding import DRAW_LIMIT, draws, key_of
+from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
-from parapet.transforms.translation.local import PARAPHRASED
-from parapet.transforms.translation.memory import ENGLISH
-
-NOT_TRANSLATED = "not_translated"
-UNSTABLE = "unstable"  # what came back is another text in the other language
-_NOT_IN_MEMORY = "not_in_memory: add a --memory that contains the text, or choose another --engine"
-BACK_TRANSLATED = "back_translated"  # of the operations
-
-Leg = tuple[str, str, str]  # source, target, text
-Answer = tuple[str, str]  # the translation; or an empty string and the reason
-Answers = Mapping[Leg, Answer]
-
-
-def pivot_of(user_turn: UserTurn, pivots: Sequence[str], seed: str) -> str:
-    """Draw the pivot language of a turn."""
-    key = key_of(seed, "pivot", user_turn.dialogue_id, str(user_turn.position))
-    return pivots[next(draws(key)) * len(pivots) // DRAW_LIMIT]
-
-
-def plain_text(user_turn: UserTurn) -> str:
-    """Return the text that is translated; empty if a turn contains only values."""
-    kept = anchors_of(user_turn)
-    rest = with_texts(user_turn.utterance, kept, [""] * len(kept))
-    return user_turn.utterance if not user_turn.wrong and any(map(str.isalpha, rest)) else ""
-
-
-def paraphrased(user_turn: UserTurn, pivot: str, answers: Answers) -> Made:
-    """Return the back-translated turn, or the reason why it is unchanged."""
-    text = plain_text(user_turn)
-    if not text:
-        return Made(reason="no_word")
-    answer, why = back_of(text, pivot, answers)
-    if not answer:
-        return Made(reason=f"{NOT_TRANSLATED}: {why}")
-    source = "checkpoint" if pivot == PARAPHRASED else f"back_translation:{pivot}"
-    rewording = reworded(user_turn, answer, BACK_TRANSLATED, source)
-    if rewording.operations and not _agrees(text, answer, pivot, answers):
-        return Made(reason=UNSTABLE)
-    return rewording
-
-
-def back_of(text: str, pivot: str, answers: Answers) -> Answer:
-    """Return the back-translation of a text, or an empty string and the reason."""
-    translation, why = answers.get((ENGLISH, pivot, text), ("", _NOT_IN_MEMORY))
-    return answers.get((pivot, ENGLISH, translation), ("", _NOT_IN_MEMORY)) if translation else ("", why)
-
-
-def with_texts(utterance: str, anchors: Sequence[Anchor], texts: Sequence[str]) -> str:
-    """Replace the text of each anchor."""
-    pieces, at = [], 0
-    for anchor, text in zip(anchors, texts, strict=True):
-        pieces += [utterance[at : anchor.start], text]
-        at = anchor.end
-    return "".join([*pieces, utterance[at:]])
-
-
-def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
-    """Whether an answer's translation differs from the text's by at most a word, and translates back to the answer.
-
-    Also true if that is unknown because another engine was not used.
-    """
-    translated, again = (answers.get((ENGLISH, pivot, english), ("", ""))[0] for english in (text, answer))
-    if not again:
-        return True
-    back, _ = answers.get((pivot, ENGLISH, again), ("", ""))
-    return Levenshtein.distance(words(translated), words(again)) <= 1 and words(back) == words(answer)
-
-
-KIND = "rephrased"  # the kind of operations
 
 _LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
@@ -208,7 +137,7 @@ def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(pattern.replace("'", "(?: ?['’])?"), re.IGNORECASE)
 
 
-def rephrased(user_turn: UserTurn, key: bytes) -> Made:
+def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
     """Rephrase a turn, or return the reason why it is unchanged.
 
     Args:
@@ -217,7 +146,7 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     """
     text, values = without_values(user_turn)
     if not any(map(str.isalpha, text)):
-        return Made(reason="no_word")
+        return Rewrite(reason="no_word")
     draw = draws(key).__next__
     quoted = text[0] in '"“' and text[-1] in '"”'
     start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
@@ -227,12 +156,12 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     )
     new = f"{start}{new}{end}"
     if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
-        return Made(reason="no_rule")
+        return Rewrite(reason="no_rule")
     if language.plain_words(new) == language.plain_words(text):
-        return Made(reason="no_rule")
+        return Rewrite(reason="no_rule")
     if not same_polarity(text, new):
-        return Made(reason=POLARITY)
-    return reworded(user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), KIND, RULES)
+        return Rewrite(reason=POLARITY)
+    return reworded(user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), RULES)
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:

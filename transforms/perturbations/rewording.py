@@ -1,19 +1,13 @@
-"""Compute the edits from a turn to another text for it, and the new positions of its values.
-
-The positions come from searching the values in the other text, not from the edits, which only describe the change.
-"""
+"""Rewrites of user turns, and the positions of their values in another text for a turn."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 
 import msgspec
-from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.crowd.hits.markup import find_word, marks
-from parapet.transforms.perturbation.edits import Range, is_decisive
+from parapet.transforms.perturbation.edits import Range, edited, is_decisive, moved
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.text import words
@@ -21,46 +15,52 @@ from parapet.transforms.reports.text import words
 COPY = "copy"
 RULES = "rules"  # the source if nobody else wrote the words
 
-# a word or mark with the white space before it
-_TOKEN = re.compile(r"\s*(?:\w+(?:['’]\w+)*|[^\w\s])|\s+")
 
-
-class Made(msgspec.Struct, frozen=True):
-    """A proposed change to a turn.
+class Rewrite(msgspec.Struct, frozen=True):
+    """A user turn in other words, or the reason why it is unchanged.
 
     Attributes:
-      operations: the operations in order and without overlaps; empty if no change was possible.
-      reason: why no change was possible: an id, and details after a colon.
+      text: the new text; empty if the turn is unchanged.
+      places: the new positions of its spans, in order.
+      operations: the kinds of changes by rules that edit single words.
+      reason: why it is unchanged: an id, and details after a colon.
       source: the source of the words.
-      places: the new positions of its spans, if they cannot be computed from the operations.
       refused: candidates that were refused, as ``NAME: REASON``.
     """
 
-    operations: Sequence[Operation] = ()
+    text: str = ""
+    places: Sequence[Range] = ()
+    operations: Sequence[str] = ()
     reason: str = ""
     source: str = RULES
-    places: Sequence[Range] | None = None
     refused: Sequence[str] = ()
 
 
-def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: bool = True) -> Made:
-    """Compute the change of a turn to ``text``, or the reason why it is impossible.
+def by_edits(user_turn: UserTurn, operations: Sequence[Operation]) -> Rewrite:
+    """Apply edits, in order and without overlaps, to a turn."""
+    places = [moved(span.start, span.end, operations) for span in user_turn.spans]
+    whole = [place for place in places if place is not None]
+    if len(whole) < len(places):
+        return Rewrite(reason="torn_span")
+    return Rewrite(edited(user_turn.utterance, operations), whole, [operation.kind for operation in operations])
+
+
+def reworded(user_turn: UserTurn, text: str, source: str, in_words: bool = True) -> Rewrite:
+    """Find the values of a turn in another text for it.
 
     Args:
       user_turn: the turn.
       text: the new text.
-      kind: the kind of the operations.
       source: the source of the text.
       in_words: whether a word must differ; otherwise, another letter or mark is enough.
     """
     if text == user_turn.utterance or (in_words and words(text) == words(user_turn.utterance)):
-        return Made(reason=COPY)
+        return Rewrite(reason=COPY)
     anchors = anchors_of(user_turn)
     places, reason = placed(user_turn.utterance, anchors, text)
     if reason:
-        return Made(reason=reason)
-    operations = list(edits_between(user_turn.utterance, text, kind))
-    return Made(operations, source=source, places=_of_spans(user_turn, anchors, places))
+        return Rewrite(reason=reason)
+    return Rewrite(text, _of_spans(user_turn, anchors, places), source=source)
 
 
 def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
@@ -70,25 +70,6 @@ def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[R
         shift = places[i][0] - anchors[i].start
         of_spans.append((span.start + shift, span.end + shift))
     return of_spans
-
-
-def edits_between(utterance: str, text: str, kind: str) -> Iterator[Operation]:
-    """Yield the edits from one text to another, by words and marks; adjacent ones are merged."""
-    old, new = _TOKEN.findall(utterance), _TOKEN.findall(text)
-    starts, new_starts = ([0, *accumulate(map(len, tokens))] for tokens in (old, new))
-    changed = [code for code in Levenshtein.opcodes(old, new) if code.tag != "equal"]
-    while changed:
-        first = last = changed.pop(0)
-        while changed and changed[0].src_start == last.src_end and changed[0].dest_start == last.dest_end:
-            last = changed.pop(0)
-        gone = utterance[starts[first.src_start] : starts[last.src_end]]
-        come = text[new_starts[first.dest_start] : new_starts[last.dest_end]]
-        # skip the white space that both begin with
-        same = 0
-        while same < min(len(gone), len(come)) and gone[same] == come[same] and gone[same].isspace():
-            same += 1
-        start = starts[first.src_start]
-        yield Operation(start + same, start + len(gone), come[same:], kind, gone[same:])
 
 
 LOST, UNCLEAR = "value_lost", "value_unclear"

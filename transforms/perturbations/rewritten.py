@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -15,7 +13,7 @@ from msgspec import Meta
 from parapet.schemas.errors import reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import KINDS
-from parapet.transforms.running.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.running.counts import DeadLetter, Tally, check_bad, places_of, reasons_of
 from parapet.transforms.storage.compressed import read_input
 
 REWRITTEN = "rewritten"  # the source of lines that do not name one
@@ -77,13 +75,6 @@ def _read(line: bytes) -> Line | str:
     return msgspec.structs.replace(result, utterance=text)
 
 
-class _Content(NamedTuple):
-    """The lines of the files by key, with their locations; and the dead letters of bad lines."""
-
-    lines: dict[Key, tuple[Line, str, str]]
-    bad: list[DeadLetter]
-
-
 class Rewritten:
     """Files of rewritten turns. They are read once in each process: pickled objects do not contain the lines.
 
@@ -98,65 +89,51 @@ class Rewritten:
         return Rewritten, (self.paths,)
 
     @cached_property
-    def _content(self) -> _Content:
-        content = _Content({}, [])
+    def _content(self) -> tuple[dict[Key, tuple[Line, str, str]], list[DeadLetter]]:
+        """The lines by key, with file and place; and the dead letters of bad lines."""
+        lines: dict[Key, tuple[Line, str, str]] = {}
+        bad = []
         for path in self.paths:
             name = path.rpartition("/")[2]
             for number, line in read_lines(path):
                 where = f"line {number}"
                 if isinstance(line, str):
-                    content.bad.append(DeadLetter("", "", name, "", where, line))
-                elif line.key in content.lines:
-                    _, *first = content.lines[line.key]
-                    reason = f"duplicate: {' '.join(first)} also has the {line.kind} of turn {line.turn}"
-                    content.bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
+                    bad.append(DeadLetter("", "", name, "", where, line))
+                elif line.key in lines:
+                    reason = f"duplicate: {' '.join(lines[line.key][1:])} also has the {line.kind} of turn {line.turn}"
+                    bad.append(DeadLetter("", "", name, line.dialogue_id, where, reason))
                 else:
-                    content.lines[line.key] = line, name, where
-        return content
+                    lines[line.key] = line, name, where
+        return lines, bad
 
     def get(self, key: Key) -> Line | None:
         """Return the line of a turn and kind, or None. Raises InputError if a file cannot be read."""
-        entry = self._content.lines.get(key)
+        entry = self._content[0].get(key)
         return entry and entry[0]
 
     def kinds(self) -> set[str]:
         """Return the kinds that have lines."""
-        return {kind for _, _, kind in self._content.lines}
+        return {kind for _, _, kind in self._content[0]}
+
+    def total(self, kinds: Collection[str]) -> int:
+        """Return the number of bad lines, and of lines of some kinds."""
+        lines, bad = self._content
+        return len(bad) + sum(kind in kinds for _, _, kind in lines)
 
     def check(self, max_bad: Fraction) -> None:
         """Raise InputError if too many lines are bad; names the number and the first of them."""
-        bad = self._content.bad
-        tally = Tally("line", len(self._content.lines) + len(bad), len(bad), "--rewritten")
+        bad = self._content[1]
+        tally = Tally("line", self.total(self.kinds()), len(bad), "--rewritten")
         check_bad([tally], max_bad, "used", reasons_of(bad), places_of(bad))
 
-    def digests(self) -> list[dict[str, str]]:
-        """Return the name and digest of each file, without paths of this machine."""
-        return [
-            {
-                "file": path.rpartition("/")[2],
-                "sha256": hashlib.sha256(read_input(path, MAX_DIALOGUE_FILE, "--rewritten")).hexdigest(),
-            }
-            for path in self.paths
+    def unused(self, kinds: Collection[str], matched: Collection[Key]) -> Iterator[tuple[str, list[DeadLetter]]]:
+        """Yield (sort key, letters) of bad lines, and of lines of these kinds without a turn in the dialogues."""
+        lines, bad = self._content
+        reason = "no_user_turn: the dialogues that --split selects have no user turn {} of that dialogue id"
+        rest = [
+            DeadLetter("", "", name, line.dialogue_id, where, reason.format(line.turn))
+            for key, (line, name, where) in lines.items()
+            if line.kind in kinds and key not in matched
         ]
-
-    def counts(self, kinds: Collection[str], matched: Collection[Key]) -> list[tuple[CountKey, int]]:
-        """Count the lines of each kind and, for the selected kinds, those with a turn in the dialogues."""
-        lines = Counter(CountKey("lines", kind) for _, _, kind in self._content.lines)
-        lines.update(
-            CountKey("lines_with_turn" if key in matched else "lines_without_turn", key[2])
-            for key in self._content.lines
-            if key[2] in kinds
-        )
-        return [*lines.items(), (CountKey("bad_lines"), len(self._content.bad))]
-
-    def letters(self, kinds: Collection[str], matched: Collection[Key]) -> Iterator[tuple[str, list[DeadLetter]]]:
-        """Yield (sort key, letters) of bad lines, and of lines without a turn in the dialogues."""
-        for i, letter in enumerate(self._content.bad):
+        for i, letter in enumerate([*bad, *rest]):
             yield f"\0{i:09}", [letter]
-        for i, (key, (line, name, where)) in enumerate(self._content.lines.items()):
-            if line.kind in kinds and key not in matched:
-                reason = (
-                    f"no_user_turn: the dialogues that --split selects have no user turn {line.turn} of that "
-                    "dialogue id"
-                )
-                yield f"\0~{i:09}", [DeadLetter("", "", name, line.dialogue_id, where, reason)]

@@ -9,11 +9,13 @@ if no rule applies, or none except contractions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import pairwise
 
-from parapet.transforms.perturbation.edits import Range, Ranges, edited
+from parapet.transforms.perturbation.edits import Range, Ranges
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.language import in_style_of, rule
+from parapet.transforms.perturbations.rewording import Rewrite, by_edits
 from parapet.transforms.perturbations.typos import Operation
 
 _BETWEEN = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -22,19 +24,17 @@ _NO_ACTS = frozenset({"NEGATE", "NEGATE_INTENT"})
 _END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
 
 
-def simple_operations(user_turn: UserTurn) -> tuple[list[Operation], str]:
-    """Return the operations that shorten a turn, in order; without any, the reason."""
+def simplified(user_turn: UserTurn) -> Rewrite:
+    """Shorten a turn, or return the reason why it is unchanged."""
     if not any(map(str.isalpha, user_turn.utterance)):
-        return [], "no_word"
+        return Rewrite(reason="no_word")
     operations = _by_acts(user_turn) or _by_sentences(user_turn)
-    if not operations:
-        return [], "no_rule"
     if all(operation.kind == "contraction" for operation in operations):
-        return [], "only_contraction"
-    new = edited(user_turn.utterance, operations)
-    if len(new) >= len(user_turn.utterance) or not any(map(str.isalnum, new)):
-        return [], "not_shorter"
-    return operations, ""
+        return Rewrite(reason="no_rule")
+    rewrite = by_edits(user_turn, operations)
+    if len(rewrite.text) >= len(user_turn.utterance) or not any(map(str.isalnum, rewrite.text)):
+        return Rewrite(reason="not_shorter")
+    return rewrite
 
 
 def _by_acts(user_turn: UserTurn) -> list[Operation]:
@@ -67,14 +67,14 @@ def _end(text: str, acts: frozenset[str]) -> str:
 
 def _whole(text: str, new: str) -> list[Operation]:
     new = in_style_of(text, new)
-    return [Operation(0, len(text), new, "by_acts", text)] if len(new) < len(text) else []
+    return [Operation(0, len(text), new, "by_acts")] if len(new) < len(text) else []
 
 
 def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
     """Keep the first word and replace the rest by ``more``."""
     if first is None or len(text) <= first.end() + len(more) + 1:
         return []
-    return [Operation(first.end(), len(text), in_style_of(text, more), "by_acts", text[first.end() :])]
+    return [Operation(first.end(), len(text), in_style_of(text, more), "by_acts")]
 
 
 def _pleasant(text: str, more: str) -> list[Operation]:
@@ -83,15 +83,9 @@ def _pleasant(text: str, more: str) -> list[Operation]:
 
 
 def _sentences(text: str, kept: Ranges) -> list[Range]:
-    ends = [match.start() for match in _BETWEEN.finditer(text) if not kept.overlap(match.start(), match.start())]
-    starts = [0, *(_after_blanks(text, end) for end in ends)]
-    return list(zip(starts, [*ends, len(text.rstrip())], strict=True))
-
-
-def _after_blanks(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+    gaps = [match.span() for match in _BETWEEN.finditer(text) if not kept.overlap(match.start(), match.start())]
+    starts, ends = [0, *(end for _, end in gaps)], [*(start for start, _ in gaps), len(text.rstrip())]
+    return list(zip(starts, ends, strict=True))
 
 
 def _by_sentences(user_turn: UserTurn) -> list[Operation]:
@@ -106,19 +100,11 @@ def _by_sentences(user_turn: UserTurn) -> list[Operation]:
             last = i + 1 == len(sentences)
             start = len(text[:start].rstrip()) if last else start
             end = end if last else sentences[i + 1][0]
-            operations.append(Operation(start, end, "", "dropped_sentence", text[start:end]))
+            operations.append(Operation(start, end, "", "dropped_sentence"))
         else:
             operations += _in_sentence(user_turn, start, end, kept)
-    return _apart(operations)
-
-
-def _apart(operations: Sequence[Operation]) -> list[Operation]:
-    """Sort operations and drop those that overlap the previous one: two dropped sentences may share their blanks."""
-    operations_here: list[Operation] = []
-    for operation in sorted(operations):
-        if not operations_here or operations_here[-1].end <= operation.start:
-            operations_here.append(operation)
-    return operations_here
+    # Two dropped sentences may share their blanks.
+    return [later for earlier, later in pairwise([Operation(0, 0, "", ""), *operations]) if earlier.end <= later.start]
 
 
 def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
@@ -126,7 +112,7 @@ def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
         return False
     sentence = user_turn.utterance[start:end]
     thanks = not user_turn.acts & _END_ACTS and THANKING.match(sentence)
-    return bool(thanks) or any(pattern.match(sentence) for _, pattern in DROPPED)
+    return bool(thanks) or any(pattern.match(sentence) for pattern in DROPPED)
 
 
 def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Iterator[Operation]:
@@ -135,7 +121,7 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
         yes = YES.match(text, start, end)
         rest = text[yes.end() : end].lstrip(" ,") if yes else ""
         if yes and PLEASANT.match(rest) and not OBJECTING.search(rest) and not NEGATED.search(rest):
-            yield Operation(yes.end(), end, ".", "by_acts", text[yes.end() : end])
+            yield Operation(yes.end(), end, ".", "by_acts")
             return
     first, new, mark = start, "", ""
     for kind, pattern in LEADING:
@@ -158,14 +144,14 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
         if kind in ("question", "want", "ask", "wish"):
             break
     if first > start:
-        yield Operation(start, first, new, last, text[start:first])
+        yield Operation(start, first, new, last)
         if not new and text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
-            yield Operation(first, first + 1, text[first].upper(), "capital", text[first])
+            yield Operation(first, first + 1, text[first].upper(), "capital")
     taken = _inner(text, first + 1 if first > start else start + 1, end, kept)
     yield from taken
     old = text[end - 1]
     if {old, mark} == {".", "?"} and not kept.overlap(end - 1, end) and all(other.end < end for other in taken):
-        yield Operation(end - 1, end, mark, "mark", old)
+        yield Operation(end - 1, end, mark, "mark")
 
 
 def _is_plural(phrase: str) -> bool:
@@ -189,7 +175,7 @@ def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
         # A blank beside a value may be removed with what follows it, but the value must not be touched.
         is_free = all(match.end() <= other.start or other.end <= match.start() for other in operations)
         if is_free and not kept.overlap(*match.span()):
-            operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
+            operations.append(Operation(match.start(), match.end(), new, kind))
     return sorted(operations)
 
 
@@ -244,9 +230,9 @@ INNER = (
 
 # Sentences that may be dropped if another one is left; thanks only if the turn has no act of thanking.
 DROPPED = (
-    ("filler", rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$")),
-    ("filler", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$")),
-    ("filler", rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$")),
+    rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$"),
+    rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$"),
+    rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$"),
 )
 THANKING = rule(
     r"(?:thanks|thank\s+you)(?:\s+(?:so|very)\s+much|\s+a\s+lot|\s+in\s+advance)?(?:\s+for\s+(?:your|the|that|all)(?:\s+\w+)?)?\W*$"

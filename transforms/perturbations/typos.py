@@ -22,7 +22,8 @@ from parapet.transforms.storage.toml import read_table
 SHORTEST = 3  # minimum number of letters of a word with a typo
 
 # 90 to 95 of 100 misspellings are a single error, most often an omission (Pollock and Zamora 1983).
-MIX = (("omission", 35.0), ("neighbour", 25.0), ("doubling", 20.0), ("transposition", 15.0), ("lost_space", 5.0))
+MIX = {"omission": 35.0, "neighbour": 25.0, "doubling": 20.0, "transposition": 15.0, "lost_space": 5.0}
+_KINDS, _LIMITS = [*MIX], [*accumulate(MIX.values())]
 
 _ABBREVIATION = "abbreviation"
 _TOKEN = re.compile(r"[A-Za-z]++(?:['’][A-Za-z]++)?+")
@@ -46,26 +47,16 @@ Draw = Callable[[], int]
 
 
 class Operation(Edit, frozen=True):
-    """An edit with its kind: characters ``start`` to ``end``, which are ``before``, are replaced by ``text``."""
+    """An edit with its kind."""
 
     kind: str
-    before: str
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """The rates of typos and abbreviations.
-
-    Attributes:
-      word: probability that a word has a typo.
-      abbreviation: probability that a word is abbreviated if it has an abbreviation.
-      mix: weights of the kinds of typos.
-      at_least: minimum number of changes per turn, if its words allow them.
-    """
+    """The probabilities that a word has a typo, and that it is abbreviated if it has an abbreviation."""
 
     word: float = 0.08
     abbreviation: float = 0.15
-    mix: tuple[tuple[str, float], ...] = MIX
-    at_least: int = 1
 
 
 @cache
@@ -89,7 +80,7 @@ def typo_operations(
     key: bytes,
     perturb_values: bool = False,
 ) -> list[Operation]:
-    """Return the typos for an utterance, in order; empty if no word can have one.
+    """Return the typos for an utterance, in order: at least one, unless no word can have one.
 
     Args:
       utterance: the utterance.
@@ -107,8 +98,6 @@ def typo_operations(
     typo = int(rates.word * DRAW_LIMIT)
     either = typo + int(rates.abbreviation * DRAW_LIMIT)
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
-    if not drawn and not rates.at_least:
-        return []
     patterns = (_VERBATIM,) if perturb_values else (_VERBATIM, _NAME)
     verbatim = [match.span() for pattern in patterns for match in pattern.finditer(utterance)]
     kept = Ranges([*protected_ranges(utterance, spans, values, perturb_values), *verbatim])
@@ -125,13 +114,12 @@ def typo_operations(
                 break
 
     for i, number in drawn:
-        change(i, _drawn_kinds(rates.mix, draw) if number < typo else (_ABBREVIATION,))
+        change(i, _drawn_kinds(draw) if number < typo else (_ABBREVIATION,))
     first = draw() * len(words) // DRAW_LIMIT
     for i in (*range(first, len(words)), *range(first)):
-        if len(operations) >= rates.at_least:
+        if operations:
             break
-        if i not in operations:
-            change(i, (*_drawn_kinds(rates.mix, draw), _ABBREVIATION))
+        change(i, (*_drawn_kinds(draw), _ABBREVIATION))
     return [operations[i] for i in sorted(operations)]
 
 
@@ -143,12 +131,10 @@ def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
     return not any(start < first < end or start < last < end for first, last in spans)
 
 
-def _drawn_kinds(mix: Sequence[tuple[str, float]], draw: Draw) -> list[str]:
+def _drawn_kinds(draw: Draw) -> list[str]:
     """Return the drawn kind, then the others, for words that it does not suit."""
-    kinds = [kind for kind, weight in mix if weight]
-    limits = list(accumulate(weight for _, weight in mix if weight))
-    i = bisect_right(limits, draw() * limits[-1] / DRAW_LIMIT)
-    return kinds[i:] + kinds[:i]
+    i = bisect_right(_LIMITS, draw() * _LIMITS[-1] / DRAW_LIMIT)
+    return _KINDS[i:] + _KINDS[:i]
 
 
 def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: Ranges, draw: Draw) -> Operation | None:
@@ -158,7 +144,7 @@ def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: 
         short = abbreviations().get(word.lower().replace("’", "'"))
         if short is None:
             return None
-        return Operation(start, end, short.capitalize() if word[0].isupper() else short, kind, word)
+        return Operation(start, end, short.capitalize() if word[0].isupper() else short, kind)
     # Capitals after the first letter indicate names and acronyms. Apostrophes are not letters.
     rest = word[1:]
     if (
@@ -185,7 +171,7 @@ def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: 
             text = before[::-1]
         new = (word[:at] + text + word[at + len(before) :]).lower()
         if text != before and new not in DECISIVE and new not in _common_words():
-            return Operation(start + at, start + at + len(before), text, kind, before)
+            return Operation(start + at, start + at + len(before), text, kind)
     return None
 
 
@@ -195,7 +181,7 @@ def _lost_space(utterance: str, words: Sequence[Range], kept: Ranges) -> Operati
         return None
     if is_decisive(utterance[after:last]) or (utterance[start:end] + utterance[after:last]).lower() in DECISIVE:
         return None
-    return Operation(end, after, "", "lost_space", " ")
+    return Operation(end, after, "", "lost_space")
 
 
 # Offset of each row from the first, in widths of a key.

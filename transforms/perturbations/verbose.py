@@ -14,11 +14,9 @@ from functools import cache
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.language import rule
-from parapet.transforms.perturbations.rewording import RULES, Made, reworded
+from parapet.transforms.perturbations.rewording import RULES, Rewrite, reworded
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
-
-KIND = "more_words"  # the kind of operations
 
 LEAST, MOST = 1.3, 2.0  # minimum and maximum length relative to the turn
 SHORT = 50  # characters that any turn may have, even of one or two words
@@ -85,7 +83,7 @@ def _stems(text: str) -> frozenset[str]:
 _stems_of_frame = cache(_stems)
 
 
-def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
+def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
     """Rewrite a turn in more words, or return the reason why it is unchanged.
 
     Args:
@@ -95,7 +93,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     """
     text = user_turn.utterance.strip()
     if not any(map(str.isalpha, text)):
-        return Made(reason="no_word")
+        return Rewrite(reason="no_word")
     longest = max(MOST * len(text), SHORT)
     words = _stems(text) - _SHARED
     choices = [
@@ -109,12 +107,12 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     if indirect and draw() * 3 // DRAW_LIMIT:
         choices = indirect
     if not choices:
-        return Made(reason="no_rule")
+        return Rewrite(reason="no_rule")
     frame, new = choices[draw() * len(choices) // DRAW_LIMIT]
-    rewording = reworded(user_turn, user_turn.utterance.replace(text, new), KIND, RULES)
-    if rewording.operations:
+    rewrite = reworded(user_turn, user_turn.utterance.replace(text, new), RULES)
+    if rewrite.text:
         said.add(frame)
-    return rewording
+    return rewrite
 
 
 def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:

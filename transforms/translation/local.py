@@ -1,4 +1,4 @@
-"""Checkpoints on this machine that translate (Marian, M2M100, NLLB) or paraphrase (T5, BART, Pegasus), offline."""
+"""Checkpoints on this machine that translate (Marian, M2M100, NLLB), offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.text import words
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.storage import checkpoints
@@ -137,7 +136,7 @@ class _Model:
         self.model = model.float().eval().to("cuda" if torch.cuda.is_available() else "cpu")
         # transformers 5 decodes with Marian's source pieces unless told otherwise
         self.decoding = {"use_source_tokenizer": False} if self.model.config.model_type == "marian" else {}
-        self.positions = getattr(self.model.config, "max_position_embeddings", None)  # T5 has no limit
+        self.positions = getattr(self.model.config, "max_position_embeddings", None)
 
     def generate(self, texts: Sequence[str], **options: Any) -> tuple[list[str], bool]:
         """Return what the model makes of the texts, in order, and whether all results end within the maximum length.
@@ -233,59 +232,3 @@ def _code(language: str, codes: Mapping[str, str]) -> str:
         if name in codes:
             return name
     raise Refused(f"pair: the model has no {language}, but {', '.join(sorted(codes))}"[:300])
-
-
-PARAPHRASED = "en-x-para"  # a language tag: English with a private subtag
-
-# Encoder-decoder architectures, with the prefix that their paraphrasers expect.
-PREFIXES = {"t5": "paraphrase: ", "mt5": "paraphrase: ", "bart": "", "mbart": "", "pegasus": ""}
-
-
-class Paraphraser(Engine):
-    """Paraphrases by beam search: takes the best result with words that differ from the text.
-
-    As with :class:`parapet.transforms.translation.local.Local`, rounding may decide between results of nearly the same
-    score; paraphrases in the memory are kept.
-
-    Args:
-      folder: the folder of the checkpoint, as written by ``save_pretrained`` of transformers.
-      beams: the number of beams of the search, and of results to choose from.
-      prefix: the prefix of each text; by default from :data:`PREFIXES` for the architecture.
-
-    Raises:
-      InputError: an argument is invalid, or the folder holds no supported checkpoint.
-    """
-
-    provider = "checkpoint"
-    limits = _LIMITS
-
-    def __init__(self, folder: str, beams: int = 4, prefix: str | None = None) -> None:
-        self.checkpoint = checkpoints.inspect(folder, tuple(PREFIXES), "--model")
-        self.beams = beams
-        self.prefix = PREFIXES[self.checkpoint.kind] if prefix is None else prefix
-        self.digest = checkpoints.digest(folder)
-        self.model = f"{self.checkpoint.kind}@{self.digest},beams={beams},prefix={self.prefix!r}"
-
-    def open(self) -> None:
-        """Check that the packages are installed; the model is loaded when the first text comes. Raises MissingExtra."""
-        checkpoints.check_packages(("torch", "transformers"), "models", "--engine")
-
-    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return paraphrases in order, ``""`` if the result is empty; in the opposite direction, the texts unchanged.
-
-        Raises:
-          Refused: the languages are not these two.
-          InputError: the model cannot be loaded.
-        """
-        if (source, target) == (PARAPHRASED, "en"):
-            return texts
-        if (source, target) != ("en", PARAPHRASED):
-            raise Refused(f"pair: {source} to {target}: a paraphraser cannot translate")
-        model = _load(self.checkpoint.path, self.digest)
-        results, _ = model.generate(
-            [self.prefix + text for text in texts], num_beams=self.beams, num_return_sequences=self.beams
-        )
-        best = [results[i : i + self.beams] for i in range(0, len(results), self.beams)]
-        # The first result with other words; if all are copies, the first.
-        pairs = zip(texts, best, strict=True)
-        return [next((other for other in few if words(other) != words(text)), few[0]) for text, few in pairs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -170,6 +170,24 @@ class Known(msgspec.Struct, frozen=True):
         return [Translation("", "", source, target, text, known[text]) for text in sorted(set(texts) & known.keys())]
 
 
+class Translating(msgspec.Struct, frozen=True):
+    """How texts are translated.
+
+    Attributes:
+      known: translations that need not be requested.
+      engine: the engine; None to use only the memory.
+      paid: the folder in which every answer is saved immediately.
+      memory: further rows of the published memory.
+      pivots: the languages that texts are translated to.
+    """
+
+    known: Known
+    engine: Engine | None
+    paid: str
+    memory: Sequence[Translation]
+    pivots: Sequence[str]
+
+
 class Replay(Engine):
     """Stands for an engine where only the memory may answer."""
 
@@ -192,12 +210,11 @@ class BackTranslate(beam.PTransform):
       known: the translations in the memory.
       engine: the engine for all other texts.
       paid: the folder in which every translation is kept as soon as it arrives.
-      again: whether to translate the results there and back again, to check that they still mean the same.
     """
 
-    def __init__(self, known: Known, engine: Engine, paid: str, again: bool = False) -> None:
+    def __init__(self, known: Known, engine: Engine, paid: str) -> None:
         super().__init__()
-        self.known, self.engine, self.paid, self.again = known, engine, paid, again
+        self.known, self.engine, self.paid = known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
         """Transform a PCollection of (pivot, English text) to Translation, in both directions, and Untranslated."""
@@ -207,15 +224,7 @@ class BackTranslate(beam.PTransform):
             | "Pivot texts" >> beam.Map(lambda row: (row.target, row.translation))
             | "Back" >> OneWay(True, self.known, self.engine, self.paid)
         )
-        translations, dead = [forth, back], [lost, lost_too]
-        if self.again:
-            second, lost_again = (
-                back
-                | "English again" >> beam.Map(lambda row: (row.source, row.translation))
-                | "Again" >> BackTranslate(self.known, self.engine, self.paid)
-            )
-            translations, dead = [*translations, second], [*dead, lost_again]
-        return translations | "Translations" >> beam.Flatten(), dead | "Untranslated" >> beam.Flatten()
+        return (forth, back) | "Translations" >> beam.Flatten(), (lost, lost_too) | "Untranslated" >> beam.Flatten()
 
 
 class OneWay(beam.PTransform):

@@ -7,9 +7,8 @@ from chat_server import ChatServer
 from kit import cases, corpus, dialogue, frame, lacking, refused, run, span, state, turn
 from test_rewording import said
 
-from parapet.transforms.perturbation.edits import edited
 from parapet.transforms.perturbations.generated import Rewriter, marked, refusal
-from parapet.transforms.perturbations.rewording import Made
+from parapet.transforms.perturbations.rewording import Rewrite
 from parapet.transforms.running.chat import Endpoint
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.replies import Reply, Unreadable
@@ -18,7 +17,7 @@ BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"
 STORY = "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd."
 LLM = {"endpoint": "http://a/v1", "model": "m"}
-NO_RULE = Made(reason="no_rule")
+NO_RULE = Rewrite(reason="no_rule")
 
 
 @cases(
@@ -39,7 +38,7 @@ def test_the_gate(kind, before, after, reason):
     answers = {marked(said(before, *values)): after}
     made = rewriter(answers).rewrite(said(before, *values), kind, NO_RULE)
     if reason:
-        assert made == Made(reason="no_rule", refused=(f"llm: {reason}",))
+        assert made == Rewrite(reason="no_rule", refused=(f"llm: {reason}",))
     else:
         assert (made.source, [after[slice(*place)] for place in made.places]) == ("llm", values)
 
@@ -83,7 +82,7 @@ def test_a_model_tries_three_times():
         text = "Please find me a bus to [Fresno] on [May 2nd]"
         turn = said("Please find me a bus to Fresno on May 2nd", "Fresno", "May 2nd")
         (made,) = one.rewrite_all([turn], "simple", [NO_RULE])
-        assert edited(turn.utterance, made.operations) == "A bus to Fresno on May 2nd."
+        assert made.text == "A bus to Fresno on May 2nd."
         assert [(one["temperature"], one["seed"]) for one in server.requests] == [(0, 5), (0.7, 6), (0.7, 7)]
         assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
         one.close()
@@ -111,7 +110,7 @@ def buses(tmp_path):
 
 def test_the_command(buses, tmp_path):
     pytest.importorskip("httpx", reason="the extra llm is not installed")
-    flags = {"sgd": buses, "kinds": "verbose,simple", "env": "none", "model": "m", "least_changed": 0}
+    flags = {"sgd": buses, "kinds": "verbose,simple", "env": "none", "model": "m"}
     with ChatServer(wordy) as server:
         flags |= {"endpoint": server.url, "output": tmp_path / "out", "price": "1,2"}
         plan = run("language_variations", **flags, dry_run=True)
@@ -121,10 +120,9 @@ def test_the_command(buses, tmp_path):
         calls = len(server.requests)
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
-        assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]
         assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "")
-        assert made.json("statistics.json")["kinds"]["verbose"]["refused"] == {"llm: boilerplate": 1}
-        assert not lacking(made.text("README.md"), "| provider | llm |", "| model | m,prompts=")
+        assert made.json("statistics.json")["sets"]["verbose"]["refused"] == {"llm: boilerplate": 1}
+        assert not lacking(made.text("README.md"), "| engine | llm |", "| model | m,prompts=")
         run("language_variations", **flags)
         assert len(server.requests) == calls  # the answers are kept in the output
 
@@ -142,7 +140,7 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
     ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model"),
     ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
-    ({**LLM, "pivots": "de"}, "--pivots: is for an engine that translates, but"),
+    ({**LLM, "memory": __file__}, "--memory: is for --engine memory, but the engine is llm"),
     ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
     ({"engine": "rules", "endpoint": "http://a/v1"}, "--endpoint: is for --engine llm, but the engine is rules"),
 )

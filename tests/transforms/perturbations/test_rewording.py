@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from kit import cases
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
-from parapet.transforms.perturbation.edits import edited
 from parapet.transforms.perturbation.user_turns import Span as Place
 from parapet.transforms.perturbation.user_turns import UserTurn
-from parapet.transforms.perturbations.paraphrase import paraphrased, plain_text
+from parapet.transforms.perturbations.back_translation import back_translated, plain_text
 from parapet.transforms.perturbations.rewording import reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
-from parapet.transforms.perturbations.variations import KINDS, Simple, Verbose
+from parapet.transforms.perturbations.variations import KINDS, Verbose
 
 WORDS = [
     *("a", "2", "2 pm", "pm", "Port", "Port Alder", "Alder", "I", "don't"),
@@ -61,32 +60,31 @@ def said(text, *values, at=(), **acts):
     ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
 )
 def test_values_are_found_again(before, values, after, found):
-    made = reworded(said(before, *values), after, "rewritten", "crowd")
+    made = reworded(said(before, *values), after, "crowd")
     if isinstance(found, str):
-        assert (made.reason, made.operations) == (found, ())
+        assert (made.reason, made.text) == (found, "")
     else:
-        assert [after[slice(*place)] for place in made.places or ()] == found
-        assert edited(before, made.operations) == after
+        assert [after[slice(*place)] for place in made.places] == found
+        assert made.text == after
 
 
 def test_each_of_two_that_are_the_same_has_its_own_place():
     turn = said("From Rome to Rome", at=((5, 9), (13, 17)))
-    assert reworded(turn, "To Rome I go, and from Rome", "rewritten", "crowd").places == [(3, 7), (23, 27)]
-    assert reworded(turn, "Round and round in Rome", "rewritten", "crowd").reason == "value_lost: slot0, slot1"
+    assert reworded(turn, "To Rome I go, and from Rome", "crowd").places == [(3, 7), (23, 27)]
+    assert reworded(turn, "Round and round in Rome", "crowd").reason == "value_lost: slot0, slot1"
 
 
 @given(texts, texts, st.data())
 def test_any_texts(before, after, data):
-    """The edits are the map between both; spans stand where their values do; nothing is put where it was not."""
+    """Spans stand where their values do; nothing is put where it was not."""
     ends = sorted(data.draw(st.sets(st.integers(0, len(before)), max_size=6)))
     places = tuple(data.draw(st.permutations(list(combinations(ends, 2))))[:3])
-    row = Verbose(rewritten=Lines(Line("1", 0, "verbose", after, "x"))).vary(said(before, at=places))
-    if not row.operations:
-        assert (row.utterance, row.reason != "") == (before, True)
+    lines = Lines(Line("1", 0, "verbose", after, "x"))
+    (row,) = Verbose(rewritten=lines).rewrite_all([said(before, at=places)])
+    if not row.text:
+        assert row.reason
         return
-    assert edited(before, row.operations) == row.utterance == after
-    assert all(before[one.start : one.end] == one.before != one.text for one in row.operations)
-    assert all(one.end < other.start for one, other in zip(row.operations, row.operations[1:], strict=False))
+    assert row.text == after
     for place, new in zip(places, row.places, strict=True):
         assert after[slice(*new)] == before[slice(*place)]
     if len({before[slice(*place)] for place in places}) == len(places) == len(set(row.places)):
@@ -106,15 +104,15 @@ def test_translated_there_and_back():
     turn = said("Go to Fresno today", "Fresno", "today")
     plain = plain_text(turn)
     kept = answers(Go_to_Fresno_today="Travel to Fresno today")
-    made = paraphrased(turn, "de", kept)
-    assert (edited(plain, made.operations), made.source) == ("Travel to Fresno today", "back_translation:de")
+    made = back_translated(turn, ["de"], kept)
+    assert (made.text, made.source) == ("Travel to Fresno today", "back_translation:de")
     lost = answers(Go_to_Fresno_today="Go to Frisian now")
-    assert paraphrased(turn, "de", lost).reason == "value_lost: slot0"
+    assert back_translated(turn, ["de"], lost).reason == "value_lost: slot0"
     other = {("en", "de", "Travel to Fresno today"): ("de other", "")}
-    assert paraphrased(turn, "de", {**kept, **other}).reason == "unstable"
+    assert back_translated(turn, ["de"], {**kept, **other}).reason == "unstable"
     refused = {("en", "de", plain): ("", "invalid: no")}
-    assert paraphrased(turn, "de", refused).reason == "not_translated: invalid: no"
-    assert paraphrased(turn, "de", {}).reason.startswith("not_translated: not_in_memory: add a --memory")
+    assert back_translated(turn, ["de"], refused).reason == "not_translated: invalid: no"
+    assert back_translated(turn, ["de"], {}).reason.startswith("not_translated: not_in_memory: add a memory")
     assert (plain_text(said("Rome, 2 pm.", "Rome", "2 pm")), plain_text(said("?!"))) == ("", "")
 
 
@@ -135,8 +133,8 @@ def test_lines(tmp_path):
     path.write_text("\ufeff" + "\n\n".join([good, *bad]) + "\n", encoding="utf-8")
     rewritten = Rewritten([path])
     assert rewritten.kinds() == {"typos"}
-    found = [letter for _, (letter,) in rewritten.letters((), ())]
-    assert dict(rewritten.counts((), ())) == {("lines", "typos", "", ""): 1, ("bad_lines", "", "", ""): len(bad)}
+    found = [letter for _, (letter,) in rewritten.unused((), ())]
+    assert (rewritten.total(["typos"]), rewritten.total(["simple"])) == (len(bad) + 1, len(bad))
     assert next(iter(read_lines(str(path)))) == (1, Line("1", 2, "typos", "helo", "w"))
     assert [one.where for one in found] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
     for one, reason in zip(found, bad.values(), strict=True):
@@ -146,6 +144,6 @@ def test_lines(tmp_path):
 def test_a_copy_has_the_same_words_and_a_typo_may():
     lines = Lines(*(Line("1", 0, kind, "Thats right", "x") for kind in ("typos", "paraphrase")))
     turn = said("That's right.")
-    assert KINDS["paraphrase"](rewritten=lines).vary(turn).reason == "copy"
-    assert KINDS["typos"](rewritten=lines).vary(turn).utterance == "Thats right"
-    assert Simple(rewritten=lines).vary(turn).reason == "not_rewritten"
+    rewrites = {kind: KINDS[kind](rewritten=lines).rewrite_all([turn])[0] for kind in KINDS}
+    assert rewrites["typos"].text == "Thats right"
+    assert (rewrites["paraphrase"].reason, rewrites["simple"].reason) == ("copy", "not_rewritten")

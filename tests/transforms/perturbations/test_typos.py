@@ -10,7 +10,7 @@ from parapet.transforms.perturbation.edits import DECISIVE, edited, is_decisive,
 from parapet.transforms.perturbations.typos import NEIGHBOURS, ROWS, Rates, abbreviations, typo_operations
 from parapet.transforms.running.seeding import key_of
 
-MANY = Rates(word=0.6, abbreviation=0.3, at_least=2)
+MANY = Rates(word=0.6, abbreviation=0.3)
 TEXTS = st.lists(
     st.one_of(
         st.sampled_from("abcdefgh tion THE'’.,!?-7$@/"),
@@ -28,7 +28,6 @@ def operations_of(text, *spans, values=(), rates=MANY, n=0):
 def check(text, one):
     """What an operation of its kind does, written down once more."""
     before, after = text[one.start : one.end], one.text
-    assert before == one.before
     if one.kind == "abbreviation":
         assert abbreviations()[before.lower().replace("’", "'")] == after.lower()
         return
@@ -98,17 +97,10 @@ def test_values_may_be_perturbed_within_their_span():
     assert protected_ranges(text, spans, values, perturb_values=True) == [(34, 45)]
 
 
-def test_at_least():
-    text = "Could you find me another nice restaurant somewhere"
-    nothing = Rates(word=0, abbreviation=0, at_least=0)
+def test_one_at_least():
     for n in range(50):
-        assert operations_of(text, rates=nothing, n=n) == []
-        for least in (1, 3):
-            assert len(operations_of(text, rates=Rates(0, 0, at_least=least), n=n)) == least
-    only = Rates(1, 0, (("transposition", 1.0),))
-    assert {one.kind for one in operations_of(text, rates=only)} == {"transposition"}
-    # A kind of weight 0 never occurs, not even where no other fits.
-    assert operations_of("offf", rates=Rates(1, 0, (("transposition", 1.0), ("omission", 0.0)))) == []
+        made = operations_of("Could you find me another nice restaurant somewhere", rates=Rates(0, 0), n=n)
+        assert len(made) == 1
 
 
 def test_keys_side_by_side():

@@ -1,0 +1,94 @@
+"""Mixes of a set with the original: an exact share of all user turns is varied.
+
+The turns of a smaller share are among those of a larger one. All turns of a split are ordered by a hash of seed,
+dialogue and turn, whatever the kind. A mix has the first ``round(rate × user turns)``, halves rounded up, of the turns
+that the kind can vary, or all of them if there are fewer. The selection is a threshold on the hash, so that a worker
+does not need other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from parapet.schemas.dialogue import Dialogue, DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Place, thresholds_of
+from parapet.transforms.perturbation.corpora import dialogues_of, listed
+from parapet.transforms.perturbation.user_turns import UserTurn
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import ANALYSIS, tracked
+from parapet.transforms.running.seeding import key_of, short_digest
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[UserTurn]]]]
+
+
+def parse_rates(text: str) -> list[str]:
+    """Parse ``0.1,0.5,0.8`` to rates as written, ascending; empty for ``none``. Raises InputError."""
+    rates = [] if text.strip() == "none" else listed(text)
+    for rate in rates:
+        try:
+            is_rate = 0 < Decimal(rate) <= 1
+        except ArithmeticError:
+            is_rate = False
+        if not is_rate:
+            raise InputError(f"{rate} is not a number above 0 and up to 1 (example: 0.1,0.5,0.8)", "--env")
+    return sorted(rates, key=Decimal)
+
+
+def names(kind: str, rates: Sequence[str]) -> list[str]:
+    """Return the names of the mixes of a kind."""
+    return [f"{kind}-env{i}" for i in range(1, len(rates) + 1)]
+
+
+def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
+    """Return the place of a turn in the order of all; file and position tell dialogues with the same id apart."""
+    of_dialogue = short_digest(key_of(place[0], str(place[1])))[:8]
+    return short_digest(key_of(seed, "env", turn.dialogue_id, str(turn.position))) + of_dialogue
+
+
+def thresholds(files: beam.PCollection[DialogueFile], seed: str, rates: Sequence[str], varied: VariedTurns) -> Analysis:
+    """Compute the thresholds of each kind and split: ``thresholds``, shared by all dialogues.
+
+    Args:
+      files: the dialogue files.
+      seed: the seed of the order.
+      rates: the rates of the mixes.
+      varied: returns for each kind the number of a dialogue's user turns, and those that it varies.
+    """
+    import apache_beam as beam
+
+    spread = files | "Spread files" >> beam.Reshuffle()
+    keys = spread | "Keys" >> beam.FlatMap(_keys, seed, varied).with_outputs(REFUSED, main="keys")
+    return Analysis(shared={"thresholds": thresholds_of(keys["keys"], rates)}, refused=keys[REFUSED])
+
+
+def _keys(file: DialogueFile, seed: str, varied: VariedTurns) -> Iterator[Any]:
+    """Yield ((kind, split), (user turns, keys of those that are varied)) for each dialogue of a file.
+
+    Dialogues with an exception yield (place, error) instead; a file that cannot be read yields nothing, since the step
+    that writes the sets reports it.
+    """
+    from apache_beam.pvalue import TaggedOutput
+
+    keys: list[Any] = []
+    try:
+        for position, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            if isinstance(dialogue, InputError):
+                continue
+            place = file.relative, position
+            try:
+                of_kinds = varied(dialogue).items()
+            except Exception as error:
+                keys.append(TaggedOutput(REFUSED, (place, bad_record(error))))
+                continue
+            for kind, (total, turns) in of_kinds:
+                keys.append(((kind, file.split), (total, [order_of(seed, turn, place) for turn in turns])))
+    except Exception as error:
+        bad_record(error)
+        return
+    yield from keys
