@@ -45,7 +45,7 @@ def quick(monkeypatch):
 
 
 def impatient(init):
-    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0, "seconds": 5})
+    return lambda self, *args, **given: init(self, *args, **{**given, "patience": 0})
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_a_service_that_fails(some, tmp_path):
     """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
     faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
-    options = {"sgd": some[0], "sample": 4}
+    options = {"sgd": some[0]}
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         stopped = run(tmp_path / "out", server, parallel_calls=1, status=1, **options)
         assert not kit.lacking(stopped.errors, "nothing was published", "invalid")
