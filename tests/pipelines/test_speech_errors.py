@@ -83,7 +83,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     ("--voices nobody", "--voices: 'nobody'"),
     ("--voices ,", "--voices: must be one or more"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),
-    ("--engine azure", "--azure_region: is required"),
+    ("--engine azure", "--azure_region: must be the region"),
     ("--engine azure --azure_endpoint http://x", "--azure_endpoint: is not an address"),
     ("--engine azure --azure_region x --parallel_calls 99", "--parallel_calls: 99"),
     ("--engine azure --azure_region x --voices heart", "'heart' is not a voice of Azure's"),

@@ -6,21 +6,19 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby, pairwise, zip_longest
-from typing import Any, Literal
+from typing import NamedTuple
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
-Kind = Literal["equal", "substitute", "delete", "insert"]
-# kind, first and last (exclusive) reference word, first and last (exclusive) hypothesis word
-Chunk = tuple[Kind, int, int, int, int]
+# "equal", "substitute", "delete" or "insert"; first and last (exclusive) reference word, first and last (exclusive) hypothesis word
+Chunk = tuple[str, int, int, int, int]
 
 
-class Aligned(msgspec.Struct, frozen=True):
+class Aligned(NamedTuple):
     """An alignment of reference and hypothesis with the fewest errors.
 
     Attributes:
@@ -30,7 +28,7 @@ class Aligned(msgspec.Struct, frozen=True):
       insertions: number of words of the hypothesis that are not in the reference.
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: list[Chunk]
     substitutions: int
     deletions: int
     insertions: int
@@ -41,7 +39,7 @@ class Aligned(msgspec.Struct, frozen=True):
         return self.substitutions + self.deletions + self.insertions
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(NamedTuple):
     """A range of characters in the new utterance; ``end`` is exclusive."""
 
     start: int
@@ -57,24 +55,12 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
       reference: the words that were spoken, without spaces.
       hypothesis: the words of the transcript, likewise.
     """
-    jiwer, apart = _jiwer()
-    alignment = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
-    return Aligned(
-        tuple(
-            (c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in alignment.alignments[0]
-        ),
-        alignment.substitutions,
-        alignment.deletions,
-        alignment.insertions,
-    )
+    import jiwer  # part of the extra "speech"
 
-
-@lru_cache(maxsize=1)
-def _jiwer() -> tuple[Any, Any]:
-    """Import jiwer, which is part of the extra "speech", and make a transform that only splits at spaces."""
-    import jiwer
-
-    return jiwer, jiwer.Compose([jiwer.ReduceToListOfListOfWords()])
+    apart = jiwer.Compose([jiwer.ReduceToListOfListOfWords()])  # only splits at spaces
+    result = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
+    chunks = [(c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in result.alignments[0]]
+    return Aligned(chunks, result.substitutions, result.deletions, result.insertions)
 
 
 def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> str:
@@ -213,7 +199,9 @@ class Calibration(msgspec.Struct, frozen=True):
     settings: tuple[Setting, ...]
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
-        """Return the next ratio for recognising a text, from the middle outwards; None if no other one can be closer.
+        """Return the next ratio for recognising a text; None if no other one can be closer.
+
+        The first is a quarter of the way from the quietest noise to the loudest; then come its neighbours.
 
         Args:
           errors: ratio to word errors, for the ratios tried so far.
@@ -221,7 +209,7 @@ class Calibration(msgspec.Struct, frozen=True):
           draws: the draws of the turns with this text.
         """
         if not errors:
-            return self.ratios[len(self.ratios) // 2]
+            return self.ratios[len(self.ratios) // 4]
         targets = [setting.target for setting in self.settings]
         low = min(share(draw, round(LEVELS * _SOUGHT[0] * min(targets))) for draw in draws) * words
         high = max(share(draw, min(LEVELS, round(LEVELS * _SOUGHT[1] * max(targets)))) for draw in draws) * words
@@ -245,7 +233,7 @@ class Calibration(msgspec.Struct, frozen=True):
           draw: the turn's draw.
         """
         assert setting.level is not None
-        nearest = _nearest(sorted(set(errors.values())), share(draw, setting.level) * words)
+        nearest = _nearest(errors.values(), share(draw, setting.level) * words)
         return max(snr for snr, n in errors.items() if n == nearest)
 
 
@@ -270,9 +258,9 @@ def share(draw: int, level: int) -> float:
     return middle * (1 + place) if middle <= 0.5 else 1 - (1 - middle) * (1 - place)
 
 
-def _nearest(errors: Sequence[int], target: float) -> int:
-    """Return the number of errors nearest to a target; ties go to the smaller one. ``errors`` must be sorted."""
-    return min(errors, key=lambda n: abs(n - target))
+def _nearest(errors: Iterable[int], target: float) -> int:
+    """Return the number of errors nearest to a target; ties go to the smaller one."""
+    return min(errors, key=lambda n: (abs(n - target), n))
 
 
 def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[int, int]]:

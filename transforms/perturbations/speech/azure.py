@@ -148,12 +148,12 @@ class _Azure:
         """
         speech = sdk()
         region = self.region or os.environ.get(REGION_VARIABLE, "").strip()
-        if not self.endpoint and not region:
-            raise InputError(
-                f"is required: name the region of your Speech resource, or set {REGION_VARIABLE}", "--azure_region"
-            )
         if not self.endpoint and not _REGION.fullmatch(region):
-            raise InputError("is not a region such as westeurope", REGION_VARIABLE)
+            raise InputError(
+                f"must be the region of your Speech resource, such as westeurope (or set {REGION_VARIABLE})",
+                "--azure_region",
+                region,
+            )
         key = os.environ.get(KEY_VARIABLE, "").strip()
         if not key:
             raise InputError("is not set: it must be a key of your Speech resource, on all workers", KEY_VARIABLE)

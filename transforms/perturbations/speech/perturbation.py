@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -32,15 +31,14 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, replacing, spoken
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
-from parapet.transforms.perturbations.speech.engine import RATE, choose, make
+from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, TurnOutcome, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Invariant, Tally
-from parapet.transforms.running.fence import Refused
-from parapet.transforms.running.plugins import Chosen
 
 WER = Metric(
     "wer", "word error rate", percent=True,
@@ -146,8 +144,8 @@ class SpeechErrors(Perturbation):
         self.longest = longest
         self.noise = str(noise)
         self.engines = {
-            "speaker": choose("speaker", speaker or engine),
-            "listener": choose("listener", listener or engine),
+            flag: plugins.choose(plugins.SPEECH_ENGINES, named or engine, f"--{flag}")
+            for flag, named in (("speaker", speaker), ("listener", listener))
         }
         self.engine_options = dict(engine_options or {})
         check_packages(self.engines.values())
@@ -166,16 +164,21 @@ class SpeechErrors(Perturbation):
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        synthesiser = make("speaker", self.engines["speaker"], self.engine_options)
+        synthesiser = self._engine("speaker", Synthesiser)
         voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
-        recogniser = make("listener", self.engines["listener"], self.engine_options)
+        recogniser = self._engine("listener", Recogniser)
         self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache)
         synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
                 tried.open()
                 tried.close()
+
+    def _engine(self, flag: str, protocol: type) -> Any:
+        """Create a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
+        members = plugins.members(protocol)
+        return plugins.make(self.engines[flag], members, protocol.__name__, self.engine_options)
 
     @property
     def made_with(self) -> dict[str, object]:
@@ -186,10 +189,9 @@ class SpeechErrors(Perturbation):
             "noise": self.channel.noise.name,
             "voices": list(self.speakers.voices),
             "normalisation": spoken.VERSION,
-            "samples_a_second": RATE,
         }
 
-    def plugins_used(self) -> Sequence[Chosen | None]:
+    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
         """Return the engines."""
         return [*self.engines.values()]
 
@@ -203,19 +205,14 @@ class SpeechErrors(Perturbation):
         synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
         turns = [utterance for file in files for utterance, _ in spoken.occurrences_of(file, self.speakers)]
         texts = set(turns)
-        characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
-        recordings = len(texts) * len(self.ratios)
-        hours = (spoken.SECONDS_A_WORD * words + spoken.SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
+        characters = sum(len(utterance.text) for utterance in texts)
+        hours = characters / spoken.CHARACTERS_AN_HOUR * len(self.ratios)
         price = characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
         yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
-        yield (
-            f"ASR: at most {counted(recordings, 'recording')}, about {hours:.1f} hours, with "
-            f"{recogniser.name}, ${hours * recogniser.dollars_per_hour:,.2f}"
-        )
-        yield (
-            "transcripts in the cache are not requested again; the prices are built in and may be outdated: check them"
-        )
+        price = hours * recogniser.dollars_per_hour
+        yield f"ASR: at most {hours:.1f} hours of sound with {recogniser.name}, ${price:,.2f}"
+        yield "cached transcripts are not requested again; the prices are built in and may be outdated: check them"
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribe all turns."""
@@ -250,11 +247,9 @@ class SpeechErrors(Perturbation):
         replaced = self._replaced(known, setting, state)
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
         counts = replacing.counts(state.place, rows)
-        files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
-        if self.audio:
-            counts.update({"recordings": len(files), "lost_recordings": len(problems)})
         shown = [row for row in rows if row["wer"]]
-        return Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, problems, shown, files)
+        sounds = self._sounds(setting, state.place, rows) if self._transcriber and self.audio else []
+        return Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -271,45 +266,39 @@ class SpeechErrors(Perturbation):
         voice = spoken.voice_of(dialogue.dialogue_id, speakers)
         replaced = []
         for turn in spoken.user_turns(dialogue, speakers):
+            if not turn.words:
+                replaced.append(replacing.unchanged_turn(turn, "not_spoken", turn.reason, voice, noise))
+                continue
+            outcome = state.outcomes[turn.position]
+            if outcome.failure:
+                replaced.append(replacing.unchanged_turn(turn, "failed", outcome.failure, voice, noise))
+                continue
             draw = spoken.draw_of(dialogue.dialogue_id, turn.position, speakers)
-            ratio = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
-            outcome = state.outcomes[turn.position] if turn.words else None
-            replaced.append(replacing.replaced_turn(turn, outcome, ratio, voice, noise))
+            snr = state.calibration.chosen(setting, outcome.errors, len(turn.words), draw)
+            sound = {"voice": voice, "noise": noise, "snr": snr}
+            replaced.append(replacing.recognised_turn(turn, outcome.transcripts[snr], sound))
         return replaced
 
-    def _sounds(
-        self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
-    ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
-        """Return the sound of each transcribed turn, and the errors of those without sound."""
+    def _sounds(self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+        """Return the sound of each transcribed turn, with the path of its file."""
+        assert self._transcriber is not None
         file, position = place
-        transcriber = self._transcriber
-        if transcriber is None:
-            return [], []
-        files, problems = [], []
+        files = []
         for row in rows:
-            if row["status"] != "heard":
-                continue
-            # Ids may contain any characters; the position makes the name unique.
-            safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
-            folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
-            try:
-                samples = transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
-            except Refused as error:
-                problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
-                continue
-            path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
-            files.append((path, sound_bytes(samples, self.audio)))
-        return files, problems
+            if row["status"] == "heard":
+                # Ids may contain any characters; the position makes the name unique.
+                safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
+                folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
+                samples = self._transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
+                path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
+                files.append((path, sound_bytes(samples, self.audio)))
+        return files
 
     # Counts and statistics.
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of turns without a transcript, and of turns whose sound could not be written."""
-        lost = counts.sum("lost_recordings")
-        return [
-            Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns")),
-            *([Tally("recording", counts.sum("recordings") + lost, lost)] if self.audio else []),
-        ]
+        """Return a tally of turns without a transcript."""
+        return [Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns"))]
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
@@ -373,7 +362,7 @@ def _numbers(text: str, flag: str, example: str) -> list[float]:
         raise InputError(f"{text!r} must be numbers (example: {example})", flag) from None
 
 
-def check_packages(engines: Iterable[Chosen]) -> None:
+def check_packages(engines: Iterable[plugins.Chosen]) -> None:
     """Raise MissingExtra if a package that every engine needs is not installed."""
     extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
     for package in ("jiwer", "num2words", "scipy", "soundfile"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from parapet.transforms.perturbation.base import Place
 from parapet.transforms.perturbations.speech import alignment
 from parapet.transforms.perturbations.speech.alignment import Found, Setting
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
-from parapet.transforms.perturbations.speech.transcribing import Outcome, Transcript
+from parapet.transforms.perturbations.speech.transcribing import Transcript
 from parapet.transforms.running.counts import Counted, Counts
 
 # (frame, slot entry) to the span in the new utterance; None if the value is lost
@@ -35,30 +35,6 @@ class Replaced(msgspec.Struct, frozen=True):
     spans: Spans
 
 
-def replaced_turn(
-    turn: SpokenTurn,
-    outcome: Outcome | None,
-    ratio: Callable[[Mapping[float, int]], float],
-    voice: str,
-    noise: str,
-) -> Replaced:
-    """Return a user turn in the version of one set.
-
-    Args:
-      turn: the original turn.
-      outcome: the outcome of its utterance; None if the turn is not spoken.
-      ratio: chooses a ratio, given the word errors at each.
-      voice: the voice of the dialogue.
-      noise: the name of the noise.
-    """
-    if outcome is None:
-        return unchanged_turn(turn, "not_spoken", turn.reason, voice, noise)
-    if outcome.failure:
-        return unchanged_turn(turn, "failed", outcome.failure, voice, noise)
-    snr = ratio(outcome.errors)
-    return recognised_turn(turn, outcome.transcripts[snr], {"voice": voice, "noise": noise, "snr": snr})
-
-
 def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
     """Return a copy of a dialogue, in the format of its file, with some turns replaced."""
     turns = [*raw["turns"]]
@@ -69,7 +45,7 @@ def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str
     return {**raw, "turns": turns}
 
 
-def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str, str | float]) -> Replaced:
+def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str, object]) -> Replaced:
     """Return a turn with its transcript.
 
     Args:

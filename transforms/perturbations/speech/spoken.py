@@ -206,23 +206,12 @@ class Reading:
             return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} oh {_spelled(minute)}"
         if match["noon"] is not None:
             return hours
-        if hour in (0, 24):
-            return "midnight"
         return f"{hours} o'clock" if hour <= 12 else f"{hours} hundred"
 
     def _money(self, match: re.Match[str]) -> str:
         amount = match["amount"] or match["amount_"]
         names = _CURRENCIES[match["before"] or match["after"]]
-        whole, _, decimals = amount.replace(",", "").partition(".")
-        if len(decimals) != 2 or len(names) < 4:
-            return f"{self._amount(amount)} {names[amount != '1']}"
-        units, hundredths = whole.lstrip("0"), int(decimals)
-        parts = []
-        if units or not hundredths:
-            parts.append(f"{self._amount(whole)} {names[units != '1']}")
-        if hundredths:
-            parts.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
-        return " and ".join(parts)
+        return f"{self._amount(amount)} {names[amount != '1']}"
 
     def _ordinal(self, match: re.Match[str]) -> str:
         return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
@@ -298,7 +287,7 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 
 DRAWS = 10_000  # number of possible draws of a turn
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-SECONDS_A_WORD, SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
+CHARACTERS_AN_HOUR = 40_000  # of Hibari at its own speed, including silence
 
 
 class Speakers(msgspec.Struct, frozen=True):
