@@ -14,7 +14,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
-# "equal", "substitute", "delete" or "insert"; first and last (exclusive) reference word, first and last (exclusive) hypothesis word
+# "equal", "substitute", "delete" or "insert"; first and last (exclusive) reference word; the same of the hypothesis
 Chunk = tuple[str, int, int, int, int]
 
 

@@ -22,6 +22,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from xml.sax.saxutils import escape, quoteattr
 
@@ -49,25 +50,23 @@ _STEP = RATE // 100  # samples in 10 ms, the time step of Azure's answers
 
 # Azure closes connections as bad requests (1007) if it throttles them, or the quota is used up: https://github.com/
 # Azure-Samples/cognitive-services-speech-sdk/issues/2785 and 1075.
-_TRANSIENT = re.compile(r"(?!.*quota).*(throttl|too many requests)", re.IGNORECASE | re.DOTALL)
-_TRANSIENT_CODES = (
-    *("TooManyRequests", "ConnectionFailure", "ServiceTimeout", "ServiceError", "ServiceUnavailable", "RuntimeError"),
+_THROTTLED = r"(?!.*quota).*(throttl|too many requests)"
+_TRANSIENT_CODES = frozenset(
+    ["TooManyRequests", "ConnectionFailure", "ServiceTimeout", "ServiceError", "ServiceUnavailable", "RuntimeError"]
 )
 # Errors after which further requests would fail, too: a pattern of code and message, the reason, and what to do.
-_STOPS = [
-    (re.compile(pattern, re.IGNORECASE | re.DOTALL), reason, advice)
-    for pattern, reason, advice in (
-        (r"quota", "quota", "wait until it is reset, or request a higher one"),
-        (r"DNS resolution failed|hostname not found", "no_host", "check the region, the endpoint and the network"),
-        (r"\(404\)", "not_found", "check the region, or the endpoint"),
-        (
-            r"^Forbidden|^AuthenticationFailure.*\(403\)",
-            "denied",
-            "check that the Speech resource is enabled for you and your network, and its quota not used up",
-        ),
-        (r"^AuthenticationFailure", "credentials", f"check that {KEY_VARIABLE} is a key of a resource in this region"),
-    )
-]
+_STOPS = (
+    (r".*quota", "quota", "wait until it is reset, or request a higher one"),
+    (r".*(DNS resolution failed|hostname not found)", "no_host", "check the region, the endpoint and the network"),
+    (r".*\(404\)", "not_found", "check the region, or the endpoint"),
+    (
+        r"Forbidden|AuthenticationFailure.*\(403\)",
+        "denied",
+        "check that the Speech resource is enabled for you and your network, and its quota not used up",
+    ),
+    (r"AuthenticationFailure", "credentials", f"check that {KEY_VARIABLE} is a key of a resource in this region"),
+)
+_FLAGS = re.IGNORECASE | re.DOTALL
 _SECRETS = re.compile(r"\b[A-Za-z0-9+/]{32,}={0,2}|(?<![\w-])eyJ[\w-]+\.[\w.-]*|bearer +\S+|\b\w+://\S+", re.IGNORECASE)
 _NOISE = re.compile(r"(SessionId|X-ConnectionId): *\w*|Content-Type: [^\n]*|USP state: .*|\[CALL STACK.*", re.DOTALL)
 
@@ -83,15 +82,19 @@ def _error(code: str, message: str) -> Exception:
       code: the name of Azure's ``CancellationErrorCode``.
       message: Azure's message. Addresses, keys and tokens are removed from it.
     """
-    cleaned = _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300] or code
-    if _TRANSIENT.match(message):
+    cleaned, text = _cleaned(message) or code, f"{code} {message}"
+    if re.match(_THROTTLED, text, _FLAGS):
         return _Transient(cleaned)
     for pattern, reason, advice in _STOPS:
-        if pattern.search(f"{code} {message}"):
+        if re.match(pattern, text, _FLAGS):
             return Stopped(f"{reason}: {cleaned}: {advice}")
     if code in _TRANSIENT_CODES:
         return _Transient(cleaned)
     return Refused(f"invalid: {cleaned}" if code == "BadRequest" else f"failed: {cleaned} ({code})")
+
+
+def _cleaned(message: str) -> str:
+    return _SECRETS.sub("…", " ".join(_NOISE.sub("", message).split()))[:300]
 
 
 def sdk() -> Any:
@@ -178,12 +181,13 @@ class _Azure:
         while True:
             try:
                 answer = ask()
-            except _Transient as error:
+            except (_Transient, RuntimeError) as error:  # the SDK itself raises RuntimeError
+                reason = _cleaned(str(error))
                 wait = random.uniform(0, min(longest, limit))  # noqa: S311 (not a secret)
                 if time.monotonic() + wait >= until:
                     self._down = True
-                    raise Refused(f"unavailable: {error}") from None
-                logging.info("Azure Speech: %s; trying again", error)
+                    raise Refused(f"unavailable: {reason}") from None
+                logging.info("Azure Speech: %s; trying again", reason)
                 time.sleep(wait)
                 longest *= 2
             else:
@@ -299,7 +303,8 @@ class AzureRecogniser(_Azure):
         finally:
             for signal in (recogniser.recognized, recogniser.canceled, recogniser.session_stopped):
                 signal.disconnect_all()
-            recogniser.stop_continuous_recognition_async().get()
+            with suppress(RuntimeError):
+                recogniser.stop_continuous_recognition_async().get()
         if errors:
             raise errors[0]
         return phrases

@@ -33,7 +33,7 @@ from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIO
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
-from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, TurnOutcome, transcribe
+from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.reports.text import counted, percent
@@ -217,20 +217,20 @@ class SpeechErrors(Perturbation):
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Transcribe all turns."""
         calibration = Calibration(tuple(self.ratios), tuple(map(Setting, self.targets)))
-        transcribed = transcribe(files, self.speakers, self.channel, calibration)
+        turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
         states = (
-            transcribed.turns
-            | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
+            turns
+            | "By dialogue" >> beam.MapTuple(lambda use, outcome: ((use.file, use.dialogue), (use.turn, outcome)))
             | "Of a dialogue" >> beam.GroupByKey()
-            | "State" >> beam.MapTuple(lambda place, turns: (place, {turn.use.turn: turn.outcome for turn in turns}))
+            | "State" >> beam.MapTuple(lambda place, outcomes: (place, dict(outcomes)))
         )
         return Analysis(
             states,
-            shared={"calibration": transcribed.calibration | "Shared" >> beam.Map(lambda value: ("", value))},
-            reported={"calibration": transcribed.calibration},
-            counts=transcribed.turns | "Count turns" >> beam.FlatMap(_counts),
-            dead_letters=transcribed.turns | "Turns without a transcript" >> beam.FlatMap(_dead_letters),
-            refused=transcribed.refused,
+            shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value))},
+            reported={"calibration": calibrated},
+            counts=turns | "Count turns" >> beam.FlatMapTuple(_counts),
+            dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
+            refused=refused,
         )
 
     def state_of(self, place: Place, state: Mapping[int, Outcome] | None, shared: Shared) -> State:
@@ -370,15 +370,14 @@ def check_packages(engines: Iterable[plugins.Chosen]) -> None:
             raise MissingExtra(package, ",".join(sorted(extras or {"speech"})))
 
 
-def _counts(turn: TurnOutcome) -> Iterator[tuple[Any, int]]:
+def _counts(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[Any, int]]:
     yield tuple(CountKey("spoken_turns")), 1
-    yield tuple(CountKey("failed_turns")), int(bool(turn.outcome.failure))
+    yield tuple(CountKey("failed_turns")), int(bool(outcome.failure))
 
 
-def _dead_letters(turn: TurnOutcome) -> Iterator[tuple[str, list[DeadLetter]]]:
+def _dead_letters(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
     """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
-    use = turn.use
-    if failure := turn.outcome.failure:
+    if outcome.failure:
         split, _, name = use.file.rpartition("/")
-        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", failure)
+        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", outcome.failure)
         yield f"{use.file}\0{use.dialogue:06}\0{use.turn:04}", [letter]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import apache_beam as beam
 import msgspec
@@ -64,13 +64,6 @@ class Outcome(msgspec.Struct, frozen=True):
     def errors(self) -> dict[float, int]:
         """Return the number of word errors at each ratio."""
         return {snr: transcript.errors for snr, transcript in self.transcripts.items()}
-
-
-class TurnOutcome(NamedTuple):
-    """A turn and the outcome of its utterance."""
-
-    use: Occurrence
-    outcome: Outcome
 
 
 class Channel(msgspec.Struct, frozen=True):
@@ -221,21 +214,9 @@ class Transcriber:
         return speech
 
 
-class Transcribed(NamedTuple):
-    """PCollections of transcripts.
-
-    Attributes:
-      turns: TurnOutcomes.
-      calibration: one Calibration, with the levels of all sets.
-      refused: ((file, position), error) of dialogues that raised exceptions.
-    """
-
-    turns: beam.PCollection
-    calibration: beam.PCollection
-    refused: beam.PCollection
-
-
-def transcribe(files: beam.PCollection, speakers: Speakers, channel: Channel, calibration: Calibration) -> Transcribed:
+def transcribe(
+    files: beam.PCollection, speakers: Speakers, channel: Channel, calibration: Calibration
+) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
     """Transcribe the turns of DialogueFiles, texts shared by several turns only once, and set the levels of the sets.
 
     Args:
@@ -243,6 +224,10 @@ def transcribe(files: beam.PCollection, speakers: Speakers, channel: Channel, ca
       speakers: the voices and the spoken form.
       channel: the engines and the noise.
       calibration: the sets and the possible ratios.
+
+    Returns:
+      PCollections of (Occurrence, Outcome); of one Calibration, with the levels of all sets; and of ((file, position),
+        error) of dialogues that raised exceptions.
     """
     read = beam.FlatMap(_uses_of, speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
@@ -256,7 +241,7 @@ def transcribe(files: beam.PCollection, speakers: Speakers, channel: Channel, ca
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
     failures = (
         outcomes.turns
-        | "Failures" >> beam.FlatMap(lambda turn: [turn.outcome.failure] if turn.outcome.failure else [])
+        | "Failures" >> beam.FlatMap(lambda turn: [turn[1].failure] if turn[1].failure else [])
         | "One failure" >> beam.combiners.Top.Smallest(1)
     )
     final = (
@@ -264,7 +249,7 @@ def transcribe(files: beam.PCollection, speakers: Speakers, channel: Channel, ca
         | "Calibration" >> beam.Create([calibration], reshuffle=False)
         | "Levels" >> beam.Map(_calibrated, AsIter(bins), AsIter(failures))
     )
-    return Transcribed(outcomes.turns, final, texts[REFUSED])
+    return outcomes.turns, final, texts[REFUSED]
 
 
 def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
@@ -304,7 +289,7 @@ class _TranscribeShard(beam.DoFn):
 
     def process(
         self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]]
-    ) -> Iterator[TurnOutcome | TaggedOutput]:
+    ) -> Iterator[tuple[Occurrence, Outcome] | TaggedOutput]:
         shard, of_shard = group
         uses: dict[Utterance, list[Occurrence]] = {}
         for utterance, use in sorted(of_shard):
@@ -317,6 +302,6 @@ class _TranscribeShard(beam.DoFn):
         for utterance, same_text in uses.items():
             outcome, words = outcomes[utterance], len(utterance.text.split())
             for use in same_text:
-                yield TurnOutcome(use, outcome)
+                yield use, outcome
                 for level, more in () if outcome.failure else alignment.steps(outcome.errors, words, use.draw):
                     yield TaggedOutput(BINS, (level, (0 if level else words, more)))
