@@ -16,17 +16,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.rows import ASR_TURNS
-from parapet.transforms.perturbation import corpora
-from parapet.transforms.perturbation.base import (
-    Analysis,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    Texts,
-    comma_separated,
-    share_of,
-)
+from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, replacing, spoken
@@ -55,12 +45,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 class State(NamedTuple):
     """The input of a dialogue's perturbation: its place, the run's calibration, and the outcomes of its turns."""
 
-    place: Place
+    place: base.Place
     calibration: Calibration
     outcomes: Mapping[int, Outcome]
 
 
-class SpeechErrors(Perturbation):
+class SpeechErrors(base.Perturbation):
     """User turns are spoken, mixed with noise and recognised, so that each set has a given word error rate.
 
     Args:
@@ -119,26 +109,29 @@ class SpeechErrors(Perturbation):
         self,
         *,
         seed: int | str = 0,
-        wer: Texts = (0.1, 0.2, 0.3),
+        wer: base.Texts = (0.1, 0.2, 0.3),
         noise: str | Path = "pink",
         engine: str = "embedded",
         speaker: str = "",
         listener: str = "",
         engine_options: Mapping[str, str | int] | None = None,
-        voices: Texts | None = None,
-        snr: Texts | None = None,
+        voices: base.Texts | None = None,
+        snr: base.Texts | None = None,
         longest: int = LONGEST,
         audio: str = "",
         cache: str | Path | None = None,
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        self.max_bad = share_of(max_bad, "--max_bad")
+        self.max_bad = base.share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        self.voices = tuple(corpora.listed(comma_separated(voices or "")))
+        self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.targets, self.ratios = parse_targets(comma_separated(wer)), parse_ratios(comma_separated(snr or RATIOS))
+        self.targets, self.ratios = (
+            parse_targets(base.comma_separated(wer)),
+            parse_ratios(base.comma_separated(snr or RATIOS)),
+        )
         if not isinstance(longest, int) or longest < 1:
             raise InputError(f"{longest}: must be 1 or more", "--longest")
         self.longest = longest
@@ -214,7 +207,7 @@ class SpeechErrors(Perturbation):
         yield f"ASR: at most {hours:.1f} hours of sound with {recogniser.name}, ${price:,.2f}"
         yield "cached transcripts are not requested again; the prices are built in and may be outdated: check them"
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Transcribe all turns."""
         calibration = Calibration(tuple(self.ratios), tuple(map(Setting, self.targets)))
         turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
@@ -224,7 +217,7 @@ class SpeechErrors(Perturbation):
             | "Of a dialogue" >> beam.GroupByKey()
             | "State" >> beam.MapTuple(lambda place, outcomes: (place, dict(outcomes)))
         )
-        return Analysis(
+        return base.Analysis(
             states,
             shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value))},
             reported={"calibration": calibrated},
@@ -233,11 +226,11 @@ class SpeechErrors(Perturbation):
             refused=refused,
         )
 
-    def state_of(self, place: Place, state: Mapping[int, Outcome] | None, shared: Shared) -> State:
+    def state_of(self, place: base.Place, state: Mapping[int, Outcome] | None, shared: base.Shared) -> State:
         """Return the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
-    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> base.Perturbed:
         """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
 
         In a run of whole files with ``audio``, there is also the sound of its turns.
@@ -249,7 +242,7 @@ class SpeechErrors(Perturbation):
         counts = replacing.counts(state.place, rows)
         shown = [row for row in rows if row["wer"]]
         sounds = self._sounds(setting, state.place, rows) if self._transcriber and self.audio else []
-        return Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
+        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -279,7 +272,9 @@ class SpeechErrors(Perturbation):
             replaced.append(replacing.recognised_turn(turn, outcome.transcripts[snr], sound))
         return replaced
 
-    def _sounds(self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+    def _sounds(
+        self, setting: Setting, place: base.Place, rows: Iterable[Mapping[str, Any]]
+    ) -> list[tuple[str, bytes]]:
         """Return the sound of each transcribed turn, with the path of its file."""
         assert self._transcriber is not None
         file, position = place

@@ -216,7 +216,7 @@ class Transcriber:
 
 def transcribe(
     files: beam.PCollection, speakers: Speakers, channel: Channel, calibration: Calibration
-) -> tuple[beam.PCollection, beam.PCollection, beam.PCollection]:
+) -> tuple[beam.PCollection, ...]:
     """Transcribe the turns of DialogueFiles, texts shared by several turns only once, and set the levels of the sets.
 
     Args:
