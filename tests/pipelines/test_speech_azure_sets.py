@@ -57,9 +57,9 @@ def words(some):
 
 @pytest.mark.thorough
 def test_a_service_that_fails(some, tmp_path):
-    """Some requests fail for good, after the sample: the run is not published, and the next asks for these alone."""
+    """Some requests fail for good: the run is not published, and the next asks for these alone."""
     # The server draws one at each handshake, and one at each request.
-    faults = iter([*[""] * 33, "1007", *[""] * 11, "1007"])
+    faults = iter([*[""] * 13, "1007", *[""] * 5, "1007"])
     options = {"sgd": some[0]}
     with AzureSpeechServer(mishears=mishears, faults=lambda: next(faults, "")) as server:
         stopped = run(tmp_path / "out", server, parallel_calls=1, status=1, **options)

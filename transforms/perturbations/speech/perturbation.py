@@ -30,15 +30,6 @@ from parapet.transforms.reports.text import counted, percent
 from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Invariant, Tally
 
-WER = Metric(
-    "wer", "word error rate", percent=True,
-    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
-    "without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap over dialogues.",
-)  # fmt: skip
-KEPT = Metric(
-    "slot_survival", "slot values kept", percent=True,
-    meaning="Values whose words were all recognised correctly and together. The others have no span.",
-)  # fmt: skip
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -80,22 +71,28 @@ class SpeechErrors(base.Perturbation):
             "sets/*",
             ("set",),
             (
-                WER._replace(digits=2, interval=("wer_low", "wer_high"), shown_first=True),
+                Metric(
+                    "wer", "word error rate", percent=True, digits=2, interval=("wer_low", "wer_high"), shown_first=True,
+                    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are "
+                    "lower case without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap "
+                    "over dialogues.",
+                ),
                 Metric("target", "target", percent=True),
                 Metric("words", "words", shown_first=True),
                 Metric("turns", "turns", shown_first=True),
                 Metric("substitutions", "substituted"),
                 Metric("deletions", "deleted"),
                 Metric("insertions", "inserted"),
-                KEPT._replace(shown_first=True),
-                Metric("perfect", "turns without error", percent=True),
                 Metric(
-                    "garbled", "garbled turns", percent=True, meaning="Turns with a word error rate of 60% or more."
+                    "slot_survival", "slot values kept", percent=True, shown_first=True,
+                    meaning="Values whose words were all recognised correctly and together. The others have no span.",
                 ),
+                Metric("perfect", "turns without error", percent=True),
+                Metric("garbled", "60% wrong", percent=True, meaning="Turns with a word error rate of 60% or more."),
             ),
             chart="dots",
         ),
-    )
+    )  # fmt: skip
     links: ClassVar = {
         "SET/turns/": "a row for every user turn",
     }
@@ -241,7 +238,7 @@ class SpeechErrors(base.Perturbation):
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
         counts = replacing.counts(state.place, rows)
         shown = [row for row in rows if row["wer"]]
-        sounds = self._sounds(setting, state.place, rows) if self._transcriber and self.audio else []
+        sounds = self._sounds(set_name, state.place, rows) if self._transcriber and self.audio else []
         return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
 
     def open(self) -> None:
@@ -272,9 +269,7 @@ class SpeechErrors(base.Perturbation):
             replaced.append(replacing.recognised_turn(turn, outcome.transcripts[snr], sound))
         return replaced
 
-    def _sounds(
-        self, setting: Setting, place: base.Place, rows: Iterable[Mapping[str, Any]]
-    ) -> list[tuple[str, bytes]]:
+    def _sounds(self, name: str, place: base.Place, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
         """Return the sound of each transcribed turn, with the path of its file."""
         assert self._transcriber is not None
         file, position = place
@@ -283,7 +278,7 @@ class SpeechErrors(base.Perturbation):
             if row["status"] == "heard":
                 # Ids may contain any characters; the position makes the name unique.
                 safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
-                folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
+                folder = f"{name}/audio/{file.removesuffix('.json')}"
                 samples = self._transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
                 path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
                 files.append((path, sound_bytes(samples, self.audio)))
