@@ -72,7 +72,8 @@ class SpeechErrors(base.Perturbation):
             ("set",),
             (
                 Metric(
-                    "wer", "word error rate", percent=True, digits=2, interval=("wer_low", "wer_high"), shown_first=True,
+                    "wer", "word error rate", percent=True, digits=2, shown_first=True,
+                    interval=("wer_low", "wer_high"),
                     meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are "
                     "lower case without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap "
                     "over dialogues.",
