@@ -204,7 +204,7 @@ def test_a_metric(example, tmp_path):
 @pytest.mark.thorough
 def test_a_speech_engine(example, tmp_path):
     out = tmp_path / "out"
-    run("speech_errors", "--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--sample", "15", "--quiet", output=out)
+    run("speech_errors", "--engine", "modem", "--wer", "0.2", "--snr", "9,7,5", "--quiet", output=out)
     assert json_of(out / "statistics.json")["sets"]["SR-20"]["wer"] == pytest.approx(0.2, abs=0.02)
     options = json_of(out / "run.json")["options"]
     assert (options["synthesiser"], options["recogniser"]) == ("modem 1", "modem 1")
@@ -273,9 +273,11 @@ def test_a_perturbation_that_is_built_in_goes_before_a_plugin_of_its_name(site):
 
 
 def test_the_speech_engine_hears_what_it_says(example):
-    chosen = engine.choose("speaker", "modem")
-    speaker = engine.make("speaker", chosen, {})
-    listener = engine.make("listener", engine.choose("listener", "modem"), {})
+    chosen = plugins.choose(plugins.SPEECH_ENGINES, "modem", "--engine")
+    speaker, listener = (
+        plugins.make(chosen, plugins.members(protocol), protocol.__name__, {})
+        for protocol in (engine.Synthesiser, engine.Recogniser)
+    )
     text = "a table for two at 7 o'clock"
     assert (listener.hear(speaker.speak(text, speaker.default_voice)), chosen.plugin.name) == (text, "modem")
     raised(InputError, speaker.check, ["plain", "fancy"], match="no voice of the modem")

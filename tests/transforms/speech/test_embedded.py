@@ -18,7 +18,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import SPEAKERS, Hibari, Moonshine
 from parapet.transforms.perturbations.speech.engine import RATE
-from parapet.transforms.perturbations.speech.sound import Mixer, active_power, plain
+from parapet.transforms.perturbations.speech.sound import Mixer, active_power, make_noise
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import spoken_words
 
@@ -86,20 +86,11 @@ def words_of(listener, text, sound):
 
 
 def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
-    sounds = [Mixer(speaker.speak(text, VOICES[i]), plain("pink"), text).at(30) for i, text in enumerate(TEXTS)]
+    sounds = [Mixer(speaker.speak(text, VOICES[i]), make_noise("pink"), text).at(30) for i, text in enumerate(TEXTS)]
     first = [listener.hear(sound) for sound in sounds]
     assert [listener.hear(sound) for sound in sounds[::-1]] == first[::-1]
-    assert sum(words_of(listener, *pair).hits for pair in zip(TEXTS, sounds, strict=True)) >= 23, first
+    assert sum(words_of(listener, *pair).errors for pair in zip(TEXTS, sounds, strict=True)) <= 2, first
     for n in (0, 1, 100, 16000):
         assert listener.hear(np.zeros(n, np.int16)) == ""
     for loud in (np.full(4000, 32767, np.int16), sounds[0][:500]):
         assert isinstance(listener.hear(loud), str)
-
-
-@pytest.mark.thorough
-def test_a_long_turn_is_heard_to_its_end(listener, speaker):
-    """In one piece, the model repeats the first words."""
-    text = " ".join(TEXTS * 7)
-    sound = speaker.speak(text, "heart:0.9")
-    assert len(sound) > 40 * RATE
-    assert words_of(listener, text, Mixer(sound, plain("pink"), "").at(30)).hits > 0.9 * len(text.split())

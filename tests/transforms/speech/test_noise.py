@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import sound as sounds
 from parapet.transforms.perturbations.speech.embedded import Hibari
-from parapet.transforms.perturbations.speech.sound import Mixer, babble, make_noise, plain, to_samples
+from parapet.transforms.perturbations.speech.sound import Mixer, make_noise, to_samples
 
 RATE = 16000
 SILENCE = math.inf  # dB: no noise at all
@@ -56,42 +56,21 @@ def added(speech, noise, snr, key="k"):
 
 def test_quiet_and_loud_speech_are_brought_to_one_level(speech):
     quiet = to_samples(speech / 20)
-    loud = through_noise(speech, plain("white"), SILENCE, "k")
-    assert np.abs(through_noise(quiet, plain("white"), SILENCE, "k").astype(int) - loud).max() < 60
+    loud = through_noise(speech, make_noise("white"), SILENCE, "k")
+    assert np.abs(through_noise(quiet, make_noise("white"), SILENCE, "k").astype(int) - loud).max() < 60
     assert decibels(sounds.LEVEL**2 / 32768**2) == pytest.approx(-26)
-
-
-def test_a_room_reverberates_for_so_long_and_in_its_own_way():
-    click = np.zeros(RATE, np.int16)
-    click[0] = 20000
-
-    def heard(seconds, room="a"):
-        return sounds.Mixer(click, make_noise("pink", [], seconds), "k", room).at(SILENCE).astype(float)
-
-    def level(sound, at):
-        return decibels(np.mean(sound[4800 + int(at * RATE) :][:800] ** 2))
-
-    dry, wet, other = heard(0), heard(0.6), heard(0.6, "b")
-    assert len(dry) == len(wet)
-    assert not dry[4801:].any()
-    assert level(wet, 0.1) - level(wet, 0.3) == pytest.approx(20, abs=3), "60 dB in 0.6 s"
-    assert not np.array_equal(wet, other)
-    assert np.array_equal(wet, heard(0.6))
-    assert make_noise("pink", [], 0.6).name == "pink, 0.6 s"
-    for wrong in (-0.1, 3.5, math.nan):
-        raised(InputError, make_noise, "pink", [], wrong, match="--reverberation: ")
 
 
 def test_the_same_key_has_the_same_noise_and_no_other(speech, tmp_path):
     short = speech[: RATE // 2]
-    noises = [plain("white"), plain("pink"), babble(TEXTS), sounds.recordings(folder_of(tmp_path / "r", a=hiss(RATE)))]
+    noises = [make_noise("white"), make_noise("pink"), sounds.recordings(folder_of(tmp_path / "r", a=hiss(RATE)))]
     found = set()
     for noise in noises:
         one, other = (through_noise(sound, noise, 10, "a") for sound in (short, short.copy()))
         assert sounds.digest(one) == sounds.digest(other)
         found |= {sounds.digest(through_noise(short, noise, snr, key)) for snr in (10, 12) for key in ("a", "b", "")}
     assert len(found) == len(noises) * 6
-    louder, quieter = added(short, plain("pink"), 5), added(short, plain("pink"), 15)
+    louder, quieter = added(short, make_noise("pink"), 5), added(short, make_noise("pink"), 15)
     assert np.abs(louder - quieter * math.sqrt(10)).max() < 5, "one ratio has another's noise, louder"
 
 
@@ -107,30 +86,19 @@ def test_each_key_has_one_of_the_recordings(tmp_path):
     assert all(min(abs(one - 500), abs(one - 2000)) < 5 for one in found)
 
 
-def test_babble_is_of_texts_in_any_order():
-    some = [f"text {i}" for i in range(100)]
-    found = babble(some)
-    assert (found, len(found.sources)) == (babble([*some[::-1], *some]), 60)
-    assert set(found.sources) <= set(some)
-    assert babble(some[:50]).name != found.name
-    assert babble(["a"]).sources == ("a",)
-    assert added(np.zeros(4000, np.int16), babble(["a"]), 0).std() > 0
-
-
 def test_folders_that_are_of_no_use(tmp_path):
     write(tmp_path / "empty/notes.txt", "none")
     folder_of(tmp_path / "bad", a=hiss(3000))
     write(tmp_path / "bad/b.WAV", "none")
     folder_of(tmp_path / "silent", a=np.zeros(3000, np.int16))
     for folder, said in (
-        ("gone", r"--noise: is neither a kind of noise \(white, pink, babble\) nor a folder"),
+        ("gone", r"--noise: is neither a kind of noise \(white, pink\) nor a folder"),
         ("empty", r"empty: --noise: contains no recordings: \.wav, \.flac"),
         ("empty/notes.txt", "nor a folder of recordings"),
         ("bad", r"bad/b\.WAV: cannot be read as audio"),
         ("silent", r"silent/a\.wav: contains no sound"),
     ):
-        raised(InputError, make_noise, str(tmp_path / folder), [], match=said)
-    assert (make_noise("pink", ["a"]), make_noise("babble", ["b", "a"])) == (plain("pink"), babble(["a", "b"]))
+        raised(InputError, make_noise, str(tmp_path / folder), match=said)
 
 
 @cases("what", "a folder")

@@ -12,7 +12,6 @@ from kit import cases
 pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.perturbations.speech import alignment
 from parapet.transforms.perturbations.speech.alignment import align, alignment_text, find_span, written
 from parapet.transforms.perturbations.speech.replacing import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, spoken_words
@@ -34,10 +33,10 @@ def typed(raw, position=4):
     return SpokenTurn(position, msgspec.convert(raw, Turn), spoken_words(raw["utterance"]), "")
 
 
-def heard(raw, words, form="heard"):
+def heard(raw, words):
     """The turn as it is then, and what is known of it."""
     before = copy.deepcopy(raw)
-    found = recognised_turn(typed(raw), Transcript(words, "abc", 1.5), form, SOUND)
+    found = recognised_turn(typed(raw), Transcript(words, 0, "abc", 1.5), SOUND)
     assert raw == before
     after = copy.deepcopy(raw)
     write_into(after, found)
@@ -123,20 +122,19 @@ def turns_heard(draw):
     return turn_of(utterance, {"service": "A", "slots": slots}), " ".join(misheard(draw, utterance))
 
 
-@given(turns_heard(), st.sampled_from(["heard", "restored"]))
-def test_each_span_that_is_left_is_its_value(turn, form):
+@given(turns_heard())
+def test_each_span_that_is_left_is_its_value(turn):
     raw, words = turn
-    after, found = heard(raw, words, form)
+    after, found = heard(raw, words)
     before = {one["slot"]: one for one in raw["frames"][0]["slots"]}
     kept = after["frames"][0]["slots"]
     assert [one["slot"] for one in kept] == [row["slot"] for row in found.row["slots"] if row["status"] == "kept"]
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
         text = after["utterance"][one["start"] : one["exclusive_end"]]
-        assert letters(text) == letters(value) if form == "heard" else text == value
+        assert letters(text) == letters(value)
     if words == found.row["spoken"]:
         assert len(kept) == len(before)
-        assert form == "heard" or after["utterance"] == raw["utterance"]
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
     for row in found.row["slots"]:
         said = " ".join(word.text for word in spoken_words(row["value"]))
@@ -198,8 +196,6 @@ def heard_right(aligned):
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
     assert aligned.substitutions + aligned.deletions + aligned.insertions == errors(reference, heard)
-    assert aligned.hits + aligned.substitutions + aligned.deletions == len(reference)
-    assert aligned.hits + aligned.substitutions + aligned.insertions == len(heard)
     at = (0, 0)
     for kind, start, end, heard_start, heard_end in aligned.chunks:
         assert (start, heard_start) == at
@@ -222,7 +218,7 @@ def test_what_is_found_is_what_was_said(drawn, data):
     words = spoken_words(utterance)
     aligned = align([word.text for word in words], heard)
     own = [word for word in words if word.start < end and start < word.end] if start < end else []
-    text, ranges = written(utterance, words, aligned, heard, (), "heard")
+    text, ranges = written(utterance, words, aligned, heard, ())
     found = find_span(start, end, words, aligned, ranges)
     assert text == " ".join(heard)
     if found is not None:
@@ -231,43 +227,3 @@ def test_what_is_found_is_what_was_said(drawn, data):
     places = [right.get(i, -1) for i, word in enumerate(words) if word in own]
     there = bool(own) and -1 not in places and places == list(range(places[0], places[0] + len(places)))
     assert there == (found is not None)
-
-    text, ranges = written(utterance, words, aligned, heard, (), "restored")
-    again = find_span(start, end, words, aligned, ranges)
-    assert (again is None) == (found is None)
-    if again is not None:
-        assert text[again.start : again.end] == utterance[own[0].start : own[-1].end]
-
-
-@given(heard_wrong())
-def test_restored_words_are_where_they_are_said_to_be(drawn):
-    utterance, heard = drawn
-    words = spoken_words(utterance)
-    aligned = align([word.text for word in words], heard)
-    text, ranges = written(utterance, words, aligned, heard, (), "restored")
-    assert len(ranges) == len(heard)
-    tokens = {utterance[word.start : word.end] for word in words}
-    last = alignment.Found(0, 0)
-    for one, word in zip(ranges, heard, strict=True):
-        assert one == last or last.end <= one.start < one.end <= len(text)
-        assert text[one.start : one.end] in {word, *tokens}
-        last = one
-    if not aligned.substitutions + aligned.deletions + aligned.insertions:
-        assert text == (utterance if words else "")
-
-
-@cases(
-    "utterance heard expected",
-    ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
-    ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
-    ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
-    ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello um I'm at 7:30 pm uh"),
-    ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of Main St peas"),
-    ("Café\n$25!", "cafe five dollars", "Café five dollars"),
-    ("?!", "san", "san"),
-)
-def test_restored(utterance, heard, expected):
-    words = spoken_words(utterance)
-    got = heard.split()
-    aligned = align([word.text for word in words], got)
-    assert written(utterance, words, aligned, got, (), "restored")[0] == expected

@@ -5,7 +5,7 @@ import re
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.speech.setup import parse_ratios, parse_targets
+from parapet.transforms.perturbations.speech.perturbation import parse_ratios, parse_targets
 
 BAD = ["0", "1", "10", "-0.1", "nan"]
 RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
@@ -20,7 +20,7 @@ RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
         for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
     ),
     *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
-    (parse_ratios, "10dB,5", "--snr: '10dB'"),
+    (parse_ratios, "10dB,5", "--snr: '10dB,5'"),
 )
 def test_targets_and_ratios_that_are_none(parse, given, said):
     raised(InputError, parse, given, match=re.escape(said))

@@ -11,12 +11,14 @@ from kit import cases, raised
 
 pytest.importorskip("soundfile")
 
-from parapet.transforms.perturbations.speech.sound import plain
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting
+from parapet.transforms.perturbations.speech.sound import make_noise
 from parapet.transforms.perturbations.speech.spoken import Utterance
-from parapet.transforms.perturbations.speech.transcribing import Channel, Failure, Transcriber, Transcript
+from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber
 from parapet.transforms.running.fence import Refused, Stopped
 
-QUIET, LOUD = 60.0, 55.0  # dB: letters are told apart through either
+RATIOS = (60.0, 55.0)  # dB: letters are told apart through either
+CALIBRATION = Calibration(RATIOS, (Setting(0.6),))
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 TOP, STEP, HOLD = 30000, 2200, 64  # the first level, between two letters, and how many samples one lasts
 
@@ -39,10 +41,8 @@ class Engine:
 class Speaker(Engine):
     """Each letter is a level, held for a while; the first level tells the scale."""
 
-    parallel = 1
-
-    def __init__(self, name="speaker", dollars=0.0):
-        self.name, self.dollars_per_million = name, dollars
+    def __init__(self, name="speaker", dollars=0.0, parallel=1):
+        self.name, self.dollars_per_million, self.parallel = name, dollars, parallel
         self.asked: list[tuple[str, str]] = []
 
     def speak(self, text, voice):
@@ -72,7 +72,7 @@ class Listener(Engine):
 
 
 def channel_of(place, speaker, listener, **other):
-    given = {"noise": plain("white"), "seed": "0", "cache": str(place)}
+    given = {"noise": make_noise("white"), "seed": "0", "cache": str(place)}
     return Channel(speaker, listener, **{**given, **other})
 
 
@@ -80,18 +80,23 @@ def said(*texts):
     return [Utterance("v", text) for text in texts]
 
 
-def hear(channel, utterances, ratios=(QUIET, LOUD)):
+def transcribe(transcriber, utterances, shard="abc"):
+    return transcriber.transcribe(shard, {one: [5000] for one in utterances}, CALIBRATION)
+
+
+def hear(channel, utterances):
     transcriber = Transcriber(channel)
-    found = transcriber.transcribe("abc", [(one, ratios) for one in utterances])
+    found = transcribe(transcriber, utterances)
     transcriber.close()
     return found
 
 
 def words(found):
     every = {}
-    for (utterance, _), outcome in found.items():
-        said = outcome.words if isinstance(outcome, Transcript) else outcome.reason
-        every.setdefault(utterance.text, set()).add(said)
+    for utterance, outcome in found.items():
+        assert outcome.failure or list(outcome.transcripts) == [60.0, 55.0]
+        heard = {transcript.words for transcript in outcome.transcripts.values()}
+        every[utterance.text] = {outcome.failure} if outcome.failure else heard
     return every
 
 
@@ -115,8 +120,8 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     listener = Listener()
     listener.answer = refuses
     transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
-    found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
-    assert found[TEXTS[2], QUIET] == found[TEXTS[2], LOUD] == Failure("unavailable: try later")
+    found = transcribe(transcriber, TEXTS)
+    assert found[TEXTS[2]] == Outcome({}, "unavailable: try later")
     assert (words(found)["hello"], transcriber.decoded) == ({"hello"}, 4)
     del listener.answer
     listener.heard.clear()
@@ -135,14 +140,13 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     speaker, listener = Speaker(dollars=dollars), Listener(dollars=dollars)
     (speaker if who == "speaker" else listener).answer = stops
     transcriber = Transcriber(channel_of(tmp_path, speaker, listener))
-    found = transcriber.transcribe("abc", [(one, [QUIET, LOUD]) for one in TEXTS])
+    found = transcribe(transcriber, TEXTS)
     assert words(found) == {"hello": {"hello"}, "a table for two": {"quota: used up"}, "no": {"quota: used up"}}
-    assert set(found) == {(one, snr) for one in TEXTS for snr in (QUIET, LOUD)}
     asked = len(speaker.asked), len(listener.heard)
     assert asked == ((2, 2) if who == "speaker" else (2, 3))
-    assert words(transcriber.transcribe("def", [(said("more")[0], [QUIET])])) == {"more": {"quota: used up"}}
+    assert words(transcribe(transcriber, said("more"), "def")) == {"more": {"quota: used up"}}
     assert (len(speaker.asked), len(listener.heard)) == asked
-    assert words(transcriber.transcribe("abc", [(TEXTS[0], [QUIET])])) == {"hello": {"hello"}}, "kept"
+    assert words(transcribe(transcriber, TEXTS[:1])) == {"hello": {"hello"}}, "kept"
     fresh = Listener(dollars=dollars)
     found = hear(channel_of(tmp_path, Speaker(dollars=dollars), fresh), TEXTS)
     assert (words(found), Counter(fresh.heard)) == (ALL, {"a table for two": 2, "no": 2})
@@ -175,13 +179,13 @@ def test_several_at_a_time_hear_what_one_hears_and_stop_together(dollars, tmp_pa
     together = threading.Barrier(4, timeout=20)
     listener = Listener(dollars=dollars, parallel=4)
     listener.answer = lambda text: together.wait() * 0 or text  # four at a time, or it breaks
-    speaker = Speaker(dollars=dollars)
+    speaker = Speaker(dollars=dollars, parallel=4)
     assert hear(channel_of(tmp_path / "four", speaker, listener), many) == alone
     assert (speaker.opened, listener.opened, Counter(listener.heard)) == (1, 1, {one.text: 2 for one in many})
     (one,), (four,) = ((tmp_path / name / "heard").iterdir() for name in ("one", "four"))
     assert one.read_bytes() == four.read_bytes()
     listener.heard.clear()
     listener.answer = stops
-    stopped = words(hear(channel_of(tmp_path / "stop", Speaker(), listener), many))
+    stopped = words(hear(channel_of(tmp_path / "stop", Speaker(parallel=4), listener), many))
     assert stopped == {one.text: {"quota: used up"} for one in many}
     assert len(listener.heard) <= 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.options import PerturbationOptions
@@ -12,8 +12,8 @@ from parapet.transforms.running.options import OUTPUT, option
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 
-# Defaults: possible signal-to-noise ratios in dB; number of texts for calibration; maximum number of characters spoken.
-RATIOS, SAMPLE, LONGEST = "10,6,4,2,0,-2,-4", 24, 1000
+# Defaults: possible signal-to-noise ratios in dB; maximum number of characters spoken (about 25 seconds).
+RATIOS, LONGEST = "10,6,4,2,0,-2,-4", 400
 AUDIO = ("wav", "flac")
 CACHE = ".heard"  # below a command's output: transcripts by content, kept for the next run
 # Options of only one engine.
@@ -32,7 +32,7 @@ class SpeechErrorOptions(PerturbationOptions):
     )
     example = """\
   parapet speech_errors --wer 0.2 --output heard
-  parapet speech_errors --sgd sgd --split dev --noise babble --reverberation 0.4 --audio flac --output heard
+  parapet speech_errors --sgd sgd --split dev --noise recordings --audio flac --output heard
   parapet speech_errors --sgd sgd --engine azure --azure_region westeurope --output heard --dry_run"""
     group = "errors"
     large = 64 << 10  # a few dialogues repay the start of several workers
@@ -42,27 +42,13 @@ class SpeechErrorOptions(PerturbationOptions):
     without = ()
 
     audio: str = option("", "also write the sound, in OUT/SR-20/audio", group=OUTPUT, choices=AUDIO)
-    form: Literal["heard", "restored"] = option(
-        "heard",
-        "transcripts as they are, or correctly recognised words as the original spells them",
-        group=OUTPUT,
-        rare=True,
-    )
     cache: str = option(
         "", "folder of transcripts that are reused (default: OUT/.heard)", group=OUTPUT, metavar="DIR", rare=True
     )
     wer: str = option("0.1,0.2,0.3", "word error rates, a set for each", metavar="LIST")
-    noise: str = option("pink", "pink, white, babble, or a folder of recordings", metavar="KIND", path=True)
-    reverberation: float = option(
-        0.0,
-        "of the speaker's room: seconds until a sound has decayed by 60 dB, such as 0.4 (default: 0)",
-        metavar="SECONDS",
-    )
+    noise: str = option("pink", "pink, white, or a folder of recordings", metavar="KIND", path=True)
     snr: str = option(
         "", f"signal-to-noise ratios to choose from, in dB (default: {RATIOS})", metavar="LIST", rare=True
-    )
-    sample: int | None = option(
-        None, f"texts that are transcribed first, to calibrate the rates (default: {SAMPLE})", rare=True
     )
     longest: int = option(LONGEST, "maximum length of a turn that is spoken, in characters", rare=True)
     engine: str = option(

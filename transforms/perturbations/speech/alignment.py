@@ -6,22 +6,19 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import groupby, pairwise, zip_longest
-from typing import Any, Literal
+from typing import NamedTuple
 
 import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
-Form = Literal["heard", "restored"]
-Kind = Literal["equal", "substitute", "delete", "insert"]
-# kind, first and last (exclusive) reference word, first and last (exclusive) hypothesis word
-Chunk = tuple[Kind, int, int, int, int]
+# "equal", "substitute", "delete" or "insert"; first and last (exclusive) reference word; the same of the hypothesis
+Chunk = tuple[str, int, int, int, int]
 
 
-class Aligned(msgspec.Struct, frozen=True):
+class Aligned(NamedTuple):
     """An alignment of reference and hypothesis with the fewest errors.
 
     Attributes:
@@ -29,14 +26,12 @@ class Aligned(msgspec.Struct, frozen=True):
       substitutions: number of words recognised as another one.
       deletions: number of words of the reference that are missing from the hypothesis.
       insertions: number of words of the hypothesis that are not in the reference.
-      hits: number of words recognised correctly.
     """
 
-    chunks: tuple[Chunk, ...]
+    chunks: list[Chunk]
     substitutions: int
     deletions: int
     insertions: int
-    hits: int
 
     @property
     def errors(self) -> int:
@@ -44,7 +39,7 @@ class Aligned(msgspec.Struct, frozen=True):
         return self.substitutions + self.deletions + self.insertions
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(NamedTuple):
     """A range of characters in the new utterance; ``end`` is exclusive."""
 
     start: int
@@ -60,25 +55,12 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
       reference: the words that were spoken, without spaces.
       hypothesis: the words of the transcript, likewise.
     """
-    jiwer, apart = _jiwer()
-    alignment = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
-    return Aligned(
-        tuple(
-            (c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in alignment.alignments[0]
-        ),
-        alignment.substitutions,
-        alignment.deletions,
-        alignment.insertions,
-        alignment.hits,
-    )
+    import jiwer  # part of the extra "speech"
 
-
-@lru_cache(maxsize=1)
-def _jiwer() -> tuple[Any, Any]:
-    """Import jiwer, which is part of the extra "speech", and make a transform that only splits at spaces."""
-    import jiwer
-
-    return jiwer, jiwer.Compose([jiwer.ReduceToListOfListOfWords()])
+    apart = jiwer.Compose([jiwer.ReduceToListOfListOfWords()])  # only splits at spaces
+    result = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
+    chunks = [(c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in result.alignments[0]]
+    return Aligned(chunks, result.substitutions, result.deletions, result.insertions)
 
 
 def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> str:
@@ -98,16 +80,12 @@ Ranges = Iterable[tuple[int, int]]  # first and last (exclusive) characters
 
 
 def written(
-    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str], values: Ranges, form: Form
+    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str], values: Ranges
 ) -> tuple[str, list[Found]]:
-    """Write the hypothesis as a text.
+    """Write the hypothesis as a text of plain words, but values with the digits and abbreviations of the utterance.
 
-    ``heard``: plain words, except that values have the digits and abbreviations of the utterance. So "March 4th"
-    becomes "march 4th" if it is a value that was recognised correctly, since the state has no "march fourth".
-
-    ``restored``: words that were recognised correctly have the capitals, digits and punctuation of the utterance: "at
-    7:30 pm, tree people". A number with a recognition error is spelled out, and punctuation next to an error is lost.
-    Without errors, the result is the utterance itself.
+    So "March 4th" becomes "march 4th" if it is a value that was recognised correctly, since the state has no "march
+    fourth".
 
     Args:
       utterance: the original text.
@@ -115,38 +93,26 @@ def written(
       aligned: the alignment of these words with the hypothesis.
       hypothesis: the words of the transcript.
       values: the places of values in the utterance.
-      form: one of the two.
 
     Returns:
       The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
     """
     in_values = [any(start < word.end and word.start < end for start, end in values) for word in words]
     text, ranges = "", list[Found]()
-    done: int | None = 0  # reference words before this index are written; None after a misrecognised word
     for piece in _pieces(words, aligned, hypothesis):
-        between, parts, n = " " if text else "", [], 1
         if isinstance(piece, str):
-            parts, done = [piece], None
+            parts, n = [piece], 1
         else:
             first, after = piece
-            own, parts, n = utterance[words[first].start : words[first].end], _texts(words[first:after]), after - first
-            if form == "restored":
-                between = (
-                    utterance[words[first - 1].end if first else 0 : words[first].start] if done == first else between
-                )
-                parts = [own]
-            elif in_values[first] and _letters(own.lower()) != _letters(" ".join(parts)):
+            own, parts = utterance[words[first].start : words[first].end], [word.text for word in words[first:after]]
+            n = len(parts)
+            if in_values[first] and _letters(own.lower()) != _letters(" ".join(parts)):
                 parts = [" ".join(own.lower().split())]
-            done = after
         for part in parts:
-            text += between
+            text += " " if text else ""
             ranges += [Found(len(text), len(text) + len(part))] * (n - len(parts) + 1)
-            text, between = text + part, " "
-    return text + (utterance[words[-1].end :] if form == "restored" and words and done == len(words) else ""), ranges
-
-
-def _texts(words: Iterable[Word]) -> list[str]:
-    return [word.text for word in words]
+            text += part
+    return text, ranges
 
 
 def _letters(text: str) -> str:
@@ -200,9 +166,6 @@ def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) 
 CLOSE = 0.01  # a set that misses its target by more is an error
 LEVELS = 10_000  # a level of 10,000 means 1
 
-# Tolerance for the error rate of a sample of some 200 words: targets further outside are rejected at once.
-_SLACK = 0.03
-
 # Levels to consider, relative to the target; observed: 0.8 to 1.5.
 _SOUGHT = 0.5, 1.6
 
@@ -229,16 +192,16 @@ class Calibration(msgspec.Struct, frozen=True):
 
     Attributes:
       ratios: the possible signal-to-noise ratios in dB, from the quietest noise.
-      start: the ratio at which each turn is recognised first.
       settings: the sets.
     """
 
     ratios: tuple[float, ...]
-    start: float
     settings: tuple[Setting, ...]
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
-        """Return the next ratio for recognising a text, from ``start`` outwards; None if no other one can be closer.
+        """Return the next ratio for recognising a text; None if no other one can be closer.
+
+        The first is a quarter of the way from the quietest noise to the loudest; then come its neighbours.
 
         Args:
           errors: ratio to word errors, for the ratios tried so far.
@@ -246,7 +209,7 @@ class Calibration(msgspec.Struct, frozen=True):
           draws: the draws of the turns with this text.
         """
         if not errors:
-            return self.start
+            return self.ratios[len(self.ratios) // 4]
         targets = [setting.target for setting in self.settings]
         low = min(share(draw, round(LEVELS * _SOUGHT[0] * min(targets))) for draw in draws) * words
         high = max(share(draw, min(LEVELS, round(LEVELS * _SOUGHT[1] * max(targets)))) for draw in draws) * words
@@ -270,7 +233,7 @@ class Calibration(msgspec.Struct, frozen=True):
           draw: the turn's draw.
         """
         assert setting.level is not None
-        nearest = _nearest(sorted(set(errors.values())), share(draw, setting.level) * words)
+        nearest = _nearest(errors.values(), share(draw, setting.level) * words)
         return max(snr for snr, n in errors.items() if n == nearest)
 
 
@@ -295,9 +258,9 @@ def share(draw: int, level: int) -> float:
     return middle * (1 + place) if middle <= 0.5 else 1 - (1 - middle) * (1 - place)
 
 
-def _nearest(errors: Sequence[int], target: float) -> int:
-    """Return the number of errors nearest to a target; ties go to the smaller one. ``errors`` must be sorted."""
-    return min(errors, key=lambda n: abs(n - target))
+def _nearest(errors: Iterable[int], target: float) -> int:
+    """Return the number of errors nearest to a target; ties go to the smaller one."""
+    return min(errors, key=lambda n: (abs(n - target), n))
 
 
 def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[int, int]]:
@@ -316,40 +279,13 @@ def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[
             yield level, n - before
 
 
-def check_within_reach(targets: Sequence[float], quiet: float, loud: float) -> None:
-    """Raise InputError for targets far outside the error rates of a sample at the quietest and loudest noise."""
-    for target in targets:
-        if not quiet - _SLACK <= target <= loud + _SLACK:
-            raise InputError(unreachable(target, quiet, loud))
-
-
-def calibration(targets: Sequence[float], curve: Mapping[float, float]) -> Calibration:
-    """Derive the calibration from a sample: turns start at the ratio whose error rate is closest to the mean target.
-
-    Args:
-      targets: word error rates.
-      curve: signal-to-noise ratio to word error rate of the sample.
-    """
-    middle = sum(targets) / len(targets)
-    ratios = tuple(sorted(curve, reverse=True))
-    start = min(ratios, key=lambda snr: abs(curve[snr] - middle))
-    return Calibration(ratios, start, tuple(map(Setting, sorted(targets))))
-
-
-def unreachable(target: float, least: float, most: float) -> str:
-    """Return the message about a target that cannot be reached."""
-    range_ = f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least:.1%} to {most:.1%}"
-    hint = f"a {'higher' if target < least else 'lower'} --snr causes {'fewer' if target < least else 'more'} errors"
-    return f"{range_}, but the target is {target:.1%}; {hint}"
-
-
 def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]) -> Calibration:
     """Set the level of each set so that it comes closest to its target.
 
     Args:
       before: the calibration.
       sums: (level, (reference words, additional errors from that level on)), summed over all turns; words are counted
-        at level 0.
+        at level 0. There must be at least one turn.
 
     Raises:
       InputError: a target cannot be reached.
@@ -361,13 +297,17 @@ def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]
 def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) -> Setting:
     words = sum(n for _, (n, _) in table)
     target = setting.target * words
-    errors, totals = 0, [(0, 0)] if not table else []
+    errors, totals = 0, []
     for level, (_, more) in table:
         errors += more
         totals.append((level, errors))
     best, reached = min(totals, key=lambda pair: (abs(pair[1] - target), pair[0]))
     least, most = totals[0][1], totals[-1][1]
     # Any target between the two can be reached up to the errors of one turn.
-    if words and abs(reached - target) > CLOSE * words and not least <= target <= most:
-        raise InputError(unreachable(setting.target, least / words, most / words))
+    if abs(reached - target) > CLOSE * words and not least <= target <= most:
+        change, effect = ("higher", "fewer") if target < least else ("lower", "more")
+        raise InputError(
+            f"{setting.name}: at these signal-to-noise ratios the word error rate is {least / words:.1%} to "
+            f"{most / words:.1%}, but the target is {setting.target:.1%}; a {change} --snr causes {effect} errors"
+        )
     return msgspec.structs.replace(setting, level=best)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,10 +104,6 @@ PACKAGE, MODEL = "moonshine-voice", "tiny-en"
 # Without voice activity detection, since a turn is continuous speech: otherwise, the silence before it is a line, too.
 OPTIONS = {"vad_threshold": "0"}
 
-# For sounds over half a minute, the model repeats the beginning until the end.
-_LONGEST, _SHORTEST = 25 * RATE, 15 * RATE
-_FRAME = RATE // 10
-
 
 class Moonshine:
     """Recognises English. Raises MissingExtra without the package."""
@@ -138,9 +133,6 @@ class Moonshine:
         """See :class:`~parapet.transforms.perturbations.speech.engine.Recogniser`."""
         if not sound.any():
             return ""
-        return " ".join(filter(None, map(self._hear, _pieces(sound))))
-
-    def _hear(self, sound: Samples) -> str:
         from moonshine_voice import MoonshineError
 
         try:
@@ -148,16 +140,6 @@ class Moonshine:
         except MoonshineError as error:
             raise Refused(f"failed: Moonshine could not transcribe the recording: {error}") from None
         return " ".join(line.text for line in transcript.lines).strip()
-
-
-def _pieces(sound: Samples) -> Iterator[Samples]:
-    """Yield pieces of a sound of at most 25 seconds, cut where it is quietest."""
-    while len(sound) > _LONGEST:
-        frames = sound[_SHORTEST:_LONGEST].astype(np.float64).reshape(-1, _FRAME)
-        cut = _SHORTEST + int(np.argmin(np.mean(frames**2, axis=1))) * _FRAME + _FRAME // 2
-        yield sound[:cut]
-        sound = sound[cut:]
-    yield sound
 
 
 # The names that the module of an engine must define.

@@ -6,14 +6,12 @@ Sound is always an array of 16-bit samples, int16 of shape (n,), one channel, 16
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from parapet.schemas.errors import MissingExtra
-from parapet.transforms.running import plugins
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,25 +84,6 @@ class Recogniser(Protocol):
           Refused: this sound cannot be recognised.
           Stopped: further requests would fail, too.
         """
-
-
-Part = Literal["speaker", "listener"]
-
-_PARTS: dict[Part, tuple[str, type]] = {
-    "speaker": ("Synthesiser", Synthesiser),
-    "listener": ("Recogniser", Recogniser),
-}
-
-
-def choose(part: Part, named: str) -> plugins.Chosen:
-    """Find the engine named by ``--speaker`` or ``--listener``. Raises InputError if it does not exist."""
-    return plugins.choose(plugins.SPEECH_ENGINES, named, f"--{part}")
-
-
-def make(part: Part, chosen: plugins.Chosen, options: Mapping[str, Any]) -> Any:
-    """Create the engine's synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
-    name, protocol = _PARTS[part]
-    return plugins.make(chosen, plugins.members(protocol), name, options)
 
 
 def version_of(package: str) -> str:

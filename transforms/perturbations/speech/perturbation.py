@@ -6,80 +6,54 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.rows import ASR_TURNS
-from parapet.transforms.perturbation import corpora
-from parapet.transforms.perturbation.base import (
-    Analysis,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    Texts,
-    comma_separated,
-    share_of,
-)
+from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, SAMPLE, replacing, spoken
-from parapet.transforms.perturbations.speech.alignment import Calibration, Form, Setting, set_name
-from parapet.transforms.perturbations.speech.engine import RATE, choose, make
-from parapet.transforms.perturbations.speech.setup import FORMS, check_extras, parse_ratios, parse_targets
+from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, replacing, spoken
+from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
+from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
-from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, TurnOutcomes, transcribe
+from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
-from parapet.transforms.running.fence import Refused, Stopped
-from parapet.transforms.running.plugins import Chosen
+from parapet.transforms.running import plugins
+from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Invariant, Tally
 
-WER = Metric(
-    "wer", "word error rate", percent=True,
-    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are lower case "
-    "without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap over dialogues.",
-)  # fmt: skip
-KEPT = Metric(
-    "slot_survival", "slot values kept", percent=True,
-    meaning="Values whose words were all recognised correctly and together. The others have no span.",
-)  # fmt: skip
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class State(NamedTuple):
     """The input of a dialogue's perturbation: its place, the run's calibration, and the outcomes of its turns."""
 
-    place: Place
+    place: base.Place
     calibration: Calibration
-    outcomes: Mapping[int, Sequence[Outcome]]
+    outcomes: Mapping[int, Outcome]
 
 
-class SpeechErrors(Perturbation):
+class SpeechErrors(base.Perturbation):
     """User turns are spoken, mixed with noise and recognised, so that each set has a given word error rate.
 
     Args:
       seed: of noise, voices and draws.
       wer: word error rates, one set each: ``SR-10``, ``SR-20``.
-      noise: ``pink``, ``white``, ``babble``, or a folder of recordings.
-      reverberation: of the speaker's room: seconds until a sound has decayed by 60 dB; 0: none.
+      noise: ``pink``, ``white``, or a folder of recordings.
       engine: the speech engine; ``embedded`` (Hibari and Moonshine, both neural) needs no network.
       speaker: the text-to-speech engine, if it is another.
       listener: the ASR engine, if it is another.
       engine_options: of the engines, such as ``{"azure_region": "westeurope"}``.
       voices: each dialogue has one of them; by default the engine's own.
       snr: signal-to-noise ratios that may be used, dB.
-      sample: how many texts are transcribed first, to check the rates.
-      form: ``heard``: the transcript itself; ``restored``: words that were recognised correctly have the original's
-        spelling.
       longest: the maximum length of a turn that is spoken, in characters.
       audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
@@ -97,34 +71,28 @@ class SpeechErrors(Perturbation):
             "sets/*",
             ("set",),
             (
-                WER._replace(digits=2, interval=("wer_low", "wer_high"), shown_first=True),
+                Metric(
+                    "wer", "word error rate", percent=True, digits=2, shown_first=True,
+                    interval=("wer_low", "wer_high"),
+                    meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are "
+                    "lower case without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap "
+                    "over dialogues.",
+                ),
                 Metric("target", "target", percent=True),
                 Metric("words", "words", shown_first=True),
                 Metric("turns", "turns", shown_first=True),
                 Metric("substitutions", "substituted"),
                 Metric("deletions", "deleted"),
                 Metric("insertions", "inserted"),
-                KEPT._replace(shown_first=True),
+                Metric(
+                    "slot_survival", "slot values kept", percent=True, shown_first=True,
+                    meaning="Values whose words were all recognised correctly and together. The others have no span.",
+                ),
+                Metric("perfect", "turns without error", percent=True),
+                Metric("garbled", "60% wrong", percent=True, meaning="Turns with a word error rate of 60% or more."),
             ),
             chart="dots",
         ),
-        Numbers(
-            "Word error rate of single turns",
-            "sets/*",
-            ("set",),
-            (
-                Metric("turn_wer.perfect", "perfect", meaning="Turns without a recognition error.", percent=True),
-                Metric("turn_wer.garbled", "60% or more", percent=True,
-                       meaning="Turns with a word error rate of 60% or more."),
-                Metric("turn_wer.quartiles", "quartiles", percent=True, digits=0,
-                       meaning="Quartiles of the word error rates of turns; each turn counts once."),
-            ),
-        ),
-        Numbers("Word error rate by noise", "curve/*", ("point",),
-                (WER, Metric("snr", "signal-to-noise ratio, dB"), Metric("words", "words")),
-                note="Measured on the sample that calibrated the run."),
-        Numbers("By domain", "sets/*/domains/*", ("set", "domain"), (WER, KEPT, Metric("turns", "turns")),
-                in_card=False),
     )  # fmt: skip
     links: ClassVar = {
         "SET/turns/": "a row for every user turn",
@@ -139,42 +107,39 @@ class SpeechErrors(Perturbation):
         self,
         *,
         seed: int | str = 0,
-        wer: Texts = (0.1, 0.2, 0.3),
+        wer: base.Texts = (0.1, 0.2, 0.3),
         noise: str | Path = "pink",
-        reverberation: float = 0.0,
         engine: str = "embedded",
         speaker: str = "",
         listener: str = "",
         engine_options: Mapping[str, str | int] | None = None,
-        voices: Texts | None = None,
-        snr: Texts | None = None,
-        sample: int | None = None,
-        form: Form = "heard",
+        voices: base.Texts | None = None,
+        snr: base.Texts | None = None,
         longest: int = LONGEST,
         audio: str = "",
         cache: str | Path | None = None,
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        self.max_bad = share_of(max_bad, "--max_bad")
+        self.max_bad = base.share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        self.voices = tuple(corpora.listed(comma_separated(voices or "")))
+        self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.targets, self.ratios = parse_targets(comma_separated(wer)), parse_ratios(comma_separated(snr or RATIOS))
-        self.sample, self.longest, self.form = SAMPLE if sample is None else sample, longest, form
-        self.noise, self.reverberation = str(noise), reverberation
+        self.targets, self.ratios = (
+            parse_targets(base.comma_separated(wer)),
+            parse_ratios(base.comma_separated(snr or RATIOS)),
+        )
+        if not isinstance(longest, int) or longest < 1:
+            raise InputError(f"{longest}: must be 1 or more", "--longest")
+        self.longest = longest
+        self.noise = str(noise)
         self.engines = {
-            "speaker": choose("speaker", speaker or engine),
-            "listener": choose("listener", listener or engine),
+            flag: plugins.choose(plugins.SPEECH_ENGINES, named or engine, f"--{flag}")
+            for flag, named in (("speaker", speaker), ("listener", listener))
         }
         self.engine_options = dict(engine_options or {})
-        for number, flag in ((self.sample, "--sample"), (longest, "--longest")):
-            if not isinstance(number, int) or number < 1:
-                raise InputError(f"{number}: must be 1 or more", flag)
-        if form not in FORMS:
-            raise InputError(f"{form!r} must be one of {', '.join(FORMS)}", "--form")
-        check_extras(self.engines.values(), self.noise)
+        check_packages(self.engines.values())
         if audio and audio not in AUDIO:
             raise InputError(f"{audio!r} must be one of {', '.join(AUDIO)}", "--audio")
         self.audio = audio
@@ -190,24 +155,21 @@ class SpeechErrors(Perturbation):
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        synthesiser = make("speaker", self.engines["speaker"], self.engine_options)
+        synthesiser = self._engine("speaker", Synthesiser)
         voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
-        babbled: set[str] = set()
-        if self.noise == "babble":
-            for file in corpora.inlined(corpora.selected(corpus, self.splits)):
-                known = corpora.in_languages(file, self.languages)
-                babbled.update(utterance.text for utterance, _ in spoken.occurrences_of(known, self.speakers))
-            if not babbled:
-                raise InputError("babble is made from the user turns, but none of them has words", "--noise")
-        noise = make_noise(self.noise, sorted(babbled), self.reverberation)
-        recogniser = make("listener", self.engines["listener"], self.engine_options)
-        self.channel = Channel(synthesiser, recogniser, noise, self.seed, cache)
+        recogniser = self._engine("listener", Recogniser)
+        self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache)
         synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
                 tried.open()
                 tried.close()
+
+    def _engine(self, flag: str, protocol: type) -> Any:
+        """Create a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
+        members = plugins.members(protocol)
+        return plugins.make(self.engines[flag], members, protocol.__name__, self.engine_options)
 
     @property
     def made_with(self) -> dict[str, object]:
@@ -218,10 +180,9 @@ class SpeechErrors(Perturbation):
             "noise": self.channel.noise.name,
             "voices": list(self.speakers.voices),
             "normalisation": spoken.VERSION,
-            "samples_a_second": RATE,
         }
 
-    def plugins_used(self) -> Sequence[Chosen | None]:
+    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
         """Return the engines."""
         return [*self.engines.values()]
 
@@ -235,61 +196,51 @@ class SpeechErrors(Perturbation):
         synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
         turns = [utterance for file in files for utterance, _ in spoken.occurrences_of(file, self.speakers)]
         texts = set(turns)
-        characters, words = sum(len(each.text) for each in texts), sum(len(each.text.split()) for each in texts)
-        recordings = len(texts) * len(self.ratios)
-        hours = (spoken.SECONDS_A_WORD * words + spoken.SECONDS_AROUND * len(texts)) / 3600 * len(self.ratios)
+        characters = sum(len(utterance.text) for utterance in texts)
+        hours = characters / spoken.CHARACTERS_AN_HOUR * len(self.ratios)
         price = characters * synthesiser.dollars_per_million / 1e6
         yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
         yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
-        yield (
-            f"ASR: at most {counted(recordings, 'recording')}, about {hours:.1f} hours, with "
-            f"{recogniser.name}, ${hours * recogniser.dollars_per_hour:,.2f}"
-        )
-        yield (
-            "transcripts in the cache are not requested again; the prices are built in and may be outdated: check them"
-        )
+        price = hours * recogniser.dollars_per_hour
+        yield f"ASR: at most {hours:.1f} hours of sound with {recogniser.name}, ${price:,.2f}"
+        yield "cached transcripts are not requested again; the prices are built in and may be outdated: check them"
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Transcribe all turns."""
-        transcribed = transcribe(files, self.speakers, self.channel, self.targets, self.ratios, self.sample)
+        calibration = Calibration(tuple(self.ratios), tuple(map(Setting, self.targets)))
+        turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
         states = (
-            transcribed.turns
-            | "By dialogue" >> beam.Map(lambda turn: ((turn.use.file, turn.use.dialogue), turn))
+            turns
+            | "By dialogue" >> beam.MapTuple(lambda use, outcome: ((use.file, use.dialogue), (use.turn, outcome)))
             | "Of a dialogue" >> beam.GroupByKey()
-            | "State" >> beam.MapTuple(lambda place, turns: (place, {turn.use.turn: turn.outcomes for turn in turns}))
+            | "State" >> beam.MapTuple(lambda place, outcomes: (place, dict(outcomes)))
         )
-        return Analysis(
+        return base.Analysis(
             states,
-            shared={"calibration": transcribed.calibration | "Shared" >> beam.Map(lambda value: ("", value))},
-            reported={"calibration": transcribed.calibration, "curve": transcribed.curve},
-            counts=transcribed.turns | "Count turns" >> beam.FlatMap(_counts),
-            dead_letters=transcribed.turns | "Turns without a transcript" >> beam.FlatMap(_dead_letters),
-            refused=transcribed.refused,
+            shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value))},
+            reported={"calibration": calibrated},
+            counts=turns | "Count turns" >> beam.FlatMapTuple(_counts),
+            dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
+            refused=refused,
         )
 
-    def state_of(self, place: Place, state: Mapping[int, Sequence[Outcome]] | None, shared: Shared) -> State:
+    def state_of(self, place: base.Place, state: Mapping[int, Outcome] | None, shared: base.Shared) -> State:
         """Return the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
-    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> base.Perturbed:
         """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
 
         In a run of whole files with ``audio``, there is also the sound of its turns.
         """
         known = typed(dialogue)
         setting = state.calibration.settings[self.sets.index(set_name)]
-        replaced, services = self._replaced(known, setting, state), corpora.services_in_turns(known)
+        replaced = self._replaced(known, setting, state)
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
-        counts: Counter[Counted] = Counter()
-        for row in rows:
-            for key, n in replacing.turn_counts(row, services[row["turn"]]):
-                counts[key] += n
-        counts.update(dict(replacing.dialogue_counts(state.place, rows)))
-        files, problems = self._sounds(setting, state.place, rows) if self.audio else ([], [])
-        if self.audio:
-            counts.update({"recordings": len(files), "lost_recordings": len(problems)})
+        counts = replacing.counts(state.place, rows)
         shown = [row for row in rows if row["wer"]]
-        return Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, problems, shown, files)
+        sounds = self._sounds(set_name, state.place, rows) if self._transcriber and self.audio else []
+        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -306,68 +257,58 @@ class SpeechErrors(Perturbation):
         voice = spoken.voice_of(dialogue.dialogue_id, speakers)
         replaced = []
         for turn in spoken.user_turns(dialogue, speakers):
+            if not turn.words:
+                replaced.append(replacing.unchanged_turn(turn, "not_spoken", turn.reason, voice, noise))
+                continue
+            outcome = state.outcomes[turn.position]
+            if outcome.failure:
+                replaced.append(replacing.unchanged_turn(turn, "failed", outcome.failure, voice, noise))
+                continue
             draw = spoken.draw_of(dialogue.dialogue_id, turn.position, speakers)
-            snr_of = partial(state.calibration.chosen, setting, words=len(turn.words), draw=draw)
-            outcomes = state.outcomes[turn.position] if turn.words else ()
-            replaced.append(replacing.replaced_turn(turn, outcomes, snr_of, self.form, voice, noise))
+            snr = state.calibration.chosen(setting, outcome.errors, len(turn.words), draw)
+            sound = {"voice": voice, "noise": noise, "snr": snr}
+            replaced.append(replacing.recognised_turn(turn, outcome.transcripts[snr], sound))
         return replaced
 
-    def _sounds(
-        self, setting: Setting, place: Place, rows: Iterable[Mapping[str, Any]]
-    ) -> tuple[list[tuple[str, bytes]], list[InputError]]:
-        """Return the sound of each transcribed turn, and the errors of those without sound."""
+    def _sounds(self, name: str, place: base.Place, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+        """Return the sound of each transcribed turn, with the path of its file."""
+        assert self._transcriber is not None
         file, position = place
-        transcriber = self._transcriber
-        if transcriber is None:
-            return [], []
-        files, problems = [], []
+        files = []
         for row in rows:
-            if row["status"] != "heard":
-                continue
-            # Ids may contain any characters; the position makes the name unique.
-            safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
-            folder = f"{setting.name}/audio/{file.removesuffix('.json')}"
-            try:
-                samples = transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
-            except (Refused, Stopped) as error:
-                problems.append(InputError(f"no_audio: {error}", "", f"turns[{row['turn']}]"))
-                continue
-            path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
-            files.append((path, sound_bytes(samples, self.audio)))
-        return files, problems
+            if row["status"] == "heard":
+                # Ids may contain any characters; the position makes the name unique.
+                safe_id = _UNSAFE.sub("_", row["dialogue_id"])[:60]
+                folder = f"{name}/audio/{file.removesuffix('.json')}"
+                samples = self._transcriber.samples(spoken.Utterance(row["voice"], row["spoken"]), row["snr"])
+                path = f"{folder}/{position:04}_{safe_id}_{row['turn']:02}.{self.audio}"
+                files.append((path, sound_bytes(samples, self.audio)))
+        return files
 
     # Counts and statistics.
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of turns without a transcript, and of turns whose sound could not be written."""
-        lost = counts.sum("lost_recordings")
-        return [
-            Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns")),
-            *([Tally("recording", counts.sum("recordings") + lost, lost)] if self.audio else []),
-        ]
+        """Return a tally of turns without a transcript."""
+        return [Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns"))]
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
         return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Return the word error rates of the sets, the curve of the sample, and the settings they depend on."""
+        """Return the word error rates of the sets, and the settings they depend on."""
         (calibration,) = reported["calibration"]
-        return {
-            **replacing.statistics(counts, calibration.settings, reported["curve"]),
-            "made_with": self.made_with,
-        }
+        sets = {setting.name: replacing.set_statistics(setting, counts) for setting in calibration.settings}
+        return {"sets": sets, "made_with": self.made_with}
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options that determine the content, and the settings that the word error rates depend on."""
         return {
             "wer": self.targets,
-            "form": self.form,
             "audio": self.audio,
             "longest": self.longest,
             "seed": self.seed,
             "snr": self.ratios,
-            "sample": self.sample,
             **self.made_with,
             **dict.fromkeys(("cache", *AZURE), ""),
         }
@@ -386,15 +327,48 @@ class SpeechErrors(Perturbation):
         return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
 
 
-def _counts(turn: TurnOutcomes) -> Iterator[tuple[Any, int]]:
+def parse_targets(text: str) -> list[float]:
+    """Parse word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
+    targets = _numbers(text, "--wer", "0.1,0.2,0.3")
+    for target in targets:
+        if not 0 < target < 1:
+            raise InputError(f"{target:g} is not a word error rate: must be between 0 and 1 (example: 0.2)", "--wer")
+    if not targets or len({set_name(target) for target in targets}) < len(targets):
+        raise InputError("each word error rate must appear once (example: 0.1,0.2,0.3)", "--wer")
+    return sorted(targets)
+
+
+def parse_ratios(text: str) -> list[float]:
+    """Parse signal-to-noise ratios such as ``20,12,5``, sorted from the quietest noise. Raises InputError."""
+    ratios = _numbers(text, "--snr", "20,12,5")
+    if len(set(ratios)) < max(2, len(ratios)) or not all(-20 <= ratio <= 60 for ratio in ratios):
+        raise InputError("must be two or more different ratios from -20 to 60 dB (example: 20,12,5)", "--snr")
+    return sorted(ratios, reverse=True)
+
+
+def _numbers(text: str, flag: str, example: str) -> list[float]:
+    try:
+        return [float(part) for part in corpora.listed(text)]
+    except ValueError:
+        raise InputError(f"{text!r} must be numbers (example: {example})", flag) from None
+
+
+def check_packages(engines: Iterable[plugins.Chosen]) -> None:
+    """Raise MissingExtra if a package that every engine needs is not installed."""
+    extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
+    for package in ("jiwer", "num2words", "scipy", "soundfile"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, ",".join(sorted(extras or {"speech"})))
+
+
+def _counts(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[Any, int]]:
     yield tuple(CountKey("spoken_turns")), 1
-    yield tuple(CountKey("failed_turns")), sum(1 for _ in _dead_letters(turn))
+    yield tuple(CountKey("failed_turns")), int(bool(outcome.failure))
 
 
-def _dead_letters(turn: TurnOutcomes) -> Iterator[tuple[str, list[DeadLetter]]]:
+def _dead_letters(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
     """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
-    use = turn.use
-    if failure := replacing.failure_of(turn.outcomes):
+    if outcome.failure:
         split, _, name = use.file.rpartition("/")
-        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", failure.reason)
+        letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", outcome.failure)
         yield f"{use.file}\0{use.dialogue:06}\0{use.turn:04}", [letter]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,12 +12,11 @@ import numpy as np
 
 from parapet.schemas.dialogue import Turn
 from parapet.transforms.perturbation.base import Place
-from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.perturbations.speech import alignment
-from parapet.transforms.perturbations.speech.alignment import Form, Found, Setting
+from parapet.transforms.perturbations.speech.alignment import Found, Setting
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
-from parapet.transforms.perturbations.speech.transcribing import Failure, Outcome, Transcript
-from parapet.transforms.running.counts import Counts
+from parapet.transforms.perturbations.speech.transcribing import Transcript
+from parapet.transforms.running.counts import Counted, Counts
 
 # (frame, slot entry) to the span in the new utterance; None if the value is lost
 Spans = dict[tuple[int, int], Found | None]
@@ -35,34 +35,6 @@ class Replaced(msgspec.Struct, frozen=True):
     spans: Spans
 
 
-def replaced_turn(
-    turn: SpokenTurn,
-    outcomes: Sequence[Outcome],
-    snr_of: Callable[[Mapping[float, int]], float],
-    form: Form,
-    voice: str,
-    noise: str,
-) -> Replaced:
-    """Return a user turn in the version of one set.
-
-    Args:
-      turn: the original turn.
-      outcomes: the outcomes of its utterance; empty if the turn is not spoken.
-      snr_of: chooses a ratio, given the word errors at each.
-      form: the form of the transcript.
-      voice: the voice of the dialogue.
-      noise: the name of the noise.
-    """
-    if not turn.words:
-        return unchanged_turn(turn, "not_spoken", turn.reason, voice, noise)
-    if failure := failure_of(outcomes):
-        return unchanged_turn(turn, "failed", failure.reason, voice, noise)
-    snr = snr_of({outcome.snr: outcome.errors for outcome in outcomes})
-    transcript = next(outcome.result for outcome in outcomes if outcome.snr == snr)
-    assert isinstance(transcript, Transcript)
-    return recognised_turn(turn, transcript, form, {"voice": voice, "noise": noise, "snr": snr})
-
-
 def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
     """Return a copy of a dialogue, in the format of its file, with some turns replaced."""
     turns = [*raw["turns"]]
@@ -73,24 +45,18 @@ def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str
     return {**raw, "turns": turns}
 
 
-def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
-    """Return why a turn has no transcript at one of the ratios, or None if it has all."""
-    return next((outcome.result for outcome in outcomes if isinstance(outcome.result, Failure)), None)
-
-
-def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound: Mapping[str, str | float]) -> Replaced:
+def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str, object]) -> Replaced:
     """Return a turn with its transcript.
 
     Args:
       turn: the original turn.
       transcript: the transcript of its spoken form.
-      form: the form of the transcript, see :func:`~parapet.transforms.perturbations.speech.alignment.written`.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
     aligned = alignment.align(reference, hypothesis)
     original, values = turn.turn.utterance, _original_spans(turn.turn)
-    utterance, ranges = alignment.written(original, turn.words, aligned, hypothesis, values.values(), form)
+    utterance, ranges = alignment.written(original, turn.words, aligned, hypothesis, values.values())
     spans: Spans = {}
     for place, (start, end) in values.items():
         is_inside = 0 <= start < end <= len(original)
@@ -181,140 +147,70 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
         frame["slots"] = kept
 
 
-Point = tuple[float, tuple[int, int]]  # signal-to-noise ratio, (errors, words)
-
 _RESAMPLES = 2000
 GARBLED = 0.6  # minimum word error rate of a garbled turn
+_ERRORS = ("substitutions", "deletions", "insertions")
 # The counts that are summed over turns with a transcript.
-SUMS = ("turns", "words", "substitutions", "deletions", "insertions", "slots", "slots_kept")
+SUMS = ("turns", "words", *_ERRORS, "slots", "slots_kept", "perfect_turns", "garbled_turns")
 
 
-def turn_counts(row: Mapping[str, Any], services: Iterable[str]) -> Iterator[tuple[str | tuple[str, str], int]]:
-    """Yield the counts of one user turn: a name, or (name, value), and a number.
+def counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Counter[Counted]:
+    """Return the counts of a dialogue: statuses of turns, sums, and errors and words by dialogue, for the interval.
 
     Args:
-      row: a row of ``ASR_TURNS``.
-      services: the services of the turn.
+      place: the place of the dialogue.
+      rows: the rows of ``ASR_TURNS`` of its user turns.
     """
-    yield row["status"], 1
-    if row["status"] != "heard":
-        return
-    errors = sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
-    sums = {
-        "turns": 1,
-        **{name: row[name] for name in ("words", "substitutions", "deletions", "insertions")},
-        "slots": len(row["slots"]),
-        "slots_kept": sum(slot["status"] == "kept" for slot in row["slots"]),
-    }
-    domains = {domain_of(service) or service for service in services}
-    for name, n in sums.items():
-        yield name, n
-        for domain in domains:
-            yield (f"domain_{name}", domain), n
-    yield ("turn_errors", f"{errors}/{row['words']}"), 1
-
-
-def dialogue_counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield the word errors and reference words of a dialogue, for computing intervals."""
     file, position = place
-    errors = words = 0
+    sums: Counter[Counted] = Counter(row["status"] for row in rows)
     for row in rows:
-        words += row["words"]
-        errors += sum(row[kind] for kind in ("substitutions", "deletions", "insertions"))
+        if row["status"] == "heard":
+            sums.update({name: row[name] for name in ("words", *_ERRORS)})
+            sums["turns"] += 1
+            sums["slots"] += len(row["slots"])
+            sums["slots_kept"] += sum(slot["status"] == "kept" for slot in row["slots"])
+            sums["perfect_turns"] += row["wer"] == 0
+            sums["garbled_turns"] += row["wer"] >= GARBLED
     key = f"{file}\0{position:06}"
-    yield ("dialogue_errors", key), errors
-    yield ("dialogue_words", key), words
+    sums["dialogue_errors", key] = sum(sums[kind] for kind in _ERRORS)
+    sums["dialogue_words", key] = sums["words"]
+    return sums
 
 
-def statistics(counts: Counts, settings: Sequence[Setting], curve: Iterable[Point]) -> dict[str, Any]:
-    """Return the sets and the curve of ``statistics.json``.
-
-    Args:
-      counts: the counts of all turns and dialogues (:func:`turn_counts`, :func:`dialogue_counts`).
-      settings: the sets.
-      curve: signal-to-noise ratio to (errors, words) of the sample.
-    """
-    return {
-        "sets": {setting.name: _of_set(setting, counts) for setting in sorted(settings)},
-        "curve": [
-            {"snr": snr, "words": words, "errors": errors, "wer": errors / words}
-            for snr, (errors, words) in sorted(curve, reverse=True)
-            if words
-        ],
-    }
-
-
-def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
+def set_statistics(setting: Setting, counts: Counts) -> dict[str, Any]:
+    """Return the numbers of a set, from the sums of :func:`counts`; rates without turns, words or slots are None."""
     name = setting.name
+    sums = {kind: counts.sum(kind, set=name) for kind in SUMS}
     errors, words = (counts.by("value", f"dialogue_{kind}", set=name) for kind in ("errors", "words"))
     low, high = interval([(errors[place], words[place]) for place in sorted(words)], name)
-    domains = {kind: counts.by("value", f"domain_{kind}", set=name) for kind in SUMS}
     return {
         "target": setting.target,
-        **numbers([counts.sum(kind, set=name) for kind in SUMS]),
+        **sums,
+        "wer": _rate(sum(sums[kind] for kind in _ERRORS), sums["words"]),
         "wer_low": low,
         "wer_high": high,
+        "slot_survival": _rate(sums["slots_kept"], sums["slots"]),
+        "perfect": _rate(sums["perfect_turns"], sums["turns"]),
+        "garbled": _rate(sums["garbled_turns"], sums["turns"]),
         "level": None if setting.level is None else setting.level / alignment.LEVELS,
-        "turn_wer": turn_rates(counts.by("value", "turn_errors", set=name)),
-        "domains": {
-            domain: numbers([domains[kind].get(domain, 0) for kind in SUMS]) for domain in sorted(domains["turns"])
-        },
     }
 
 
-def numbers(sums: Sequence[int]) -> dict[str, Any]:
-    """Return the sums by name, the word error rate and the share of slot values kept; None if undefined."""
-    sums_by_name = dict(zip(SUMS, sums, strict=True))
-    errors = sums_by_name["substitutions"] + sums_by_name["deletions"] + sums_by_name["insertions"]
-    return {
-        **sums_by_name,
-        "wer": errors / sums_by_name["words"] if sums_by_name["words"] else None,
-        "slot_survival": sums_by_name["slots_kept"] / sums_by_name["slots"] if sums_by_name["slots"] else None,
-    }
-
-
-def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
-    """Return the distribution of the word error rates of single turns, each with the same weight.
-
-    Args:
-      turns: ``errors/words`` to the number of turns.
-
-    Returns:
-      ``quartiles``; ``perfect``, the share of turns without errors; ``garbled``, the share with a rate of at least
-        ``GARBLED``.
-    """
-    rates = [(int(errors) / int(words), n) for name, n in turns.items() for errors, words in [name.split("/")]]
-    every = sum(n for _, n in rates)
-    return {
-        "quartiles": _quartiles(rates),
-        "perfect": sum(n for rate, n in rates if not rate) / every if every else None,
-        "garbled": sum(n for rate, n in rates if rate >= GARBLED) / every if every else None,
-    }
-
-
-def _quartiles(values: Sequence[tuple[float, int]]) -> list[float]:
-    """Return the smallest values that a quarter, half and three quarters do not exceed; empty without values."""
-    every = [value for value, n in values for _ in range(n)]
-    return [float(value) for value in np.quantile(every, (0.25, 0.5, 0.75), method="inverted_cdf")] if every else []
+def _rate(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the word error rate by percentile bootstrap.
-
-    It resamples dialogues, since turns are dependent.
+    """Return the 95 % interval of the word error rate by percentile bootstrap over dialogues, as turns are dependent.
 
     Args:
       dialogues: (errors, words) of each dialogue.
       name: the name of the set, which is the seed.
     """
-    table = np.array(dialogues, np.float64).reshape(-1, 2)
-    if not table[:, 1].sum():
+    table = np.array([pair for pair in dialogues if pair[1]])
+    if not len(table):
         return None, None
-    drawn = np.random.default_rng(list(name.encode()))
-    rates = []
-    for _ in range(_RESAMPLES):
-        errors, words = table[drawn.integers(len(table), size=len(table))].sum(axis=0)
-        if words:
-            rates.append(errors / words)
-    low, high = np.percentile(rates, [2.5, 97.5])
+    drawn, n = np.random.default_rng(list(name.encode())), len(table)
+    sums = np.array([table[drawn.integers(n, size=n)].sum(axis=0) for _ in range(_RESAMPLES)])
+    low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
     return round(float(low), 6), round(float(high), 6)

@@ -1,10 +1,9 @@
-"""Sound as arrays and files: levels, noise and reverberation, reading recordings, writing WAV and FLAC."""
+"""Sound as arrays and files: levels and noise, reading recordings, writing WAV and FLAC."""
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,6 @@ import numpy as np
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_FILE
-from parapet.transforms.perturbations.speech.embedded import Hibari
 from parapet.transforms.perturbations.speech.engine import RATE, resampled, to_samples
 from parapet.transforms.storage.files import read_bytes
 
@@ -99,60 +97,31 @@ VERSION = "2"
 # ITU-T P.56 and G.191: the level to which speech is normalised, 26 dB below the maximum of 16 bits.
 LEVEL = 32768 * 10 ** (-26 / 20)
 
-KINDS = ("white", "pink", "babble")
+KINDS = ("white", "pink")
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
 
 _LOUDEST = 8192.0  # RMS of noise: its peaks are some four times higher, and 16 bits end at 32,768
 
 _PADDING = RATE * 3 // 10  # silence before and after: recognisers cut off speech that begins immediately
-_BABBLERS = ("heart", "heart:1.1:0.88", "heart:0.9:1.1", "heart:1.2:0.95", "heart:1:1.2", "heart:0.95:0.84")
-_BABBLE_TEXTS = 60
 
 
 class Noise(msgspec.Struct, frozen=True):
     """The noise to add.
 
     Attributes:
-      kind: ``white``, ``pink``, ``babble`` or ``recordings``.
-      name: the kind, followed for the last two by a hash of their sources, and the reverberation.
-      sources: the texts that the babble says, or the paths of recordings.
-      reverberation: the reverberation of the speaker's room: seconds until a sound has decayed by 60 dB; 0 for none.
+      kind: ``white``, ``pink`` or ``recordings``.
+      name: the kind, followed for recordings by a hash of their sounds.
+      sources: the paths of recordings.
     """
 
     kind: str
     name: str
     sources: tuple[str, ...] = ()
-    reverberation: float = 0.0
 
 
-def make_noise(kind: str, texts: Sequence[str], reverberation: float = 0.0) -> Noise:
-    """Create the noise named by ``--noise``, with ``--reverberation``.
-
-    Args:
-      kind: ``white``, ``pink``, ``babble``, or a folder of recordings.
-      texts: the texts that babble may say.
-      reverberation: seconds, 0 to 3.
-
-    Raises:
-      InputError: the kind or folder does not exist, a file is not a recording, or the reverberation is out of range.
-    """
-    if not 0 <= reverberation <= 3:
-        raise InputError(f"{reverberation:g} must be from 0 to 3 seconds (example: 0.4)", "--reverberation")
-    noise = recordings(kind) if kind not in KINDS else babble(texts) if kind == "babble" else plain(kind)
-    if not reverberation:
-        return noise
-    return msgspec.structs.replace(noise, name=f"{noise.name}, {reverberation:g} s", reverberation=reverberation)
-
-
-def plain(kind: str) -> Noise:
-    """Return white or pink noise."""
-    return Noise(kind, kind)
-
-
-def babble(texts: Sequence[str]) -> Noise:
-    """Return babble: six voices that say some of these texts, chosen by hash."""
-    chosen = tuple(sorted(set(texts), key=lambda text: _hash("babble", text))[:_BABBLE_TEXTS])
-    return Noise("babble", f"babble:{_hash(*_BABBLERS, *chosen).hex()[:12]}", chosen)
+def make_noise(kind: str) -> Noise:
+    """Create the noise named by ``--noise``: a kind, or a folder of recordings. Raises InputError if there are none."""
+    return Noise(kind, kind) if kind in KINDS else recordings(kind)
 
 
 def recordings(folder: str) -> Noise:
@@ -169,20 +138,17 @@ def recordings(folder: str) -> Noise:
 
 
 class Mixer:
-    """Speech at a normalised level, with silence around it, reverberation and noise, at any signal-to-noise ratio.
+    """Speech at a normalised level, with silence around it, and noise at any signal-to-noise ratio.
 
     Args:
       speech: the samples.
       noise: the noise to add.
       key: determines the noise.
-      room: determines the reverberation.
     """
 
-    def __init__(self, speech: Samples, noise: Noise, key: str, room: str = "") -> None:
+    def __init__(self, speech: Samples, noise: Noise, key: str) -> None:
         drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, noise.name, key), "big"))
         padded = np.pad(speech.astype(np.float64), _PADDING)
-        if noise.reverberation and len(speech):
-            padded = _reverberated(padded, noise.reverberation, room)
         power = active_power(padded)
         self._speech = padded * (LEVEL / np.sqrt(power) if power else 0.0)
         self._noise = _stretch(noise, len(self._speech), drawn)
@@ -195,36 +161,15 @@ class Mixer:
         return to_samples(sound / max(1.0, louder / _LOUDEST))
 
 
-def _reverberated(sound: Sound, seconds: float, room: str) -> Sound:
-    """Add the reverberation of a room, whose impulse response is exponentially decaying noise (Polack 1988).
-
-    The first reflection comes after 5 to 15 ms. All reflections together are 0 to 8 dB below the direct sound, as when
-    someone speaks into a telephone on the table or at arm's length.
-    """
-    from scipy.signal import fftconvolve
-
-    drawn = np.random.default_rng(int.from_bytes(_hash(VERSION, "room", room), "big"))
-    first, below = int(drawn.uniform(0.005, 0.015) * RATE), drawn.uniform(0, 8)
-    tail = drawn.standard_normal(int(seconds * RATE)) * 10 ** (-3 * np.arange(int(seconds * RATE)) / (seconds * RATE))
-    tail[:first] = 0
-    if energy := np.sum(tail**2):
-        tail *= np.sqrt(10 ** (-below / 10) / energy)
-    tail[0] = 1.0
-    reverberated: Sound = fftconvolve(sound, tail)[: len(sound)]
-    return reverberated
-
-
 def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
     """Return ``n`` samples of noise, with mean power 1 over the whole that they are taken from."""
     if noise.kind == "white":
         return drawn.standard_normal(n)
     if noise.kind == "pink":
         return _pink(drawn.standard_normal(n))
-    if noise.kind == "babble":
-        track = _babble(noise.sources)
-    else:
-        track = _recording(noise.sources[int(drawn.integers(len(noise.sources)))])
-    return _looped(track, int(drawn.integers(len(track))), n)
+    track = _recording(noise.sources[int(drawn.integers(len(noise.sources)))])
+    start = int(drawn.integers(len(track)))
+    return np.take(track, np.arange(start, start + n), mode="wrap")
 
 
 def _pink(white: Sound) -> Sound:
@@ -234,21 +179,6 @@ def _pink(white: Sound) -> Sound:
     shape /= np.sqrt(np.maximum(hertz, 20.0))
     shape[0] = 0
     return _unit(np.fft.irfft(shape, len(white)))
-
-
-def _looped(track: Sound, start: int, n: int) -> Sound:
-    return np.take(track, np.arange(start, start + n), mode="wrap")
-
-
-@lru_cache(maxsize=4)
-def _babble(texts: tuple[str, ...]) -> Sound:
-    voices = []
-    hibari = Hibari()
-    for i, voice in enumerate(_BABBLERS):
-        speech = [hibari.speak(text, voice) for text in texts[i :: len(_BABBLERS)] or texts]
-        voices.append(_unit(np.concatenate(speech).astype(np.float64)))
-    longest = max(map(len, voices))
-    return _unit(np.sum([np.resize(voice, longest) for voice in voices], axis=0))
 
 
 @lru_cache(maxsize=32)

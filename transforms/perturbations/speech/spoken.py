@@ -32,37 +32,25 @@ _ABBREVIATIONS: Mapping[str, str] = _RULES["abbreviations"]
 _BEFORE_NAMES: Mapping[str, str] = _RULES["before_names"]
 _AFTER_NAMES: Mapping[str, str] = _RULES["after_names"]
 _SYMBOLS: Mapping[str, str] = _RULES["symbols"]
-_FRACTIONS: Mapping[str, str] = _RULES["fractions"]
 _UNITS: Mapping[str, Sequence[str]] = _RULES["units"]
 _CURRENCIES: Mapping[str, Sequence[str]] = _RULES["currencies"]
-_SCALES: Mapping[str, str] = _RULES["scales"]
 _INITIALS = frozenset(_RULES["initials"])
 # Words that may be pronounced differently from their spelling.
 SPECIAL = frozenset({*_ABBREVIATIONS, *_BEFORE_NAMES, *_AFTER_NAMES, *_UNITS, *_INITIALS, "am"})
 _KEPT = frozenset({*_SYMBOLS, *_CURRENCIES})  # characters that are exempt from Unicode normalisation
 
-_CURRENCY, _SYMBOL, _SCALE = ("|".join(map(re.escape, table)) for table in (_CURRENCIES, _SYMBOLS, _SCALES))
+_CURRENCY, _SYMBOL = ("|".join(map(re.escape, table)) for table in (_CURRENCIES, _SYMBOLS))
 _AMOUNT = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 # All tokens, by kind. If several kinds match, the first one counts.
 _TOKEN = re.compile(
     rf"""
     (?P<meridiem> (?<![a-z']) [ap]\.m (?![a-z]) \.? )
     | (?P<word> [a-z]+ (?:'[a-z]+)* )
-    | (?P<phone> (?:\+\d{{1,3}}[-. ]?|1[-. ])?
-                 (?: (?: \(\d{{2,5}}\)[ -]? | \d{{3}}- | \d{{5}}- ) (?:\d{{3,4}}[-. ]){{0,4}}
-                   | \d{{3,5}}[-. ] (?:\d{{3,4}}[-. ]){{1,4}} ) \d{{4}} (?!\d) )
-    | (?P<iso> \d{{4}}-\d\d-\d\d (?!\d) )
-    | (?P<date> \d{{1,2}} (?P<sep>[/-]) \d{{1,2}} (?P=sep) (?:\d{{4}}|\d\d) (?!\d)
-              | \d{{1,2}} / \d{{1,2}} (?![\d/]) )
     | (?P<time> (?:[01]?\d|2[0-4]):[0-5]\d (?!:?\d) (?P<noon> (?= \s*[ap]\.?m(?![a-z]) ) )? )
-    | (?P<money> (?: (?P<before>{_CURRENCY}) \s? (?P<amount>{_AMOUNT})
-                   | (?P<amount_>{_AMOUNT}) \s? (?P<after>{_CURRENCY}) (?!\s?\d) )
-                 (?: \s? (?P<scale>{_SCALE}) (?![a-z]) )? )
+    | (?P<money> (?P<before>{_CURRENCY}) \s? (?P<amount>{_AMOUNT})
+               | (?P<amount_>{_AMOUNT}) \s? (?P<after>{_CURRENCY}) (?!\s?\d) )
     | (?P<ordinal> (?:\d{{1,3}}(?:,\d{{3}}){{1,2}} | \d{{1,9}}) (?:st|nd|rd|th) (?![a-z]) )
-    | (?P<span> \d{{1,4}}-\d{{1,4}} (?![\d:/]|-\d) )
     | (?P<number> {_AMOUNT} | (?<![\w.])\.\d+ )
-    | (?P<to> -\s?(?=\d|{_CURRENCY}) )
-    | (?P<dot> (?<=[a-z0-9])\.(?=(?:com|org|net|edu|gov)(?![a-z])) )
     | (?P<symbol> {_SYMBOL} )
     """,
     re.VERBOSE,
@@ -89,45 +77,34 @@ class Word(msgspec.Struct, frozen=True):
 def spoken_words(utterance: str) -> list[Word]:
     """Return the spoken words in order, with the characters that each comes from.
 
-    Never raises an exception; characters that cannot be spoken are left out, see :func:`unspeakable`.
+    Never raises an exception; characters that cannot be spoken are left out, see :func:`words_or_reason`.
     """
     text, starts, ends = _fold(utterance)
     reading = Reading(text, utterance, starts)
     words: list[Word] = []
     for match in _TOKEN.finditer(text):
-        text_here = match.group()
-        if match.lastgroup == "word" and text_here not in SPECIAL:
-            pieces = [(text_here, match.start(), match.end())]
-        else:
-            pieces = reading.read(match)
-        reading.last = match
-        for text_here, start, end in pieces:
-            if starts:
-                start, end = starts[start], ends[end - 1]
-            words.extend([Word(word, start, end) for word in text_here.split(" ")])
+        spoken_form, start, end = reading.read(match), match.start(), match.end()
+        if starts:
+            start, end = starts[start], ends[end - 1]
+        words.extend([Word(word, start, end) for word in spoken_form.split()])
     return words
 
 
-def unspeakable(utterance: str, longest: int) -> str | None:
-    """Return why an utterance cannot be spoken.
+def words_or_reason(utterance: str, longest: int) -> tuple[list[Word], str]:
+    """Return the spoken words, or none and why an utterance cannot be spoken.
 
     Args:
       utterance: any text.
-      longest: maximum number of characters of the utterance, and of its spoken form.
+      longest: maximum number of characters of its spoken form.
 
     Returns:
-      ``too_long``; ``script`` for letters without Latin equivalents; ``empty`` without letters and digits; or None, if
-        it has words.
+      The words, and the reason: ``script`` for letters without Latin equivalents; ``empty`` without letters and digits;
+        ``too_long``.
     """
-    if len(utterance) > longest:
-        return "too_long"
     if not utterance.isascii() and any(_fold_character(c) == " " and c.isalpha() for c in utterance):
-        return "script"
-    text, _, _ = _fold(utterance)
-    if not re.search("[a-z0-9]", text):
-        return "empty"
+        return [], "script"
     words = spoken_words(utterance)
-    return "too_long" if sum(len(word.text) for word in words) + len(words) - 1 > longest else None
+    return ([], "too_long") if len(joined(words)) > longest else (words, "" if words else "empty")
 
 
 def _fold(utterance: str) -> tuple[str, list[int], list[int]]:
@@ -192,16 +169,16 @@ class Reading:
 
     def __init__(self, text: str, utterance: str, starts: Sequence[int]) -> None:
         self._text, self._utterance, self._starts = text, utterance, starts
-        self.last: re.Match[str] | None = None
+        self._last: re.Match[str] | None = None
         self._here = 0
 
-    def read(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
-        """Return what is spoken for a token, with the range of the folded text it comes from; may be empty."""
-        kind, self._here = str(match.lastgroup), match.start()
-        if kind == "span":
-            return self._span(match)
-        spoken_form = getattr(self, f"_{kind}")(match)
-        return [(spoken_form, match.start(), match.end())] if spoken_form else []
+    def read(self, match: re.Match[str]) -> str:
+        """Return what is spoken for a token; may be empty."""
+        self._here = match.start()
+        kind, text = str(match.lastgroup), match.group()
+        spoken_form = text if kind == "word" and text not in SPECIAL else getattr(self, f"_{kind}")(match)
+        self._last = match
+        return str(spoken_form)
 
     def _meridiem(self, match: re.Match[str]) -> str:
         return f"{match.group()[0]} m"
@@ -211,9 +188,9 @@ class Reading:
         if word in _INITIALS and all(map(self._is_capital, range(match.start(), match.end()))):
             return " ".join(word)
         if word == "am":
-            return "a m" if self._after("number", "time", "span") or self._word_before() in _HOURS else word
-        if word in _UNITS and self._after("number", "span", gap=" -"):
-            return _UNITS[word][self.last is None or self.last.group() != "1"]
+            return "a m" if self._after("number", "time") or self._word_before() in _HOURS else word
+        if word in _UNITS and self._after("number", gap=" -"):
+            return _UNITS[word][self._last is None or self._last.group() != "1"]
         if word in _AFTER_NAMES or word in _BEFORE_NAMES:
             if self._after_name():
                 return _AFTER_NAMES.get(word) or _ABBREVIATIONS.get(word, word)
@@ -222,32 +199,6 @@ class Reading:
                 return _BEFORE_NAMES.get(word) or _ABBREVIATIONS.get(word, word)
         return _ABBREVIATIONS.get(word, word)
 
-    def _phone(self, match: re.Match[str]) -> str:
-        plus = f"{_SYMBOLS['+']} " if match.group()[0] == "+" else ""
-        return plus + _digit_by_digit(re.sub(r"\D", "", match.group()))
-
-    def _iso(self, match: re.Match[str]) -> str:
-        year, month, day = match.group().split("-")
-        return self._date_said(int(month), int(day), year) or self._parts(match)
-
-    def _date(self, match: re.Match[str]) -> str:
-        text = match.group()
-        if text in _FRACTIONS:
-            return self._fraction(_FRACTIONS[text])
-        month, day, *year = re.split("[/-]", text)
-        spoken_form = self._date_said(int(month), int(day), *year)
-        # The day comes first, as in most of the world, only if a year makes it certainly a date: not in "24/7".
-        return spoken_form or (year and self._date_said(int(day), int(month), *year)) or self._parts(match)
-
-    def _date_said(self, month: int, day: int, year: str = "") -> str:
-        if not (1 <= month <= 12 and 1 <= day <= 31):
-            return ""
-        spoken_form = f"{_MONTHS[month - 1]} {_spelled(day, 'ordinal')}"
-        return f"{spoken_form} {self._plain(year)}" if year else spoken_form
-
-    def _parts(self, match: re.Match[str]) -> str:
-        return " ".join(self._plain(part) for part in re.findall(r"\d+", match.group()))
-
     def _time(self, match: re.Match[str]) -> str:
         hour, minute = map(int, match.group().split(":"))
         hours = _spelled(hour) if hour else _ZERO
@@ -255,38 +206,15 @@ class Reading:
             return f"{hours} {_spelled(minute)}" if minute > 9 else f"{hours} oh {_spelled(minute)}"
         if match["noon"] is not None:
             return hours
-        if hour in (0, 24):
-            return "midnight"
         return f"{hours} o'clock" if hour <= 12 else f"{hours} hundred"
 
     def _money(self, match: re.Match[str]) -> str:
         amount = match["amount"] or match["amount_"]
         names = _CURRENCIES[match["before"] or match["after"]]
-        whole, _, decimals = amount.replace(",", "").partition(".")
-        if match["scale"]:
-            return f"{self._amount(amount)} {_SCALES[match['scale']]} {names[1]}"
-        if len(decimals) != 2 or len(names) < 4:
-            return f"{self._amount(amount)} {names[amount != '1']}"
-        units, hundredths = whole.lstrip("0"), int(decimals)
-        parts = []
-        if units or not hundredths:
-            parts.append(f"{self._amount(whole)} {names[units != '1']}")
-        if hundredths:
-            parts.append(f"{_spelled(hundredths)} {names[2 + (hundredths != 1)]}")
-        return " and ".join(parts)
+        return f"{self._amount(amount)} {names[amount != '1']}"
 
     def _ordinal(self, match: re.Match[str]) -> str:
         return _spelled(int(match.group()[:-2].replace(",", "")), "ordinal")
-
-    def _span(self, match: re.Match[str]) -> list[tuple[str, int, int]]:
-        """Read two numbers separately; the word "to" comes from the hyphen."""
-        first, second = match.group().split("-")
-        hyphen = match.start() + len(first)
-        rising = int(first) < int(second) and not (first.startswith("0") or second.startswith("0"))
-        to = [("to", hyphen, hyphen + 1)] if rising else []
-        days = rising and self._after_month()
-        days_spoken = [self._day(number) if days else self._plain(number) for number in (first, second)]
-        return [(days_spoken[0], match.start(), hyphen), *to, (days_spoken[1], hyphen + 1, match.end())]
 
     def _number(self, match: re.Match[str]) -> str:
         text = match.group()
@@ -294,23 +222,10 @@ class Reading:
             return self._amount(text)
         return self._day(text) if self._after_month() else self._plain(text)
 
-    def _to(self, match: re.Match[str]) -> str:
-        last = self.last
-        timely = self._after("time", "date", "iso", "money", "meridiem")
-        hour = last is not None and last.group() in ("am", "pm") and last.end() == match.start()
-        return "to" if timely or hour else ""
-
-    def _dot(self, match: re.Match[str]) -> str:
-        return "dot"
-
     def _symbol(self, match: re.Match[str]) -> str:
         if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
             return ""
-        spoken_form = _SYMBOLS[match.group()]
-        return self._fraction(spoken_form) if match.group().isnumeric() else spoken_form
-
-    def _fraction(self, said: str) -> str:
-        return f"and {said}" if self._after("number") else said
+        return _SYMBOLS[match.group()]
 
     def _plain(self, digits: str) -> str:
         """Read a number without comma and point: digit by digit, as a year, or as a cardinal."""
@@ -335,11 +250,11 @@ class Reading:
 
     def _after(self, *kinds: str, gap: str = " ") -> bool:
         """Whether the previous token is of one of these kinds, with only ``gap`` in between."""
-        last, here = self.last, self._here
+        last, here = self._last, self._here
         return last is not None and last.lastgroup in kinds and not self._text[last.end() : here].strip(gap)
 
     def _word_before(self) -> str:
-        return self.last.group() if self.last is not None and self._after("word") else ""
+        return self._last.group() if self._last is not None and self._after("word") else ""
 
     def _after_month(self) -> bool:
         word = self._word_before()
@@ -349,9 +264,9 @@ class Reading:
         """Whether the previous token is an ordinal, or a capitalised word other than "I" and the first one."""
         if self._after("ordinal"):
             return True
-        if self.last is None or len(self._word_before()) < 2 or not self._is_capital(self.last.start()):
+        if self._last is None or len(self._word_before()) < 2 or not self._is_capital(self._last.start()):
             return False
-        return re.search("[a-z0-9]", self._text[: self.last.start()]) is not None
+        return re.search("[a-z0-9]", self._text[: self._last.start()]) is not None
 
     def _is_capital(self, at: int) -> bool:
         return self._utterance[self._starts[at] if self._starts else at].isupper()
@@ -372,7 +287,7 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 
 DRAWS = 10_000  # number of possible draws of a turn
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
-SECONDS_A_WORD, SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
+CHARACTERS_AN_HOUR = 40_000  # of Hibari at its own speed, including silence
 
 
 class Speakers(msgspec.Struct, frozen=True):
@@ -427,9 +342,7 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
     """Yield the user turns of a dialogue, in order."""
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
-            reason = unspeakable(turn.utterance, speakers.longest)
-            words = [] if reason else spoken_words(turn.utterance)
-            yield SpokenTurn(position, turn, words, reason or "")
+            yield SpokenTurn(position, turn, *words_or_reason(turn.utterance, speakers.longest))
 
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
