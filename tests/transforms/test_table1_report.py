@@ -13,7 +13,7 @@ def statistics(variants=("v1", "v2", "v3", "v4", "v5"), **more):
         "original": {"slot_names_seen": 0.627, "intent_names_seen": 0.8},
         "variants": rows,
         "average": {**rows[variants[0]], "name_distance": 0.46},
-        **{"self_bleu": 4.49, "self_bleu_by_description": 10.32, "bleu_signature": "case:lc|tok:13a"},
+        **{"self_bleu": 4.49, "bleu_signature": "case:lc|tok:13a"},
         **{"split": "dev", "services": 34, "unseen_services": 8, "services_without_variants": []},
         **more,
     }
@@ -36,7 +36,6 @@ def test_measured_and_published_numbers():
     assert report.lead.startswith("34 services in 5 variants.")
     assert "the 8 services of dev that train lacks" in report.lead
     assert "case:lc|tok:13a" in report.links["statistics.json"]
-    assert {tile.label: tile.value for tile in report.tiles}["self-BLEU by description"] == "10.3"
     assert "SGD-X published for all of SGD" in page(report)
 
 
@@ -59,7 +58,7 @@ def test_services_without_variants_are_named():
 
 
 def test_the_original_alone():
-    nothing = {"variants": {}, "average": {}, "self_bleu": None, "self_bleu_by_description": None}
+    nothing = {"variants": {}, "average": {}, "self_bleu": None}
     report = statistics_report(statistics() | nothing)
     assert rows(report) == {"original": ["63%\nSGD-X 65%", "80%\nSGD-X 71%"]}
     assert [tile.value for tile in report.tiles] == ["63%", "80%"]
