@@ -113,16 +113,15 @@ def text_table(statistics: dict[str, Any]) -> str:
     """Formats the measures as text, one line per pivot."""
     from parapet.transforms.variants.table1 import measure_lines
 
-    rows = {}
-    for pivot, numbers in statistics["pivots"].items():
-        refused = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
-        rows[pivot] = {**numbers, "refused": sum(refused)}
+    rows = {
+        pivot: {**numbers, "kept": sum(numbers["kept"].values())} for pivot, numbers in statistics["pivots"].items()
+    }
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),
         "names changed": ("names_changed", ".1%"),
         "descriptions changed": ("descriptions_changed", ".1%"),
-        "refused": ("refused", ""),
+        "kept": ("kept", ""),
     }
     self_bleu = statistics["self_bleu"]
     return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])

@@ -179,7 +179,7 @@ def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dic
     """
     rows = {
         variant: {
-            "name_distance": _mean(distance for service in services for distance in service.distances[variant]),
+            "name_distance": mean(distance for service in services for distance in service.distances[variant]),
             "description_bleu": _corpus_bleu(service.ngrams[variant, ORIGINAL] for service in services),
         }
         for variant in variants
@@ -187,7 +187,7 @@ def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dic
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(
+        "self_bleu": mean(
             _corpus_bleu(service.ngrams[pair] for service in services) for pair in permutations(variants, 2)
         ),
     }
@@ -270,10 +270,11 @@ def rounded(value: Any) -> Any:
 
 def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    return {key: _mean(row[key] for row in rows.values()) for key in keys}
+    return {key: mean(row[key] for row in rows.values()) for key in keys}
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     # fsum is exactly rounded, so the order of services has no effect
     return math.fsum(known) / len(known) if known else None
