@@ -114,14 +114,15 @@ def text_table(statistics: dict[str, Any]) -> str:
     from parapet.transforms.variants.table1 import measure_lines
 
     rows = {
-        pivot: {**numbers, "kept": sum(numbers["kept"].values())} for pivot, numbers in statistics["pivots"].items()
+        pivot: {**numbers, "refused": sum(numbers["kept"].values()) - numbers["kept"].get("identical", 0)}
+        for pivot, numbers in statistics["pivots"].items()
     }
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),
         "names changed": ("names_changed", ".1%"),
         "descriptions changed": ("descriptions_changed", ".1%"),
-        "kept": ("kept", ""),
+        "refused": ("refused", ""),
     }
     self_bleu = statistics["self_bleu"]
     return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])

@@ -30,8 +30,10 @@ import msgspec
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
+from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.reports.text import counted, number
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -282,21 +284,11 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 Measured = Mapping[str, float | None]
 
-# Lee et al. 2022, Table 1, for the whole of SGD (45 services): the original, v1 to v5, and their average.
-PUBLISHED: dict[str, tuple[float | None, ...]] = {
-    "slot_names_seen": (0.65, 0.13, 0.14, 0.05, 0.06, 0.02, 0.08),
-    "intent_names_seen": (0.71, 0.0, 0.0, 0.04, 0.0, 0.04, 0.02),
-    "name_distance": (None, 0.30, 0.42, 0.49, 0.56, 0.61, 0.48),
-    "description_bleu": (None, 18.8, 11.3, 5.6, 2.9, 1.0, 7.9),
-}
-PUBLISHED_SELF_BLEU = 4.5
-SGD_X = ("v1", "v2", "v3", "v4", "v5")
-# Column of statistics.json to its heading.
 MEASURES = {
-    "slot_names_seen": "slots seen",
-    "intent_names_seen": "intents seen",
-    "name_distance": "name distance",
-    "description_bleu": "BLEU",
+    "slot_names_seen": Metric("slot_names_seen", "slots seen", percent=True, digits=0),
+    "intent_names_seen": Metric("intent_names_seen", "intents seen", percent=True, digits=0),
+    "name_distance": Metric("name_distance", "name distance", digits=2),
+    "description_bleu": Metric("description_bleu", "BLEU", digits=1),
 }
 _SEEN = (
     "Slots seen, intents seen",
@@ -329,12 +321,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
     split, unseen = statistics["split"], statistics["unseen_services"]
     whose = f"the {counted(unseen, 'service')} of {split} that train lacks" if unseen else "no service: train has all"
     services = f"{counted(statistics['services'], 'service')} in {counted(len(variants), 'variant')}. "
-    seen = {"slots": "slot_names_seen", "intents": "intent_names_seen"}
-    tiles = [Tile(f"average {MEASURES[key]}", measured(key, average[key])) for key in MEASURES if key in average]
-    if variants:
-        tiles.append(Tile("self-BLEU", number(statistics["self_bleu"], 1)))
-    else:
-        tiles = [Tile(f"{MEASURES[key]}, original", measured(key, original[key])) for key in seen.values()]
+    tiles = [Tile("self-BLEU", number(statistics["self_bleu"], 1))] if variants else []
     left_out = statistics["services_without_variants"]
     shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
     return Report(
@@ -349,13 +336,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
                 "Measures by variant, as in Table 1 of SGD-X",
                 {"original": original, **variants},
                 average if variants else None,
-                list(MEASURES if variants else original),
-                published={
-                    name: {key: values[i] for key, values in PUBLISHED.items() if values[i] is not None}
-                    for i, name in enumerate(("original", *SGD_X, "Average"))
-                    if tuple(variants) in ((), SGD_X)
-                },
-                note=f"Small: as SGD-X published for all of SGD. The published self-BLEU is {PUBLISHED_SELF_BLEU}.",
+                MEASURES if variants else original,
             ),
         ],
         terms=dict(TERMS.values() if variants else [_SEEN]),
@@ -393,21 +374,9 @@ def _form(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def measured(key: str, value: float | None) -> str:
-    """Format a value of one of ``MEASURES``."""
-    if key in ("slot_names_seen", "intent_names_seen"):
-        return percent(value, 0)
-    return number(value, 2 if key == "name_distance" else 1)
-
-
 def measures_table(
-    title: str,
-    variants: Mapping[str, Measured],
-    average: Measured | None,
-    keys: Sequence[str],
-    published: Mapping[str, Mapping[str, float | None]] | None = None,
-    note: str = "",
-) -> Table:
+    title: str, variants: Mapping[str, Measured], average: Measured | None, keys: Iterable[str], note: str = ""
+) -> Section:
     """Make a table with a row for each variant.
 
     Args:
@@ -415,21 +384,12 @@ def measures_table(
       variants: name to its numbers; missing ones are shown as a dash.
       average: the numbers of the last row.
       keys: the columns, keys of ``MEASURES``.
-      published: name to published numbers, shown below.
       note: shown above the table.
     """
-    rows = []
-    for name, row in [*variants.items(), *([("Average", average)] if average is not None else [])]:
-        beside = (published or {}).get(name, {})
-        small = {key: f"\nSGD-X {measured(key, value)}" for key, value in beside.items()}
-        rows.append([name, *(measured(key, row.get(key)) + small.get(key, "") for key in keys)])
-    return Table(
-        title=title,
-        columns=["variant", *(MEASURES[key] for key in keys)],
-        rows=rows,
-        note=note,
-        total_rows=int(average is not None),
-    )
+    rows = {**variants, **({} if average is None else {"Average": average})}
+    metrics = [MEASURES[key] for key in keys]
+    (table,) = sections_of({"variants": rows}, Numbers(title, "variants/*", ("variant",), metrics, note=note))
+    return table
 
 
 def distance_charts(variants: Mapping[str, Measured]) -> Iterator[Bars]:
