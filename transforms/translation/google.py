@@ -14,7 +14,6 @@ from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
 MOST_TEXTS = 1024
-MOST_CODEPOINTS = 30_000
 
 # Google's codes that differ from BCP 47.
 LANGUAGES = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW", "nb": "no"}
@@ -77,10 +76,6 @@ class Google:
         dollars_per_million: float = 20.0,
         parallel: int = 1,
     ) -> None:
-        if not project:
-            raise InputError("is required: give the id of the Google Cloud project that pays", "project")
-        if not 1 <= codepoints <= MOST_CODEPOINTS:
-            raise InputError(f"must be from 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
         if endpoint and not _ADDRESS.fullmatch(endpoint):
             raise InputError("is not an address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
         self.model = model

@@ -95,9 +95,6 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
 
 @cases(
     "given named",
-    ({"project": ""}, "project"),
-    ({"codepoints": 30_001}, "codepoints"),
-    ({"codepoints": 0}, "codepoints"),
     ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
     ({"endpoint": "ftp://host:1"}, "endpoint"),
 )
