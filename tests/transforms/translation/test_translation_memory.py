@@ -91,9 +91,7 @@ HUMAN = Translation("human", "", "en", "ko", "account name", "계좌 이름")
 def test_a_folder_is_all_its_files_by_name(tmp_path):
     parquet(tmp_path / "b.parquet", {"note": ["x"], **dict(reversed(columns_of(NAME).items()))})
     parquet(tmp_path / "a.parquet", columns_of(HUMAN))
-    write(tmp_path / "notes.txt", "x")
     write(tmp_path / "notes.txt", "nothing of it")
-    write(tmp_path / "c.csv", HEADER)
     write(tmp_path / "d.parquet", memory_bytes([]))
     assert (read_memory(tmp_path), read_memory(tmp_path / "a.parquet")) == ([HUMAN, NAME], [HUMAN])
     assert read_memory(str(tmp_path / "b.parquet")) == [NAME]
