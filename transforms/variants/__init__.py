@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
@@ -22,7 +24,7 @@ class VariantOptions(PerturbationOptions):
     group = options.INPUT
     records = "dialogues of a variant"
     done = "rewritten"
-    without = ("messages", "split", "dry_run", "seed")
+    without: ClassVar[tuple[str, ...]] = ("messages", "split", "dry_run", "seed")
 
     variants: str = option(
         REQUIRED, "schema variants, or tool variants: output of 'compose', or sgd_x/data", metavar="DIR", reads=True

@@ -66,7 +66,7 @@ class SourceText(msgspec.Struct, frozen=True):
       original: the text in the schema.
       text: the original in words, in one line; may be empty.
       candidates: the texts to send to an engine, each with the pattern that finds the back-translation in the answer.
-      scopes: the scopes of a name, see :class:`parapet.schemas.service.Element`.
+      scopes: the scopes in which a name must be unique, see :class:`parapet.schemas.service.Element`.
     """
 
     element_id: str
@@ -97,7 +97,7 @@ def source_texts(service: Service) -> Iterator[SourceText]:
                 candidates[phrase.format(lower.rstrip("."))] = pattern
                 if name and description and ":" not in description:
                     candidates[f"{name}: {description}"] = _LABELLED[field]
-            scopes = element.scopes if field == "name" else ()
+            scopes = tuple(f"{element.kind}:{scope}" for scope in element.scopes) if field == "name" else ()
             original = element.text(task)
             yield SourceText(element.id, element.field, field, original, text, candidates if text else {}, scopes)
 
@@ -122,11 +122,7 @@ def back_translated(
     service = parse_service(dict(raw))
     sources, conventions = list(source_texts(service)), conventions.within(service)
     rows = [_row(source, pivot, answers, conventions) for source in sources]
-    for kind in ("intent", "slot"):
-        named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
-        unique = without_collisions([rows[i] for i in named], [sources[i].scopes for i in named])
-        for i, row in zip(named, unique, strict=True):
-            rows[i] = row
+    rows = without_collisions(rows, [source.scopes for source in sources])
     emitted: dict[str, dict[str, str]] = {"name": {}, "description": {}}
     for source, row in zip(sources, rows, strict=True):
         emitted[source.field][source.place] = row.emitted
@@ -297,8 +293,7 @@ def make_files(
     Raises:
       InputError: more texts, or all, have no translation.
     """
-    dead = sorted(set(untranslated))
-    translations = list(translations)
+    dead, translations = sorted(set(untranslated)), list(translations)
     texts = by_languages(translations)
     answers = {
         pivot: {
@@ -351,15 +346,15 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Seque
         }
         kept = Counter(row.reason for row in rows if row.reason)
         numbers[pivot] = {**measured["variants"][pivot], **changed, "kept": dict(sorted(kept.items()))}
-    return table1.rounded(
+    content: dict[str, Any] = table1.rounded(
         {
             "services": len(items),
             "pivots": numbers,
             "average": measured["average"],
             "self_bleu": measured["self_bleu"],
-            "bleu_signature": table1.bleu_signature(),
         }
     )
+    return {**content, "bleu_signature": table1.bleu_signature()}
 
 
 def check_untranslated(

@@ -221,9 +221,6 @@ def mapping_bytes(mapped: Mapped) -> bytes:
     return text.encode()
 
 
-_SHOWN = 5  # mismatches listed in an error
-
-
 class Variant(msgspec.Struct, frozen=True):
     """One variant of a split.
 
@@ -261,10 +258,9 @@ def match_folders(
 def check_matched(matches: Mapping[str, Matched]) -> None:
     """Raise InputError if no service of a variant matches, so that it cannot have any dialogues."""
     if without := [name for name, matched in matches.items() if not matched.names]:
-        problems = [problem for matched in matches.values() for problem in matched.problems]
-        problem = f"no service of the corpus has a match in {', '.join(without)}; what does not match:"
-        more = [f"and {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
-        raise InputError("\n".join([problem, *problems[:_SHOWN], *more]), "", "--variants")
+        problem = next(problem for matched in matches.values() for problem in matched.problems)
+        reason = f"no service of the corpus has a match in {', '.join(without)}; the first problem is: {problem}"
+        raise InputError(reason, "", "--variants")
 
 
 class Matched(msgspec.Struct):

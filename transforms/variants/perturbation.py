@@ -335,7 +335,6 @@ class ApplyVariants(base.Perturbation):
         self.of_folders: dict[str, list[matching.Variant]] = {}
         self.schemas: list[tuple[str, str]] = []
         self.mapping = b""
-        self.problems: list[str] = []
 
     def prepare(self, corpus: Corpus) -> None:
         """Match the schemas of the variants. Raises InputError if no service of a variant matches."""
@@ -353,11 +352,9 @@ class ApplyVariants(base.Perturbation):
             if schemas.split in matched.targets
         ]
         self.mapping = matching.mapping_bytes({name: matched.names for name, matched in matches.items()})
-        self.problems = [problem for matched in matches.values() for problem in matched.problems]
-
-    def remarks(self) -> Iterator[tuple[int, str]]:
-        """What does not match."""
-        return ((logging.WARNING, f"does not match the corpus: {line}") for line in self.problems)
+        for matched in matches.values():
+            for problem in matched.problems:
+                logging.warning("does not match the corpus: %s", problem)
 
     def recorded_options(self) -> Mapping[str, object]:
         """Return the variants, and how they were matched."""

@@ -96,7 +96,7 @@ def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | Non
     matching.check_matched(matches)
     items = []
     left_out = []
-    for service in layout.services_by_name(schemas).values():
+    for service in layout.services_by_name([*schemas]).values():
         name = service.service_name
         variants = {
             variant: layout.services_by_name([*matched.targets.values()])[matched.names[name].service]
