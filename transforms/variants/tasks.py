@@ -134,7 +134,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
       variant: the variant.
 
     Raises:
-      InputError: a tool is invalid, the variant lacks it or has duplicate names, or the answer calls an unknown function.
+      InputError: a tool is invalid, the variant lacks it or has two of a name, or the answer calls an unknown function.
     """
     toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
     if toolset.bad:

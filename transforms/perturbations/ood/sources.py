@@ -66,7 +66,9 @@ def _files_of(given: str) -> list[SourceFile]:
         if not paths:
             reason = "contains no utterances: expected .txt, .jsonl, or .json with dialogues in the SGD format"
             raise InputError(reason, given, "--source")
-        return [SourceFile(_KINDS.get(path.suffix, TEXT), path.relative_to(folder).as_posix(), str(path)) for path in paths]
+        names = [path.relative_to(folder).as_posix() for path in paths]
+        kinds = [_KINDS.get(path.suffix, TEXT) for path in paths]
+        return list(map(SourceFile, kinds, names, map(str, paths)))
     if given == CHAT:
         return [SourceFile(SMALL_TALK, CHAT, "")]
     if chosen := plugin_of(given):
