@@ -58,7 +58,6 @@ def test_the_same_as_a_plain_reference_and_what_is_said(corpus):
     assert set(manifest["files"]) == set(found) - {"run.json"}
     of_variant = {"dialogues": 40, "left_out": 0}
     assert json.loads(found["statistics.json"])["sets"] == {"v1": of_variant, "v2": of_variant}
-    assert manifest["options"]["matched_by"] == "position"
     names = json.loads(found["mapping.json"])["v1"]["Gyms_1"]
     assert (names["service"], list(names["slots"])[1:]) == ("Gyms_11", list(names["slots"].values())[:-1])
 

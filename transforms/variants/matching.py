@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.limits import read_whole
+from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, variant_service_name
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
@@ -57,39 +56,15 @@ def by_position(original: Service, variant: Service) -> Names:
         ours, theirs = len(getattr(original, kind)), len(getattr(variant, kind))
         if ours != theirs:
             raise InputError(f"has {theirs} {kind}, the original {ours}")
-    names = Names(
+    for slot, new in zip(original.slots, variant.slots, strict=True):
+        if slot.is_categorical != new.is_categorical:
+            kinds = ("categorical", "not") if slot.is_categorical else ("not categorical", "categorical")
+            raise InputError(f"slot {slot.name!r} is {kinds[0]}, but {new.name!r} in the variant is {kinds[1]}")
+    return Names(
         variant.service_name,
         {a.name: b.name for a, b in zip(original.intents, variant.intents, strict=True)},
         {a.name: b.name for a, b in zip(original.slots, variant.slots, strict=True)},
     )
-    _check_categorical(original, variant, names)
-    return names
-
-
-def by_mapping(original: Service, variant: Service, names: Names) -> Names:
-    """Check recorded names against both schemas, and return them.
-
-    Raises:
-      InputError: the mapping has other intents or slots than the schemas, maps two of them to the same name, or pairs a
-        categorical slot with a non-categorical one.
-    """
-    for kind, renamed in (("intents", names.intents), ("slots", names.slots)):
-        olds, news = ({element.name for element in getattr(service, kind)} for service in (original, variant))
-        wrong = olds ^ {*renamed} | {*renamed.values()} - news
-        if wrong or len({*renamed.values()}) < len(renamed):
-            reason = f"the {kind} of the mapping must be those of the two schemas, each of them once"
-            raise InputError(f"{reason}: {', '.join(map(repr, sorted(wrong or renamed.values())))}")
-    _check_categorical(original, variant, names)
-    return names
-
-
-def _check_categorical(original: Service, variant: Service, names: Names) -> None:
-    theirs = {slot.name: slot.is_categorical for slot in variant.slots}
-    for slot in original.slots:
-        new = names.slots[slot.name]
-        if slot.is_categorical != theirs[new]:
-            kinds = ("categorical", "not") if slot.is_categorical else ("not categorical", "categorical")
-            raise InputError(f"slot {slot.name!r} is {kinds[0]}, but {new!r} in the variant is {kinds[1]}")
 
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
@@ -157,8 +132,6 @@ MAPPING = "mapping.json"
 
 Mapped = dict[str, dict[str, Names]]  # variant to original service to its names: the content of mapping.json
 
-_decoder = msgspec.json.Decoder(Mapped)
-
 
 def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
     """Find the variants in a folder by name, in natural order (v2 before v10); the folder may also be a variant itself.
@@ -193,24 +166,6 @@ def _name_of(variant: Path) -> str:
     return path.parent.name if path.name in layout.SPLITS else path.name
 
 
-def find_mapping(folder: str | Path) -> Mapped | None:
-    """Read the names recorded in the ``mapping.json`` of a folder of variants; None if there is none."""
-    path = layout.as_path(folder) / MAPPING
-    return read_mapping(read_whole(path), path) if layout.is_there(path) else None
-
-
-def read_mapping(data: bytes, path: object) -> Mapped:
-    """Parse a ``mapping.json``. Raises InputError with file, place and reason."""
-    layout.parse_json(data, path)
-    try:
-        return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), path) from None
-
-
 def mapping_bytes(mapped: Mapped) -> bytes:
     """Format a ``mapping.json``, indented by two spaces.
 
@@ -238,19 +193,11 @@ class Variant(msgspec.Struct, frozen=True):
 def match_folders(
     variants: Mapping[str, Path],
     originals: Sequence[layout.SplitSchemas],
-    mapped: Mapped | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> dict[str, Matched]:
     """Read and match variants in their folders; see :func:`match_variant`."""
     return {
-        name: match_variant(
-            name,
-            layout.read_root(path, leave_out_bad=True),
-            path,
-            originals,
-            None if mapped is None else mapped.get(name, {}),
-            chosen,
-        )
+        name: match_variant(name, layout.read_root(path, leave_out_bad=True), path, originals, chosen)
         for name, path in variants.items()
     }
 
@@ -281,7 +228,6 @@ def match_variant(
     splits: list[layout.SplitSchemas],
     path: object,
     originals: Sequence[layout.SplitSchemas],
-    mapped: Mapping[str, Names] | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> Matched:
     """Match the services of a variant with those of the original.
@@ -291,7 +237,6 @@ def match_variant(
       splits: the variant's schemas.
       path: the variant's folder for messages.
       originals: the original's schemas.
-      mapped: the recorded names; None to match elements by position.
       chosen: the original schemas whose services are matched; by default all.
     """
     suffix = name_suffix(layout.services_by_name(list(originals)), layout.services_by_name(splits))
@@ -300,7 +245,7 @@ def match_variant(
         names: dict[str, Names] = {}
         if target := layout.counterpart(split, splits):
             result.targets[split.split] = target
-            names, bad = match_services(split.services, target, suffix, mapped)
+            names, bad = match_services(split.services, target, suffix)
             problems = [f"service {service!r}: {reason}" for service, reason in bad.items()]
         else:
             known = ", ".join(other.relative_path for other in splits)
@@ -312,15 +257,14 @@ def match_variant(
 
 
 def match_services(
-    services: Iterable[Service], target: layout.SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
+    services: Iterable[Service], target: layout.SplitSchemas, suffix: str
 ) -> tuple[dict[str, Names], dict[str, str]]:
     """Match the services of one schema file.
 
     Args:
       services: the original services.
       target: the variant's schema file.
-      suffix: the suffix of the variant's service names, if there is no mapping.
-      mapped: original service to its recorded names; None to match by position.
+      suffix: the suffix of the variant's service names.
 
     Returns:
       (original service to its names, original service to the reason why it has no match).
@@ -336,17 +280,12 @@ def match_services(
     for service in services:
         old = service.service_name
         try:
-            if mapped is not None and old not in mapped:
-                raise InputError("the mapping does not contain it")
-            new = old + suffix if mapped is None else mapped[old].service
+            new = old + suffix
             if new in invalid:
                 raise InputError(f"the variant's service {new!r} is invalid: {invalid[new]}")
             if new not in variants:
                 raise InputError(f"the variant has no service {new!r}")
-            variant = variants[new]
-            matched[old] = (
-                by_position(service, variant) if mapped is None else by_mapping(service, variant, mapped[old])
-            )
+            matched[old] = by_position(service, variants[new])
         except InputError as error:
             wrong[old] = error.reason
     return matched, wrong

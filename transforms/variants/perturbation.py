@@ -274,13 +274,13 @@ def renamed_corpora(
         if missing := [name for name in names if name not in variants]:
             raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
         matches = {
-            name: matching.match_variant(name, *_schemas_of(name, splits), _originals(corpus), None)
+            name: matching.match_variant(name, *_schemas_of(name, splits), _originals(corpus))
             for name, splits in variants.items()
             if not names or name in names
         }
     else:
         paths = matching.find_variants(variants, names, "variants")
-        matches = matching.match_folders(paths, _originals(corpus), matching.find_mapping(variants))
+        matches = matching.match_folders(paths, _originals(corpus))
     matching.check_matched(matches)
     return {name: RenamedCorpus(corpus, name, matched) for name, matched in matches.items()}
 
@@ -330,7 +330,6 @@ class ApplyVariants(base.Perturbation):
     def __init__(self, variants: str | Path, variant: str = "") -> None:
         super().__init__()
         self.variants = matching.find_variants(variants, [name for name in variant.split(",") if name])
-        self.mapped = matching.find_mapping(variants)
         self.known: dict[str, matching.Known] = {}
         self.of_folders: dict[str, list[matching.Variant]] = {}
         self.schemas: list[tuple[str, str]] = []
@@ -338,7 +337,7 @@ class ApplyVariants(base.Perturbation):
 
     def prepare(self, corpus: Corpus) -> None:
         """Match the schemas of the variants. Raises InputError if no service of a variant matches."""
-        matches = matching.match_folders(self.variants, _originals(corpus), self.mapped)
+        matches = matching.match_folders(self.variants, _originals(corpus))
         matching.check_matched(matches)
         self.known = _known_names(corpus)
         self.of_folders = {
@@ -357,9 +356,8 @@ class ApplyVariants(base.Perturbation):
                 logging.warning("does not match the corpus: %s", problem)
 
     def recorded_options(self) -> Mapping[str, object]:
-        """Return the variants, and how they were matched."""
-        matched_by = "position" if self.mapped is None else "mapping"
-        return {"variants": [*self.sets], "variant": "", "matched_by": matched_by}
+        """Return the names of the variants."""
+        return {"variants": [*self.sets], "variant": ""}
 
     @property
     def sets(self) -> tuple[str, ...]:

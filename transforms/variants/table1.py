@@ -92,7 +92,7 @@ def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | Non
         raise InputError("there is no train/schema.json, so it is not known which names occur in train", "--sgd")
     if folder is None and not unseen:
         raise InputError(f"train has all services of {split}, so there are no unseen services to measure", "--sgd")
-    matches = {} if folder is None else matching.match_folders(matching.find_variants(folder), schemas, None)
+    matches = {} if folder is None else matching.match_folders(matching.find_variants(folder), schemas)
     matching.check_matched(matches)
     items = []
     left_out = []

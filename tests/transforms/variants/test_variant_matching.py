@@ -9,7 +9,7 @@ from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
-from parapet.transforms.variants.matching import find_mapping, find_variants, mapping_bytes, match_folders
+from parapet.transforms.variants.matching import find_variants, mapping_bytes, match_folders
 
 RAW = msgspec.to_builtins([TAXI, BUS])
 
@@ -48,12 +48,12 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def matches(corpus, *wanted, mapped=None):
-    return match_folders(find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"), mapped)
+def matches(corpus, *wanted):
+    return match_folders(find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
 
 
-def problems(corpus, *wanted, mapped=None):
-    return [line for matched in matches(corpus, *wanted, mapped=mapped).values() for line in matched.problems]
+def problems(corpus, *wanted):
+    return [line for matched in matches(corpus, *wanted).values() for line in matched.problems]
 
 
 def test_variants_in_natural_order_all_or_those_wanted(corpus):
@@ -107,15 +107,6 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     assert reason in "\n".join(problems(corpus, "v1"))
 
 
-def test_a_recorded_mapping_is_found_used_and_checked(corpus):
-    variants = corpus / "variants"
-    written_variant(variants / "v1", lambda raw: raw[0]["slots"].reverse())
-    assert find_mapping(variants) is None
-    assert problems(corpus, "v1")
-    (variants / "mapping.json").write_bytes(mapping_bytes({"v1": NAMES}))
-    mapped = find_mapping(variants)
-    assert mapped == {"v1": NAMES}
-    v1 = matches(corpus, "v1", mapped=mapped)["v1"]
-    assert (v1.problems, v1.names) == ([], NAMES)
-    first, *_ = problems(corpus, "v2", mapped=mapped)
-    assert first.endswith("service 'Taxi_1': the mapping does not contain it")
+def test_a_mapping_is_sorted_by_variant_and_service():
+    data = mapping_bytes({"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}})
+    assert [*msgspec.json.decode(data)] == ["v1", "v2"]

@@ -450,7 +450,7 @@ def _matched(
     versions: dict[str, list[_Version]] = {}
     for kind, variants in variants_of.items():
         taken = {name: path for name, path in variants.items() if not requested or name in requested}
-        matches = matching.match_folders(taken, originals, matching.find_mapping(folders[kind]), [original])
+        matches = matching.match_folders(taken, originals, [original])
         matching.check_matched(matches)
         versions[kind] = []
         for matched in matches.values():
