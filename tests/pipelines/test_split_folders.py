@@ -45,7 +45,7 @@ def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
     shutil.copytree(variants / "v1/train", tmp_path / "variants/v1/train")
     flags = ["--sgd", str(sample / "test"), "--variants", str(tmp_path / "variants"), "--output", str(tmp_path / "out")]
     told = refused("rewrite", *flags)
-    assert "no service of the corpus has a match in v1, so nothing was written" in told
+    assert "no service of the corpus has a match in v1; the first problem is: " in told
     assert "the variant has no such split, only train/schema.json" in told
 
 
