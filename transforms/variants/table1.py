@@ -92,7 +92,10 @@ def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | Non
         raise InputError("there is no train/schema.json, so it is not known which names occur in train", "--sgd")
     if folder is None and not unseen:
         raise InputError(f"train has all services of {split}, so there are no unseen services to measure", "--sgd")
-    matches = {} if folder is None else matching.match_folders(matching.find_variants(folder), schemas)
+    matches = {
+        name: matching.match_variant(name, [_in_one(path)], path, schemas)
+        for name, path in (matching.find_variants(folder) if folder else {}).items()
+    }
     matching.check_matched(matches)
     items = []
     left_out = []
@@ -112,6 +115,12 @@ def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | Non
             reason = f"service {name!r} is in variant {next(iter(variants))}, but not in {missing[0]}: {reasons[0]}"
             raise InputError(reason, "", "--variants")
     return Inputs(items, list(matches), split, train, left_out)
+
+
+def _in_one(path: Path) -> layout.SplitSchemas:
+    """Read the services of all splits of a variant as those of one schema file."""
+    services = layout.services_by_name(layout.read_root(path))
+    return layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
 
 
 def element_names(service: Service) -> list[str]:
