@@ -57,7 +57,6 @@ class Augment(CorpusPipeline["Plan"]):
     def check(self) -> Plan:
         """Reads, matches and corrupts the schemas. Raises InputError if no service of a variant matches."""
         from parapet.transforms.splits.augment import plan as plans
-        from parapet.transforms.variants.matching import check_matched
 
         folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(self, kind))}
         sets = plans.parse_sets(plans.default_sets(folders) if self.sets is None else self.sets)
@@ -66,9 +65,8 @@ class Augment(CorpusPipeline["Plan"]):
         operations = [operation for operation in plans.OPERATIONS if operation in self.corruptions]
         corrupting = plans.CorruptionConfig(operations, plans.Rates(self.replace_rate, self.order_rate), self.seed)
         plan = plans.make_plan(self.root, self.split, sets, folders, variants, corrupting)
-        check_matched(plan.augmentation.versions[1:], plan.problems, self.max_bad)
-        for line in [*(f"does not match the corpus: {problem}" for problem in plan.problems), *plan.remarks]:
-            logging.warning("%s", line)
+        for problem in plan.problems:
+            logging.warning("does not match the corpus: %s", problem)
         return plan
 
     def wire(self, pipeline: beam.Pipeline, plan: Plan) -> None:

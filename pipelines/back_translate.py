@@ -113,10 +113,10 @@ def text_table(statistics: dict[str, Any]) -> str:
     """Formats the measures as text, one line per pivot."""
     from parapet.transforms.variants.table1 import measure_lines
 
-    rows = {}
-    for pivot, numbers in statistics["pivots"].items():
-        refused = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
-        rows[pivot] = {**numbers, "refused": sum(refused)}
+    rows = {
+        pivot: {**numbers, "refused": sum(numbers["kept"].values()) - numbers["kept"].get("identical", 0)}
+        for pivot, numbers in statistics["pivots"].items()
+    }
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),

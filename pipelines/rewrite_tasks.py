@@ -23,7 +23,7 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
     """``parapet rewrite --tasks``."""
 
     name = "rewrite"
-    without = (*VariantOptions.without, "sgd", "mapping")
+    without = (*VariantOptions.without, "sgd")
 
     def check(self) -> TaskVariants:
         """Reads the variants. Raises InputError if they cannot be used."""

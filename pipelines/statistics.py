@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
@@ -30,18 +30,12 @@ class Statistics(app.Pipeline["Inputs"]):
   parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
     sgd: str = options.sgd()
     variants: str = options.folder(options.SCHEMA_VARIANTS)
-    split: Literal["dev", "test"] | None = options.option(
-        None,
-        "split whose unseen services are checked for names that occur in train (default: test, else dev)",
-        group=options.INPUT,
-        rare=True,
-    )
 
     def check(self) -> Inputs:
         """Reads and aligns the schemas. Raises InputError if they cannot be measured."""
         from parapet.transforms.variants.table1 import read_inputs
 
-        inputs = read_inputs(self.sgd or sample_root(), self.variants or None, self.split, read_good)
+        inputs = read_inputs(read_good(self.sgd or sample_root()), self.variants or None)
         if inputs.train is None:
             logging.warning("there is no train/schema.json, so names that occur in train are not counted")
         if left_out := inputs.left_out:

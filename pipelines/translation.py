@@ -56,7 +56,7 @@ class TranslationOptions(Options):
     )
     memory: list[str] = option(
         [],
-        "translation memories: Parquet, CSV, or folders (OUT/memory.parquet is always read)",
+        "translation memories: Parquet files, or folders of them (OUT/memory.parquet is always read)",
         group=_GROUP,
         metavar="PATH",
         reads=True,

@@ -99,7 +99,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "hits names": ["--schemas", sgd],
         "compose": argv_of(schemas=sgd, responses=answers, decisions=f"{crowd}/decisions.csv", allow_partial=True),
         "hits shortfall": ["--schemas", sgd, "--shortfall", f"{out}/compose/shortfall.csv"],
-        "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose", "--mapping", "position"],
+        "rewrite": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "rewrite tasks": ["--tasks", f"{place}/tasks/tasks.jsonl", "--variants", f"{place}/tool_variants"],
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],

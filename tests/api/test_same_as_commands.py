@@ -60,7 +60,7 @@ CASES = {
     "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, {**ONE_ENV, "engine": "embedded"}, {"engine": "embedded"}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
     "a source": (
-        *("ood", "test", {"place": "append", "source": "{source}"}),
+        *("ood", "test", {"source": "{source}"}),
         *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
     ),
     "generated values": (
@@ -174,16 +174,15 @@ UNSEEN = (
 @cases(
     "name options message",
     ("ood", {}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
-    ("ood", {"rates": 2}, r"^rates: 2 is not a number above 0"),
-    ("ood", {"rates": ()}, r"^rates: each rate must appear once"),
-    ("ood", {"rates": 0.9}, r"^rates: too few places: .*, or use place append$"),
+    ("ood", {"rates": 2}, r"^rates: '2' must be different numbers above 0"),
+    ("ood", {"rates": ()}, r"^rates: '' must be different numbers"),
+    ("ood", {"rates": 0.9}, r"^rates: too few places or foreign utterances .*, or use another source$"),
     (
         "ood",
         {"rates": 0.5, "source": "own"},
-        r"^rates: too few foreign utterances for ood-50: .*, or use another source$",
+        r"^rates: too few places or foreign utterances for ood-50 .*, or use another source$",
     ),
     ("ood", {"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
-    ("ood", {"rates": 0.1, "place": "before"}, r"^place: 'before' must be one of append, between$"),
     ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is not a number between 0 and 1$"),
     ("speech_errors", {"wer": 20}, r"^wer: 20 is not a word error rate"),
     ("speech_errors", {"wer": 0.2, "snr": 5}, r"^snr: must be two or more"),

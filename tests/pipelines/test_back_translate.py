@@ -67,8 +67,8 @@ def test_left_in_english_where_that_is_asked_for(tmp_path):
     plain = {texts[0] for texts in candidates() if texts}
     assert {row["text"] for row in rows if row["reason"] == "not_translated"} == expected & plain
     statistics = made.json("statistics.json")["pivots"]
-    assert statistics["ja"]["description_fallbacks"]["not_translated"] > 0
-    assert "not_translated" not in statistics["zh"]["description_fallbacks"]
+    assert statistics["ja"]["kept"]["not_translated"] > 0
+    assert "not_translated" not in statistics["zh"]["kept"]
 
 
 def test_dry_run_says_what_it_would_cost(tmp_path):

@@ -95,27 +95,16 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
 
 @cases(
     "flags status told",
-    (["--rates", "10"], 2, "--rates: 10 is not a number above 0 and up to 1"),
-    (["--rates", "0.1,0.1"], 2, "--rates: each rate must appear once"),
+    (["--rates", "10"], 2, "--rates: '10' must be different numbers above 0 and up to 1"),
+    (["--rates", "0.1,0.1"], 2, "--rates: '0.1,0.1' must be different numbers"),
     (["--split", "validation"], 2, "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
-    (
-        ["--rates", "0.9"],
-        1,
-        "have 41 places to between, but 44 are needed; lower --rates to 0.836 or less, the highest possible rate",
-    ),
+    (["--rates", "0.9"], 1, "lower --rates to 0.836 or less, the highest possible rate"),
     (["--source", "SAMPLE"], 1, "--source: is in-domain: of its 248 different utterances, 248 are turns of the corpus"),
 )
 def test_mistakes(flags, status, told, sample, tmp_path):
     flags = [sample if flag == "SAMPLE" else flag for flag in flags]
     said = refused("ood", "--split", "train,test", *flags, output=tmp_path / "out", status=status)
     assert (told in said, said.count("\n"), (tmp_path / "out" / "run.json").exists()) == (True, 1, False)
-
-
-def test_it_tells_of_a_source_that_sounds_alike(tmp_path):
-    alike = "\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400))
-    source = write(tmp_path / "alike.txt", alike)
-    said = ood(tmp_path / "out", source=source, split="test", rates=0.01).errors
-    assert "have only words that occur in in-domain turns, too: check that they are out of domain" in said
 
 
 def check_annotation(root, dialogues):

@@ -117,11 +117,11 @@ BAD = [
     ({"id": "x"}, "not_a_task: it defines no functions", ""),
     (7, "not_a_task: expected an object with an id", ""),
     (TASKS[0], "duplicate_id", ""),
-    ({**TASKS[1], "id": "a", "function": [OTHER]}, "unknown_tool: variant v1 has no 'other'", ""),
+    ({**TASKS[1], "id": "a", "function": [OTHER]}, "unknown_tool: variant v1 has no 'other' with these parameters", ""),
     ({**TASKS[1], "id": "b", "function": [3]}, "is not a tool", ": /function/0"),
     (
         {**TASKS[1], "id": "c", "function": [{**OTHER, "name": "send_parcel"}]},
-        "unknown_tool: variant v1 has not a version of tool 'send_parcel' with these parameters",
+        "unknown_tool: variant v1 has no 'send_parcel' with these parameters",
         "",
     ),
     ({**TASKS[1], "id": "d"}, f"no_answer: {TRUTHS} has no answer to this task", ""),

@@ -61,7 +61,8 @@ def measure(corpus, *flags, out="out", status=0):
 
 
 def test_dev_is_taken_where_there_is_no_test_and_the_page_shows_the_numbers(corpus):
-    (corpus / "sgd" / "test").rename(corpus / "sgd" / "dev")
+    for folder in ("sgd", "variants/v1", "variants/v2", "variants/v10"):
+        (corpus / folder / "test").rename(corpus / folder / "dev")
     found, _ = measure(corpus)
     assert found["split"] == "dev"
     page = (corpus / "out" / "report.html").read_text()
@@ -96,10 +97,9 @@ def test_another_number_of_slots(corpus):
 
 @cases(
     "flags message",
-    (["--split", "dev"], "there is no dev/schema.json (found: train, test)"),
     (["--variants", "{0}/variants/notes"], "contains no variants: expected folders such as v1/train/schema.json"),
     (["--sgd", "{0}/variants"], "contains no schema"),
-    (["--sgd", "{0}/variants/v2"], "no service of variant v1 corresponds to a service of the original"),
+    (["--sgd", "{0}/variants/v2"], "no service of the corpus has a match in v1"),
 )
 def test_wrong_flags(corpus, flags, message):
     assert message.format(corpus) in measure(corpus, *(flag.format(corpus) for flag in flags), status=2)[1]

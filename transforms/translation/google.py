@@ -13,9 +13,6 @@ from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.translation.memory import Limits
 
-MOST_TEXTS = 1024
-MOST_CODEPOINTS = 30_000
-
 # Google's codes that differ from BCP 47.
 LANGUAGES = {"zh": "zh-CN", "zh-Hans": "zh-CN", "zh-Hant": "zh-TW", "nb": "no"}
 
@@ -52,9 +49,6 @@ class Google:
         succeeds, so that not every batch waits for the end of an outage.
       first_wait: the maximum wait before the second attempt, in seconds.
       longest_wait: the maximum wait before any attempt, in seconds.
-      codepoints: the maximum of one request; Google recommends 5,000 and accepts up to 30,000.
-      dollars_per_million: the list price of NMT beyond the free 500,000 a month, from a copy of
-        cloud.google.com/translate/pricing read in November 2026. Custom models cost more.
       parallel: the maximum number of concurrent requests.
 
     Raises:
@@ -62,6 +56,10 @@ class Google:
     """
 
     provider = "google"
+    limits = Limits(texts=1024, codepoints=5_000)  # recommended; up to 30,000 are accepted
+    # The list price of NMT beyond the free 500,000 a month, from a copy of cloud.google.com/translate/pricing read in
+    # November 2026. Custom models cost more.
+    dollars_per_million = 20.0
 
     def __init__(
         self,
@@ -73,19 +71,11 @@ class Google:
         patience: float = 300,
         first_wait: float = 1,
         longest_wait: float = 32,
-        codepoints: int = 5_000,
-        dollars_per_million: float = 20.0,
         parallel: int = 1,
     ) -> None:
-        if not project:
-            raise InputError("is required: give the id of the Google Cloud project that pays", "project")
-        if not 1 <= codepoints <= MOST_CODEPOINTS:
-            raise InputError(f"must be from 1 to {MOST_CODEPOINTS:,}", "codepoints", str(codepoints))
         if endpoint and not _ADDRESS.fullmatch(endpoint):
             raise InputError("is not an address such as HOST:PORT or http://127.0.0.1:8080", "endpoint", endpoint)
         self.model = model
-        self.limits = Limits(MOST_TEXTS, codepoints)
-        self.dollars_per_million = dollars_per_million
         self.parallel = parallel
         self.parent = f"projects/{project}/locations/{location}"
         self.model_name = model if model.startswith("projects/") else f"{self.parent}/models/{model}"

@@ -1,23 +1,18 @@
-"""The interface of translation engines, their batches, and the memory of all translations that were paid for.
-
-The memory is a Parquet file, or a CSV file if people write it.
-"""
+"""The interface of translation engines, their batches, and the memory of all translations that were paid for."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, open_path, read_text
+from parapet.schemas.limits import open_path
 from parapet.schemas.rows import MEMORY, Translation, parquet_bytes
 
 
@@ -106,48 +101,31 @@ Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> tra
 
 
 def read_memory(path: str | Path) -> list[Translation]:
-    """Read the rows of a ``.parquet`` or ``.csv`` file, or of all such files in a folder.
+    """Read the rows of a Parquet file, or of all ``.parquet`` files in a folder.
 
     Raises:
       InputError: the path does not exist, a file is invalid or lacks a column, or a row lacks a text or translation.
     """
     place = as_path(path)
     if place.is_dir():
-        files = sorted(file for file in place.iterdir() if file.suffix in (".parquet", ".csv"))
-        return [row for file in files for row in read_memory(file)]
+        return [row for file in sorted(place.glob("*.parquet")) for row in read_memory(file)]
     if not place.is_file():
         raise InputError("there is no such file or folder", path, "--memory")
-    is_csv = place.suffix == ".csv"
     try:
-        table = _read_csv(place) if is_csv else _read_parquet(place)
+        with open_path(place) as handle:
+            table = pq.read_table(handle)
+        table.validate(full=True)  # a text may be invalid UTF-8
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be read as {'CSV' if is_csv else 'Parquet'}: {error}", path) from None
+        raise InputError(f"cannot be read as Parquet: {error}", path) from None
     if missing := [name for name in MEMORY.names if name not in table.column_names]:
         raise InputError(f"is not a translation memory: it has no column {missing[0]!r}", path)
     rows = table.select(MEMORY.names).to_pylist()
-    for i, row in enumerate(rows, 2 * is_csv):  # people count from 1, and the header
+    for i, row in enumerate(rows):
         if other := [name for name in MEMORY.names if not isinstance(row[name], str)]:
             raise InputError(f"{other[0]} is not a text", place, f"row {i}")
         if not row["text"].strip() or not row["translation"].strip():
             raise InputError("lacks a text or translation", place, f"row {i}")
     return [Translation(**row) for row in rows]
-
-
-def _read_parquet(path: Path) -> pa.Table:
-    with open_path(path) as handle:
-        table = pq.read_table(handle)
-    table.validate(full=True)  # a text may be invalid UTF-8
-    return table
-
-
-def _read_csv(path: Path) -> pa.Table:
-    text = read_text(path, MAX_DIALOGUE_FILE)  # keeps the line ends within texts
-    types = dict.fromkeys(MEMORY.names, pa.string())
-    return pa_csv.read_csv(
-        io.BytesIO(text.encode()),
-        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-        convert_options=pa_csv.ConvertOptions(column_types=types),
-    )
 
 
 def merge(*memories: Iterable[Translation]) -> list[Translation]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
-
-if TYPE_CHECKING:
-    from parapet.transforms.perturbation.base import Perturbation
 
 
 class VariantOptions(PerturbationOptions):
@@ -39,25 +36,6 @@ class VariantOptions(PerturbationOptions):
         reads=True,
     )
     variant: str = options.variant()
-    mapping: str = option(
-        "auto",
-        "how names are matched: by a mapping.json, or by position (default: auto, DIR/mapping.json if it exists)",
-        metavar="auto|position|FILE",
-        rare=True,
-    )
-
-    def make(self, **more: object) -> Perturbation:
-        """Reads and matches the schemas. Raises InputError if no service of a variant matches."""
-        from parapet.transforms.variants import matching
-        from parapet.transforms.variants.perturbation import ApplyVariants
-
-        variants = matching.find_variants(self.variants, self.variant_names)
-        mapping = matching.find_mapping(self.variants, self.mapping)
-        plan = matching.make_plan(self.root, variants, mapping)
-        matching.check_matched(
-            [variant for split in plan.splits.values() for variant in split.variants], plan.problems, self.max_bad
-        )
-        return ApplyVariants(plan, "position" if mapping is None else "mapping")
 
     @property
     def variant_names(self) -> list[str]:

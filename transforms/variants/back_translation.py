@@ -23,7 +23,7 @@ from parapet.schemas.service import Service, Task, elements_of, parse_service
 from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import Conventions, counted, join_words, name_words, number
 from parapet.transforms.running.counts import Tally, check_bad
@@ -66,7 +66,7 @@ class SourceText(msgspec.Struct, frozen=True):
       original: the text in the schema.
       text: the original in words, in one line; may be empty.
       candidates: the texts to send to an engine, each with the pattern that finds the back-translation in the answer.
-      scopes: the scopes of a name, see :class:`parapet.schemas.service.Element`.
+      scopes: the scopes in which a name must be unique, see :class:`parapet.schemas.service.Element`.
     """
 
     element_id: str
@@ -97,32 +97,23 @@ def source_texts(service: Service) -> Iterator[SourceText]:
                 candidates[phrase.format(lower.rstrip("."))] = pattern
                 if name and description and ":" not in description:
                     candidates[f"{name}: {description}"] = _LABELLED[field]
-            scopes = element.scopes if field == "name" else ()
+            scopes = tuple(f"{element.kind}:{scope}" for scope in element.scopes) if field == "name" else ()
             original = element.text(task)
             yield SourceText(element.id, element.field, field, original, text, candidates if text else {}, scopes)
 
 
-class Legs(msgspec.Struct, frozen=True):
-    """The known translations of one pivot.
-
-    Attributes:
-      there: English text to pivot text.
-      back: pivot text to English text.
-    """
-
-    there: Mapping[str, str]
-    back: Mapping[str, str]
+Answers = Mapping[str, tuple[str, str]]  # text to its translation into the pivot, and that back to English
 
 
 def back_translated(
-    raw: Mapping[str, Any], pivot: str, legs: Legs, conventions: Conventions
+    raw: Mapping[str, Any], pivot: str, answers: Answers, conventions: Conventions
 ) -> tuple[dict[str, Any], list[BackTranslation]]:
     """Return a service as the variant of a pivot.
 
     Args:
       raw: the service as read from its file.
       pivot: the pivot language.
-      legs: the translations of the pivot.
+      answers: the translations of the pivot.
       conventions: the naming conventions of the corpus.
 
     Returns:
@@ -130,24 +121,19 @@ def back_translated(
     """
     service = parse_service(dict(raw))
     sources, conventions = list(source_texts(service)), conventions.within(service)
-    rows = [_row(source, pivot, legs, conventions) for source in sources]
-    for kind in ("intent", "slot"):
-        named = [i for i, source in enumerate(sources) if source.field == "name" and source.place.startswith(kind)]
-        unique = without_collisions([rows[i] for i in named], [sources[i].scopes for i in named])
-        for i, row in zip(named, unique, strict=True):
-            rows[i] = row
+    rows = [_row(source, pivot, answers, conventions) for source in sources]
+    rows = without_collisions(rows, [source.scopes for source in sources])
     emitted: dict[str, dict[str, str]] = {"name": {}, "description": {}}
     for source, row in zip(sources, rows, strict=True):
         emitted[source.field][source.place] = row.emitted
     return compose_variant(raw, pivot, emitted["name"], emitted["description"]), rows
 
 
-def _row(source: SourceText, pivot: str, legs: Legs, conventions: Conventions) -> BackTranslation:
+def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventions) -> BackTranslation:
     """Return the usable back-translation farthest from the original, or that of the text alone if there is none."""
     place, rows = (source.element_id, source.field, pivot, source.original), []
     for text, pattern in source.candidates.items():
-        forth = legs.there.get(text, "")
-        back = legs.back.get(forth, "") if forth else ""
+        forth, back = answers.get(text, ("", ""))
         emitted, reason = _usable(source, back, pattern, conventions) if back else ("", "not_translated")
         rows.append(BackTranslation(*place, text, forth, back, source.original if reason else emitted, reason))
     if not rows:
@@ -185,61 +171,53 @@ def like(text: str, original: str) -> str:
 
 
 def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[str, ...]]) -> list[BackTranslation]:
-    """Make names of one kind unique in each scope: of two equal names, the later one is replaced by its original.
-
-    Originals are unique, so a new name that equals another original is replaced. Each step resolves one name.
-    """
-    rows = list(rows)
-    while True:
-        names = Counter((scope, row.emitted) for row, own in zip(rows, scopes, strict=True) for scope in own)
-        same = [
-            i
-            for i, row in enumerate(rows)
-            if not row.reason and any(names[scope, row.emitted] > 1 for scope in scopes[i])
-        ]
-        if not same:
-            return rows
-        rows[same[-1]] = msgspec.structs.replace(rows[same[-1]], emitted=rows[same[-1]].original, reason="collision")
+    """Keep the original of each new name that is another original, or an earlier new name, in one of its scopes."""
+    taken = {(scope, row.original) for row, own in zip(rows, scopes, strict=True) for scope in own}
+    unique = []
+    for row, own in zip(rows, scopes, strict=True):
+        names = {(scope, row.emitted) for scope in own}
+        if not row.reason and names & taken:
+            row = msgspec.structs.replace(row, emitted=row.original, reason="collision")
+        taken |= names
+        unique.append(row)
+    return unique
 
 
 EXAMPLES = 40
 
+_TABLES = (
+    Numbers(
+        "How far each back-translation is from the original",
+        "pivots/*",
+        ("pivot",),
+        (
+            Metric("name_distance", "name distance", digits=2),
+            Metric("description_bleu", "BLEU", digits=1),
+            Metric("names_changed", "names changed", percent=True),
+            Metric("descriptions_changed", "descriptions changed", percent=True),
+        ),
+        note="SGD-X (Lee et al. 2022) reports for SGD's training schemas, as means over Mandarin, Japanese and Korean: "
+        "name distance 0.14, BLEU 34.1, self-BLEU 41.8. Known to be odd: now and then a word in another sense than "
+        "that of its synonym, and changes as small as an article.",
+        chart="bars",
+    ),
+    Numbers(
+        "Names and descriptions that keep the original",
+        "pivots/*/kept/*",
+        ("pivot", "reason"),
+        (Metric("", "number"),),
+        REASONS,
+    ),
+)
 _TERMS = dict(table1.TERMS[key] for key in ("name_distance", "description_bleu", "self_bleu"))
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTranslation]) -> Report:
     """Make the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
-    reasons = Counter(row.reason for row in audit if row.reason)
     changed = [row for row in audit if not row.reason]
-    sections: list[Section] = [
-        *sections_of(
-            statistics,
-            Numbers(
-                "How far each back-translation is from the original",
-                "pivots/*",
-                ("pivot",),
-                (
-                    Metric("name_distance", "name distance", digits=2),
-                    Metric("description_bleu", "BLEU", digits=1),
-                    Metric("names_changed", "names changed", percent=True),
-                    Metric("descriptions_changed", "descriptions changed", percent=True),
-                ),
-                note="SGD-X (Lee et al. 2022) reports for SGD's training schemas, as means over Mandarin, Japanese "
-                "and Korean: name distance 0.14, BLEU 34.1, self-BLEU 41.8. Known to be odd: now and then a word in "
-                "another sense than that of its synonym, and changes as small as an article.",
-                chart="bars",
-            ),
-        ),
-        Table(
-            title="Names and descriptions that keep the original",
-            columns=["reason", "meaning", "number"],
-            rows=[
-                [reason.replace("_", " ").capitalize(), REASONS[reason], number(n)]
-                for reason, n in sorted(reasons.items())
-            ],
-            text_columns=2,
-        ),
+    sections = [
+        *sections_of(statistics, *_TABLES),
         Table(
             title="Examples of changed names and descriptions",
             columns=["original", "new", "translation", "pivot"],
@@ -258,7 +236,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTra
         tiles=[
             Tile("average name distance", number(average["name_distance"], 2)),
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
-            *([Tile("self-BLEU", number(statistics["self_bleu"], 1))] if len(pivots) > 1 else []),
+            Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
         sections=sections,
         terms=_TERMS,
@@ -315,16 +293,23 @@ def make_files(
     Raises:
       InputError: more texts, or all, have no translation.
     """
-    dead = sorted(set(untranslated))
-    translations = list(translations)
-    legs = legs_of(corpus.pivots, translations)
-    check_untranslated(corpus.texts(), legs, dead, max_bad)
+    dead, translations = sorted(set(untranslated)), list(translations)
+    texts = by_languages(translations)
+    answers = {
+        pivot: {
+            text: (forth, back)
+            for text, forth in texts.get((ENGLISH, pivot), {}).items()
+            if (back := texts.get((pivot, ENGLISH), {}).get(forth, ""))
+        }
+        for pivot in corpus.pivots
+    }
+    check_untranslated(corpus.texts(), answers, dead, max_bad)
     variants: dict[str, dict[str, dict[str, Any]]] = {}
     audit: list[BackTranslation] = []
     for pivot in corpus.pivots:
         for name, raw in corpus.raw.items():
             with needed(f"{pivot} variant", name):
-                variant, rows = back_translated(raw, pivot, legs[pivot], corpus.conventions)
+                variant, rows = back_translated(raw, pivot, answers[pivot], corpus.conventions)
             variants.setdefault(pivot, {})[name] = variant
             audit += rows
         for path, names in corpus.files.items():
@@ -350,52 +335,42 @@ def make_files(
     yield "report.html", page(back_translate_report(numbers, audit)).encode()
 
 
-def legs_of(pivots: Sequence[str], translations: Iterable[Translation]) -> dict[str, Legs]:
-    """Group translations by pivot."""
-    texts = by_languages(translations)
-    return {pivot: Legs(texts.get((ENGLISH, pivot), {}), texts.get((pivot, ENGLISH), {})) for pivot in pivots}
-
-
-def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Iterable[BackTranslation]) -> dict[str, Any]:
+def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Sequence[BackTranslation]) -> dict[str, Any]:
     """Return the measures of SGD-X for back-translations, and the number of texts that kept the original, by reason."""
-    measured = table1.rounded(table1.measures_of(items, pivots))
-    by_pivot: dict[str, Counter[tuple[str, str]]] = {pivot: Counter() for pivot in pivots}
-    for row in audit:
-        by_pivot[row.pivot][row.field, row.reason] += 1
-    return {
-        "services": len(items),
-        "pivots": {pivot: {**measured["variants"][pivot], **_unchanged(by_pivot[pivot])} for pivot in pivots},
-        "average": measured["average"],
-        "self_bleu": measured["self_bleu"],
-        "bleu_signature": table1.bleu_signature(),
-    }
-
-
-def _unchanged(counts: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    numbers: dict[str, Any] = {}
-    for field in ("name", "description"):
-        reasons = {reason: n for (field_name, reason), n in sorted(counts.items()) if field_name == field}
-        total = numbers[f"{field}s"] = sum(reasons.values())
-        for name, reason in (("changed", ""), ("identical", "identical")):
-            numbers[f"{field}s_{name}"] = round(reasons.pop(reason, 0) / total, 6) if total else None
-        numbers[f"{field}_fallbacks"] = reasons
-    return numbers
+    measured = table1.measures_of(items, pivots)
+    numbers = {}
+    for pivot in pivots:
+        rows = [row for row in audit if row.pivot == pivot]
+        changed = {
+            f"{field}s_changed": table1.mean(not row.reason for row in rows if row.field == field) for field in _FIELDS
+        }
+        kept = Counter(row.reason for row in rows if row.reason)
+        numbers[pivot] = {**measured["variants"][pivot], **changed, "kept": dict(sorted(kept.items()))}
+    content: dict[str, Any] = table1.rounded(
+        {
+            "services": len(items),
+            "pivots": numbers,
+            "average": measured["average"],
+            "self_bleu": measured["self_bleu"],
+        }
+    )
+    return {**content, "bleu_signature": table1.bleu_signature()}
 
 
 def check_untranslated(
-    texts: Collection[str], legs: Mapping[str, Legs], dead: Sequence[Untranslated], max_bad: Fraction
+    texts: Collection[str], answers: Mapping[str, Answers], dead: Sequence[Untranslated], max_bad: Fraction
 ) -> None:
     """Raise InputError if too many texts of a pivot have no back-translation.
 
     Args:
       texts: all texts to translate.
-      legs: the known translations of each pivot.
+      answers: the known translations of each pivot.
       dead: the texts without a translation, with reasons.
       max_bad: maximum share of each pivot's texts without a translation.
     """
     tallies = [
-        Tally("text", len(texts), sum(leg.there.get(text) not in leg.back for text in texts), pivot, is_record=True)
-        for pivot, leg in legs.items()
+        Tally("text", len(texts), sum(text not in known for text in texts), pivot, is_record=True)
+        for pivot, known in answers.items()
     ]
     reasons = Counter(letter.reason.partition(":")[0] for letter in dead)
     places = [f"{x.source} to {x.target}: {x.text[:80]!r}: {x.reason}" for x in dead]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from parapet.schemas import layout
-from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.limits import read_whole
+from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, variant_service_name
 
 _SLOT_REFERENCES = ("required_slots", "optional_slots", "result_slots")
@@ -59,46 +56,15 @@ def by_position(original: Service, variant: Service) -> Names:
         ours, theirs = len(getattr(original, kind)), len(getattr(variant, kind))
         if ours != theirs:
             raise InputError(f"has {theirs} {kind}, the original {ours}")
-    names = Names(
+    for slot, new in zip(original.slots, variant.slots, strict=True):
+        if slot.is_categorical != new.is_categorical:
+            kinds = ("categorical", "not") if slot.is_categorical else ("not categorical", "categorical")
+            raise InputError(f"slot {slot.name!r} is {kinds[0]}, but {new.name!r} in the variant is {kinds[1]}")
+    return Names(
         variant.service_name,
         {a.name: b.name for a, b in zip(original.intents, variant.intents, strict=True)},
         {a.name: b.name for a, b in zip(original.slots, variant.slots, strict=True)},
     )
-    _check_categorical(original, variant, names)
-    return names
-
-
-def by_mapping(original: Service, variant: Service, names: Names) -> Names:
-    """Check recorded names against both schemas, and return them in the schema's order.
-
-    Raises:
-      InputError: the mapping has other intents or slots than the schemas, maps two of them to the same name, or pairs a
-        categorical slot with a non-categorical one.
-    """
-    ordered = []
-    for kind, renamed in (("intents", names.intents), ("slots", names.slots)):
-        olds, news = ([element.name for element in getattr(service, kind)] for service in (original, variant))
-        wrong = {*olds} ^ {*renamed} | {*renamed.values()} - {*news}
-        if wrong or len({*renamed.values()}) < len(renamed):
-            reason = f"the {kind} of the mapping must be those of the two schemas, each of them once"
-            raise InputError(f"{reason}: {', '.join(map(repr, sorted(wrong or renamed.values())))}")
-        ordered.append({name: renamed[name] for name in olds})
-    _check_categorical(original, variant, names)
-    return Names(names.service, *ordered)
-
-
-def _check_categorical(original: Service, variant: Service, names: Names) -> None:
-    theirs = {slot.name: slot.is_categorical for slot in variant.slots}
-    for slot in original.slots:
-        new = names.slots[slot.name]
-        if slot.is_categorical != theirs[new]:
-            kinds = ("categorical", "not") if slot.is_categorical else ("not categorical", "categorical")
-            raise InputError(f"slot {slot.name!r} is {kinds[0]}, but {new!r} in the variant is {kinds[1]}")
-
-
-def marker_names(names: Names) -> list[str]:
-    """Return slots that only the variant names ``intent`` or ``count``, which have a meaning in actions."""
-    return [old for old, new in names.slots.items() if new in MARKERS and old != new]
 
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
@@ -166,8 +132,6 @@ MAPPING = "mapping.json"
 
 Mapped = dict[str, dict[str, Names]]  # variant to original service to its names: the content of mapping.json
 
-_decoder = msgspec.json.Decoder(Mapped)
-
 
 def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
     """Find the variants in a folder by name, in natural order (v2 before v10); the folder may also be a variant itself.
@@ -202,38 +166,6 @@ def _name_of(variant: Path) -> str:
     return path.parent.name if path.name in layout.SPLITS else path.name
 
 
-def find_mapping(folder: str | Path, source: str) -> Mapped | None:
-    """Read the recorded names; None if elements are matched by position.
-
-    Args:
-      folder: the variants' folder.
-      source: ``auto`` for the folder's ``mapping.json``, if it exists; ``position``; or a file.
-
-    Raises:
-      InputError: the file does not exist, or is not a mapping.
-    """
-    if source == "position":
-        return None
-    path = layout.as_path(folder) / MAPPING if source == "auto" else layout.as_path(source)
-    if not layout.is_there(path) or not path.is_file():
-        if source == "auto":
-            return None
-        raise InputError("there is no such file", path, "--mapping")
-    return read_mapping(read_whole(path), path)
-
-
-def read_mapping(data: bytes, path: object) -> Mapped:
-    """Parse a ``mapping.json``. Raises InputError with file, place and reason."""
-    layout.parse_json(data, path)
-    try:
-        return _decoder.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
-    except msgspec.DecodeError as error:
-        raise InputError(str(error), path) from None
-
-
 def mapping_bytes(mapped: Mapped) -> bytes:
     """Format a ``mapping.json``, indented by two spaces.
 
@@ -242,9 +174,6 @@ def mapping_bytes(mapped: Mapped) -> bytes:
     ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
     text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
     return text.encode()
-
-
-_SHOWN = 5  # mismatches listed in an error
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -261,121 +190,37 @@ class Variant(msgspec.Struct, frozen=True):
     bad: dict[str, str]
 
 
-class Split(msgspec.Struct, frozen=True):
-    """The names that the dialogues of a folder may use, and the names in its variants."""
-
-    known: Known
-    variants: list[Variant]
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """A corpus matched with its variants.
-
-    Attributes:
-      variants: the names of the variants, in natural order.
-      splits: folder to the services of its dialogues, and their variants.
-      files: the dialogue files, largest first, so that workers finish at about the same time.
-      schemas: (path below the output, path of a variant's schema file) of files to copy.
-      mapped: the names in each variant, for ``mapping.json``.
-      problems: mismatches, one line each.
-      remarks: further warnings.
-    """
-
-    variants: list[str]
-    splits: dict[str, Split]
-    files: list[DialogueFile]
-    schemas: list[tuple[str, str]]
-    mapped: Mapped
-    problems: list[str]
-    remarks: list[str]
-
-
-def make_plan(root: str | Path, variants: Mapping[str, Path], mapped: Mapped | None) -> Plan:
-    """Read and match all schemas, and list the dialogue files.
-
-    Args:
-      root: the original corpus.
-      variants: the folder of each variant, by name.
-      mapped: the recorded names; None to match elements by position.
-
-    Raises:
-      InputError: a schema file cannot be read, or there are no dialogues, or dialogues without a schema.
-    """
-    originals = layout.read_root(root, leave_out_bad=True)
-    root = layout.as_path(root)
-    folders = dialogue_folders(root, originals)
-    files = list_files(root, folders)
-    matched = match_folders(variants, originals, mapped)
-    return Plan(
-        variants=list(variants),
-        splits={
-            folder: Split(
-                known_names(split.services), [matched_split.splits[split.split] for matched_split in matched.values()]
-            )
-            for folder, split in folders.items()
-        },
-        files=files,
-        schemas=[
-            (f"{name}/{split.relative_path}", matched_split.targets[split.split].path)
-            for name, matched_split in matched.items()
-            for split in originals
-            if split.split in matched_split.targets
-        ],
-        mapped={
-            name: {service: names for split in matched_split.splits.values() for service, names in split.names.items()}
-            for name, matched_split in matched.items()
-        },
-        problems=[str(bad.error) for split in originals for bad in split.bad]
-        + [problem for matched_split in matched.values() for problem in matched_split.problems],
-        remarks=[remark for matched_split in matched.values() for remark in matched_split.remarks],
-    )
-
-
 def match_folders(
     variants: Mapping[str, Path],
     originals: Sequence[layout.SplitSchemas],
-    mapped: Mapped | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> dict[str, Matched]:
     """Read and match variants in their folders; see :func:`match_variant`."""
     return {
-        name: match_variant(
-            name,
-            layout.read_root(path, leave_out_bad=True),
-            path,
-            originals,
-            None if mapped is None else mapped.get(name, {}),
-            chosen,
-        )
+        name: match_variant(name, layout.read_root(path, leave_out_bad=True), path, originals, chosen)
         for name, path in variants.items()
     }
 
 
-def check_matched(variants: Iterable[Variant], problems: Sequence[str], max_bad: Fraction) -> None:
-    """Raise InputError if no service of a variant matches, so that it cannot have any dialogues.
-
-    Args:
-      variants: the variants of every split.
-      problems: mismatches, one line each.
-      max_bad: maximum share of a variant's dialogues that may be left out; with 1, only one variant must match.
-    """
-    matched: Counter[str] = Counter()
-    for variant in variants:
-        matched[variant.name] += len(variant.names)
-    without = [name for name, n in matched.items() if not n]
-    if without and (max_bad < 1 or len(without) == len(matched)):
-        problem = f"no service of the corpus has a match in {', '.join(without)}, so nothing was written"
-        more = [f"and {len(problems) - _SHOWN:,} more"] if len(problems) > _SHOWN else []
-        raise InputError("\n".join([f"{problem}; what does not match:", *problems[:_SHOWN], *more]), "", "--variants")
+def check_matched(matches: Mapping[str, Matched]) -> None:
+    """Raise InputError if no service of a variant matches, so that it cannot have any dialogues."""
+    if without := [name for name, matched in matches.items() if not matched.names]:
+        problem = next(problem for matched in matches.values() for problem in matched.problems)
+        reason = f"no service of the corpus has a match in {', '.join(without)}; the first problem is: {problem}"
+        raise InputError(reason, "", "--variants")
 
 
 class Matched(msgspec.Struct):
-    """A matched variant: the names and schemas of each split; problems and remarks as in ``Plan``."""
+    """A matched variant: the names and schemas of each split, and mismatches, one line each."""
 
     splits: dict[str, Variant] = {}
     targets: dict[str, layout.SplitSchemas] = {}
     problems: list[str] = []
-    remarks: list[str] = []
+
+    @property
+    def names(self) -> dict[str, Names]:
+        """Original service to its names, of all splits."""
+        return {service: names for split in self.splits.values() for service, names in split.names.items()}
 
 
 def match_variant(
@@ -383,7 +228,6 @@ def match_variant(
     splits: list[layout.SplitSchemas],
     path: object,
     originals: Sequence[layout.SplitSchemas],
-    mapped: Mapping[str, Names] | None,
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> Matched:
     """Match the services of a variant with those of the original.
@@ -393,71 +237,55 @@ def match_variant(
       splits: the variant's schemas.
       path: the variant's folder for messages.
       originals: the original's schemas.
-      mapped: the recorded names; None to match elements by position.
       chosen: the original schemas whose services are matched; by default all.
     """
     suffix = name_suffix(layout.services_by_name(list(originals)), layout.services_by_name(splits))
-    matched_here = Matched()
-    wrong: dict[str, list[str]] = {}
-    marked: dict[str, str] = {}
+    result = Matched()
     for split in originals if chosen is None else chosen:
-        matched: dict[str, Names] = {}
+        names: dict[str, Names] = {}
         if target := layout.counterpart(split, splits):
-            matched_here.targets[split.split] = target
-            matched, bad = match_services(split.services, target, suffix, mapped)
-            for service, reason in bad.items():
-                wrong.setdefault(f"service {service!r}: {reason}", []).append(split.relative_path)
+            result.targets[split.split] = target
+            names, bad = match_services(split.services, target, suffix)
+            problems = [f"service {service!r}: {reason}" for service, reason in bad.items()]
         else:
             known = ", ".join(other.relative_path for other in splits)
-            reason = f"the variant has no such split, only {known}"
-            wrong.setdefault(reason, []).append(split.path if split.split == layout.SINGLE else split.relative_path)
-            bad = {service.service_name: reason for service in split.services}
-        matched_here.splits[split.split] = Variant(name, matched, bad)
-        for old, names in matched.items():
-            marked |= {f"{old}: {slot!r}": names.slots[slot] for slot in marker_names(names)}
-    matched_here.problems += [f"{path}: {', '.join(files)}: {problem}" for problem, files in wrong.items()]
-    matched_here.remarks += [
-        f"{name}: {slot} is now called {word!r}, a name that has a special meaning in actions"
-        for slot, word in marked.items()
-    ]
-    return matched_here
+            problems = [f"the variant has no such split, only {known}"]
+            bad = {service.service_name: problems[0] for service in split.services}
+        result.splits[split.split] = Variant(name, names, bad)
+        result.problems += [f"{path}: {split.relative_path}: {problem}" for problem in problems]
+    return result
 
 
 def match_services(
-    services: Iterable[Service], target: layout.SplitSchemas, suffix: str, mapped: Mapping[str, Names] | None
+    services: Iterable[Service], target: layout.SplitSchemas, suffix: str
 ) -> tuple[dict[str, Names], dict[str, str]]:
     """Match the services of one schema file.
 
     Args:
       services: the original services.
       target: the variant's schema file.
-      suffix: the suffix of the variant's service names, if there is no mapping.
-      mapped: original service to its recorded names; None to match by position.
+      suffix: the suffix of the variant's service names.
 
     Returns:
       (original service to its names, original service to the reason why it has no match).
     """
-    services_here = {service.service_name: service for service in target.services}
-    broken = {str(bad.raw.get("service_name")): bad.error for bad in target.bad if isinstance(bad.raw, dict)}
+    variants = {service.service_name: service for service in target.services}
+    invalid = {
+        str(bad.raw.get("service_name")): ": ".join(filter(None, (bad.error.where, bad.error.reason)))
+        for bad in target.bad
+        if isinstance(bad.raw, dict)
+    }
     matched: dict[str, Names] = {}
     wrong: dict[str, str] = {}
-    taken: dict[str, str] = {}
     for service in services:
         old = service.service_name
         try:
-            if mapped is not None and old not in mapped:
-                raise InputError("the mapping does not contain it")
-            new = old + suffix if mapped is None else mapped[old].service
-            if new in broken:
-                place = ": ".join(part for part in (broken[new].where, broken[new].reason) if part)
-                raise InputError(f"the variant's service {new!r} is invalid: {place}")
-            if new not in services_here:
+            new = old + suffix
+            if new in invalid:
+                raise InputError(f"the variant's service {new!r} is invalid: {invalid[new]}")
+            if new not in variants:
                 raise InputError(f"the variant has no service {new!r}")
-            if new in taken:
-                raise InputError(f"{new!r} is the counterpart of {taken[new]!r} already")
-            theirs = services_here[new]
-            matched[old] = by_position(service, theirs) if mapped is None else by_mapping(service, theirs, mapped[old])
-            taken[new] = old
+            matched[old] = by_position(service, variants[new])
         except InputError as error:
             wrong[old] = error.reason
     return matched, wrong

@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
 from parapet.schemas.dialogue import DialogueFile, is_marker, typed
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, parse_services, schema_bytes
+from parapet.schemas.layout import SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
-from parapet.transforms.perturbation.base import Perturbation, Perturbed, Place, Shared
+from parapet.transforms.perturbation import base
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.counts import Counted, Counts, Tally, of_variants
+from parapet.transforms.running.counts import Counts, Tally, of_variants
 from parapet.transforms.variants import matching
 
 NO_INTENT = "NONE"
 _FRAME_KEYS = {"service", "slots", "actions", "state", "service_call", "service_results"}
 _STATE_KEYS = {"active_intent", "requested_slots", "slot_values"}
+
+
+def _service(names: matching.Names, _: object) -> str:
+    return names.service
+
+
+def _slot(names: matching.Names, slot: str) -> str:
+    return names.slots[slot]
 
 
 def _slots(names: matching.Names, slots: Sequence[str]) -> list[str]:
@@ -66,12 +72,10 @@ class Places:
     def __init__(self, dialogue: Any, known: matching.Known) -> None:
         self.dialogue = dialogue
         self.unknown_intents = 0
-        self._known = known
         self.services: list[str] = []
-        self._frames: list[tuple[dict[str, Any], str]] = []
-        # Object, key and service of each place and, unless it is a single slot, the function that renames it.
-        self._slots: list[tuple[dict[str, Any], str, str, str]] = []
-        self._others: list[tuple[dict[str, Any], str, str, Callable[[matching.Names, Any], Any], Any]] = []
+        self._known = known
+        # Object, key and service of each place, the function that renames it, and the original name or names.
+        self._places: list[tuple[dict[str, Any], str, str, Callable[[matching.Names, Any], Any], Any]] = []
         copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
         place = ""
         try:
@@ -89,7 +93,8 @@ class Places:
         except InputError as error:
             raise InputError(error.reason, "", error.where or place) from None
         except (TypeError, KeyError, AttributeError):
-            raise _not_sgd(dialogue, place) from None
+            typed(dialogue)  # stricter and slower, but with a clear error
+            raise InputError("not_sgd: does not have the structure of an SGD dialogue", "", place) from None
 
     def _touch(self, service: str) -> None:
         if service not in self._known:
@@ -100,11 +105,15 @@ class Places:
     def _take(self, frame: dict[str, Any], service: str) -> Iterator[tuple[dict[str, Any], str]]:
         """Collect the places of a frame, and yield the spans that are copied from another slot."""
         self._touch(service)
-        self._frames.append((frame, service))
-        add, slots = self._others.append, self._known[service][0]
+        slots = self._known[service][0]
+
+        def add(holder: dict[str, Any], key: str, rename: Callable[[matching.Names, Any], Any], used: Any) -> None:
+            _check_slots((used,) if rename is _slot else used, slots, service)
+            self._places.append((holder, key, service, rename, used))
+
+        self._places.append((frame, "service", service, _service, None))
         for span in frame.get("slots", ()):
-            _check_slots((span["slot"],), slots, service)
-            self._slots.append((span, "slot", service, span["slot"]))
+            add(span, "slot", _slot, span["slot"])
             if "copy_from" in span:
                 yield span, service
         for action in frame.get("actions", ()):
@@ -115,37 +124,31 @@ class Places:
                 for key in ("values", "canonical_values"):
                     if texts := action.get(key):
                         texts = [_typed(value, str) for value in _typed(texts, list)]
-                        add((action, key, service, _intents, texts))
+                        self._places.append((action, key, service, _intents, texts))
             elif slot and not is_marker(act, slot, slots):
-                _check_slots((slot,), slots, service)
-                self._slots.append((action, "slot", service, slot))
+                add(action, "slot", _slot, slot)
         if "state" in frame:
             state = frame["state"]
             self._take_intent(state, "active_intent", service)
-            if requested := _typed(state["requested_slots"], list):
-                _check_slots(requested, slots, service)
-                add((state, "requested_slots", service, _slots, requested))
-            if values := _typed(state["slot_values"], dict):
-                _check_slots(values, slots, service)
-                add((state, "slot_values", service, _record, values))
+            add(state, "requested_slots", _slots, _typed(state["requested_slots"], list))
+            add(state, "slot_values", _record, _typed(state["slot_values"], dict))
         if "service_call" in frame:
             call = frame["service_call"]
             self._take_intent(call, "method", service)
-            _check_slots(_typed(call["parameters"], dict), slots, service)
-            add((call, "parameters", service, _record, call["parameters"]))
+            add(call, "parameters", _record, _typed(call["parameters"], dict))
         if results := frame.get("service_results"):
             for record in _typed(results, list):
                 _check_slots(_typed(record, dict), slots, service)
-            add((frame, "service_results", service, _records, results))
+            self._places.append((frame, "service_results", service, _records, results))
         for holder, known in ((frame, _FRAME_KEYS), (frame.get("state", {}), _STATE_KEYS)):
             for key in holder.keys() - known:
                 if matching.names_slots(names := holder[key], slots):
-                    add((holder, key, service, _record if isinstance(names, dict) else _slots, names))
+                    add(holder, key, _record if isinstance(names, dict) else _slots, names)
 
     def _take_intent(self, holder: dict[str, Any], key: str, service: str) -> None:
         intent = holder[key]
         if intent in self._known[service][1]:
-            self._others.append((holder, key, service, _intent, intent))
+            self._places.append((holder, key, service, _intent, intent))
         elif intent != NO_INTENT:
             _typed(intent, str)
             self.unknown_intents += 1
@@ -161,7 +164,7 @@ class Places:
         if len(owners) != 1:
             which = "none" if not owners else "several"
             raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
-        self._slots.append((span, "copy_from", owners[0], slot))
+        self._places.append((span, "copy_from", owners[0], _slot, slot))
 
     def write(self, names: Mapping[str, matching.Names]) -> None:
         """Write the names of one variant in all places. Can be repeated for other variants.
@@ -171,12 +174,8 @@ class Places:
             elements.
         """
         self.dialogue["services"] = [names[service].service for service in self._listed]
-        for frame, service in self._frames:
-            frame["service"] = names[service].service
-        for holder, key, service, slot in self._slots:
-            holder[key] = names[service].slots[slot]
-        for holder, key, service, renamed, old in self._others:
-            holder[key] = renamed(names[service], old)
+        for holder, key, service, rename, old in self._places:
+            holder[key] = rename(names[service], old)
 
 
 def _check_slots(used: Collection[str], slots: frozenset[str], service: str) -> None:
@@ -191,21 +190,10 @@ def _typed(value: Any, kind: type) -> Any:
     return value
 
 
-def _not_sgd(dialogue: Any, place: str) -> InputError:
-    """Return the error of the typed reader, which is stricter and slower."""
-    try:
-        typed(dialogue)
-    except InputError as error:
-        return InputError(error.reason, "", error.where or place)
-    return InputError("not_sgd: does not have the structure of an SGD dialogue", "", place)
-
-
 def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
     """Return the places of a dialogue, or the reason why it cannot be read or renamed."""
-    if isinstance(dialogue, InputError):
-        return dialogue
     try:
-        return Places(dialogue, known)
+        return dialogue if isinstance(dialogue, InputError) else Places(dialogue, known)
     except InputError as error:
         return error
 
@@ -242,17 +230,16 @@ class RenamedCorpus(Corpus):
       known: folder to the slots and intents of the original's services.
     """
 
-    def __init__(
-        self, original: Corpus, variant: str, names: Mapping[str, matching.Variant], targets: Mapping[str, SplitSchemas]
-    ) -> None:
-        schemas = {
-            original.folders[folder].relative_path: _bytes_of(schemas_here) for folder, schemas_here in targets.items()
+    def __init__(self, original: Corpus, variant: str, matched: matching.Matched) -> None:
+        targets = {
+            folder: matched.targets.get(schemas.split, SplitSchemas(schemas.split, "", [], []))
+            for folder, schemas in original.folders.items()
         }
+        schemas = {original.folders[folder].relative_path: _bytes_of(target) for folder, target in targets.items()}
         super().__init__(original.files, targets, schemas)
-        self.original, self.variant, self.names = original, variant, names
-        self.known = {
-            folder: matching.known_names(schemas_here.services) for folder, schemas_here in original.folders.items()
-        }
+        self.original, self.variant = original, variant
+        self.names = {folder: matched.splits[schemas.split] for folder, schemas in original.folders.items()}
+        self.known = _known_names(original)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the renamed dialogues of a file."""
@@ -275,40 +262,38 @@ def _bytes_of(schemas: SplitSchemas) -> bytes:
     return read_whole(path, MAX_SCHEMA_FILE) if path.is_file() else schema_bytes(schemas.raw)
 
 
+def _known_names(corpus: Corpus) -> dict[str, matching.Known]:
+    return {folder: matching.known_names(schemas.services) for folder, schemas in corpus.folders.items()}
+
+
 def renamed_corpora(
     corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """Return a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
-    originals = list({id(schemas): schemas for schemas in corpus.folders.values()}.values())
     if isinstance(variants, Mapping):
         if missing := [name for name in names if name not in variants]:
             raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
         matches = {
-            name: matching.match_variant(name, *_schemas_of(name, schemas), originals, None)
-            for name, schemas in variants.items()
+            name: matching.match_variant(name, *_schemas_of(name, splits), _originals(corpus))
+            for name, splits in variants.items()
             if not names or name in names
         }
     else:
-        variants_here = matching.find_variants(variants, names, "variants")
-        matches = matching.match_folders(variants_here, originals, matching.find_mapping(variants, "auto"))
-    renamed = {}
-    for name, matched in matches.items():
-        matching.check_matched(matched.splits.values(), matched.problems, Fraction(0))
-        targets = {
-            folder: matched.targets.get(schemas.split, SplitSchemas(schemas.split, "", [], []))
-            for folder, schemas in corpus.folders.items()
-        }
-        of_folders = {folder: matched.splits[schemas.split] for folder, schemas in corpus.folders.items()}
-        renamed[name] = RenamedCorpus(corpus, name, of_folders, targets)
-    return renamed
+        paths = matching.find_variants(variants, names, "variants")
+        matches = matching.match_folders(paths, _originals(corpus))
+    matching.check_matched(matches)
+    return {name: RenamedCorpus(corpus, name, matched) for name, matched in matches.items()}
+
+
+def _originals(corpus: Corpus) -> list[SplitSchemas]:
+    """Return the schemas of a corpus; those of several folders once."""
+    return list({id(schemas): schemas for schemas in corpus.folders.values()}.values())
 
 
 def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSchemas], str]:
     """Return (schemas, place for messages) of a variant in memory."""
     place, schemas = f"variants[{name!r}]", []
     for split, services in splits.items():
-        if split not in (*SPLITS, SINGLE):
-            raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}", place)
         items = [dict(service) if isinstance(service, Mapping) else service for service in services]
         schemas.append(parse_services(items, f"{place}[{split!r}]", split))
         if schemas[-1].bad:
@@ -316,12 +301,12 @@ def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSc
     return schemas, place
 
 
-class ApplyVariants(Perturbation):
+class ApplyVariants(base.Perturbation):
     """Dialogues under the names of schema variants (SGD-X, Lee et al. 2022, section 3).
 
     Args:
-      plan: the variants, matched with the corpus.
-      matched_by: what they were matched by, for ``run.json``.
+      variants: the folder of the variants.
+      variant: the names of those to use, separated by commas; empty for all.
     """
 
     name = "rewrite"
@@ -342,20 +327,37 @@ class ApplyVariants(Perturbation):
     keeps_empty_files = False
     shown = 0
 
-    def __init__(self, plan: matching.Plan, matched_by: str = "") -> None:
+    def __init__(self, variants: str | Path, variant: str = "") -> None:
         super().__init__()
-        self.variants, self.splits_of = plan.variants, plan.splits
-        self.schemas, self.mapping = plan.schemas, matching.mapping_bytes(plan.mapped)
-        self.problems, self.plan_remarks, self.matched_by = plan.problems, plan.remarks, matched_by
+        self.variants = matching.find_variants(variants, [name for name in variant.split(",") if name])
+        self.known: dict[str, matching.Known] = {}
+        self.of_folders: dict[str, list[matching.Variant]] = {}
+        self.schemas: list[tuple[str, str]] = []
+        self.mapping = b""
 
-    def remarks(self) -> Iterator[tuple[int, str]]:
-        """What does not match."""
-        yield from ((logging.WARNING, f"does not match the corpus: {line}") for line in self.problems)
-        yield from ((logging.WARNING, line) for line in self.plan_remarks)
+    def prepare(self, corpus: Corpus) -> None:
+        """Match the schemas of the variants. Raises InputError if no service of a variant matches."""
+        matches = matching.match_folders(self.variants, _originals(corpus))
+        matching.check_matched(matches)
+        self.known = _known_names(corpus)
+        self.of_folders = {
+            folder: [matched.splits[schemas.split] for matched in matches.values()]
+            for folder, schemas in corpus.folders.items()
+        }
+        self.schemas = [
+            (f"{name}/{schemas.relative_path}", matched.targets[schemas.split].path)
+            for name, matched in matches.items()
+            for schemas in _originals(corpus)
+            if schemas.split in matched.targets
+        ]
+        self.mapping = matching.mapping_bytes({name: matched.names for name, matched in matches.items()})
+        for matched in matches.values():
+            for problem in matched.problems:
+                logging.warning("does not match the corpus: %s", problem)
 
     def recorded_options(self) -> Mapping[str, object]:
-        """Return the variants, and how they were matched."""
-        return {"variants": [*self.sets], "variant": "", "mapping": "", "matched_by": self.matched_by}
+        """Return the names of the variants."""
+        return {"variants": [*self.sets], "variant": ""}
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -368,25 +370,21 @@ class ApplyVariants(Perturbation):
 
     def items(self, file: DialogueFile) -> Iterator[Item]:
         """Yield the dialogues of a file without types. Finding their names checks them in a third of the time."""
-        for position, raw in enumerate(read_items(file)):
-            yield Item(position, raw)
+        return (Item(position, raw) for position, raw in enumerate(read_items(file)))
 
-    def state_of(self, place: Place, state: Any, shared: Shared) -> matching.Split:
-        """Return the services of the dialogue's split, with their names in each variant."""
-        return self.splits_of[place[0].rpartition("/")[0]]
+    def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> str:
+        """Return the folder of the dialogue's split."""
+        return place[0].rpartition("/")[0]
 
-    def perturb_sets(self, item: Item, state: matching.Split) -> Iterator[tuple[str, Perturbed | InputError]]:
+    def perturb_sets(self, item: Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
         """Yield the dialogue under the names of each variant, renamed in place."""
-        places = places_of(item.raw, state.known)
-        counts: dict[Counted, int] = {"unknown_intents": places.unknown_intents} if isinstance(places, Places) else {}
-        for variant in state.variants:
+        places = places_of(item.raw, self.known[state])
+        for variant in self.of_folders[state]:
             try:
                 # A new object, since the driver identifies texts by dialogue; its content is still modified in place.
-                dialogue = {**rename(variant, places)}
+                yield variant.name, base.Perturbed({**rename(variant, places)})
             except InputError as error:
                 yield variant.name, error
-            else:
-                yield variant.name, Perturbed(dialogue, counts=counts)
 
     def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
         """Return the variants' schema files, unchanged."""
@@ -395,7 +393,7 @@ class ApplyVariants(Perturbation):
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of the dialogues that may be left out of each variant."""
-        return of_variants(counts, self.variants)
+        return of_variants(counts, self.sets)
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """Count the dialogues of each variant."""
@@ -405,17 +403,10 @@ class ApplyVariants(Perturbation):
             "files": counts.sum("files"),
             "dialogues": counts.sum("dialogues", set=""),
             "left_out": sum(left_out.values()),
-            # equal for all variants that have the dialogue
-            "unknown_intents": max(counts.by("set", "unknown_intents").values(), default=0),
             "sets": {
                 name: {"dialogues": counts.sum("dialogues", set=name), "left_out": left_out[name]} for name in self.sets
             },
         }
-
-    def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a warning about names that could not be changed."""
-        if statistics["unknown_intents"]:
-            yield f"left unchanged: {counted(statistics['unknown_intents'], 'intent')} that no schema has"
 
     def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
         """Return ``mapping.json``."""

@@ -10,8 +10,6 @@ See Table 1 and the section "Dataset Statistics".
   lower-cased, with punctuation split off.
 - *Self-BLEU*: mean, over ordered pairs of variants, of the corpus BLEU of one against the other. Of all readings, this
   comes closest to the published 4.5.
-- *Self-BLEU by description*, as defined in the paper's footnote 3: for each description the mean sentence BLEU over
-  ordered pairs of variants, then the mean over descriptions.
 
 docs/papers.md has the readings that were tried. Elements are matched by position. Sums are exactly rounded, so the
 order of services has no effect. Beam is only imported when it is used, so that wrong input is reported immediately.
@@ -21,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import permutations
 from pathlib import Path
@@ -30,19 +28,18 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
-from parapet.schemas.dialogue import dialogue_folders
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
+from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.reports.text import counted, number
 from parapet.transforms.running.fence import needed
+from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
-from parapet.transforms.variants.matching import find_variants, match_services, name_suffix
 
 TOKENIZER = "intl"  # of sacrebleu's tokenizers, the closest to the BLEU and self-BLEU published in SGD-X
 ORIGINAL = ""  # the original's key beside the variants' names; folders cannot have this name
-
-Read = Callable[[str | Path], list[layout.SplitSchemas]]
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -52,8 +49,9 @@ class Item(msgspec.Struct, frozen=True):
     variants: Mapping[str, Service]
     unseen: bool = False
 
+    @property
     def forms(self) -> dict[str, Service]:
-        """Return the original and its variants by name; the original's is ORIGINAL."""
+        """The original and its variants by name; the original's is ORIGINAL."""
         return {ORIGINAL: self.original, **self.variants}
 
 
@@ -75,104 +73,54 @@ class Inputs(msgspec.Struct, frozen=True):
     left_out: list[str]
 
 
-def read_inputs(
-    sgd: str | Path,
-    folder: str | Path | None,
-    split: str | None,
-    read: Read = layout.read_root,
-) -> Inputs:
-    """Read the original and its variants, and match their services.
+def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | None) -> Inputs:
+    """Match the services of variants with the original's.
 
     Args:
-      sgd: the original corpus.
+      schemas: the original.
       folder: the folder of variants; None to measure only the original.
-      split: the split whose unseen services are compared with train; None for test, or else dev.
-      read: reads the schemas of the original.
 
     Raises:
       InputError: there are neither variants nor a train split with unseen services, or variants do not match.
     """
-    splits, train, alone = _splits_of(sgd, read)
-    if train is None and folder is None:
-        raise InputError("there is no train/schema.json, so it is not known which names occur in train", sgd)
-    split = split or alone or next((name for name in (layout.TEST, layout.SINGLE) if name in splits), "dev")
-    if split not in splits:
-        known = ", ".join(splits)
-        raise InputError(f"there is no {split}/schema.json (found: {known}); choose one with --split", sgd)
-    seen = {service.service_name for service in train or splits[split]}
-    unseen = {service.service_name for service in splits[split]} - seen
-    if not unseen and folder is None:
-        raise InputError(
-            f"train has all services of {split}, so there are no unseen services to measure", sgd, "--split"
-        )
-    originals = {service.service_name: service for services in splits.values() for service in services}
-    variants = {} if folder is None else find_variants(folder)
-    aligned = _aligned(originals, variants, alone)
-    return Inputs(
-        items=[
-            Item(originals[name], services, name in unseen)
-            for name, services in aligned.items()
-            if services or folder is None
-        ],
-        variants=list(variants),
-        split=split,
-        train=train,
-        left_out=[name for name, services in aligned.items() if not services and variants],
-    )
-
-
-def _splits_of(sgd: str | Path, read: Read) -> tuple[dict[str, list[Service]], list[Service] | None, str | None]:
-    """Return the services of each split and of train.
-
-    If ``sgd`` is the folder of a split, also returns that split; train is then beside it.
-    """
-    schemas = read(sgd)
     splits = {split.split: split.services for split in schemas}
-    alone = layout.split_of_folder(sgd)
-    if layout.SINGLE in splits and (folders := dialogue_folders(layout.as_path(sgd), schemas).keys() - {""}):
-        splits = {folder: splits[layout.SINGLE] for folder in layout.SPLITS if folder in folders}
-    if alone is None:
-        return splits, splits.get(layout.TRAIN), None
-    folder = layout.as_path(sgd).resolve()
-    beside = (folder.parent if folder.is_file() else folder).parent / layout.TRAIN
-    return {alone: splits[layout.SINGLE]}, read(beside)[0].services if layout.is_root(beside) else None, alone
+    train = splits.get(layout.TRAIN)
+    split = next((name for name in (layout.TEST, "dev", layout.TRAIN) if name in splits), layout.SINGLE)
+    unseen = {service.service_name for service in splits[split]}
+    unseen -= {service.service_name for service in (splits[split] if train is None else train)}
+    if folder is None and train is None:
+        raise InputError("there is no train/schema.json, so it is not known which names occur in train", "--sgd")
+    if folder is None and not unseen:
+        raise InputError(f"train has all services of {split}, so there are no unseen services to measure", "--sgd")
+    matches = {
+        name: matching.match_variant(name, [_in_one(path)], path, schemas)
+        for name, path in (matching.find_variants(folder) if folder else {}).items()
+    }
+    matching.check_matched(matches)
+    items = []
+    left_out = []
+    for service in layout.services_by_name([*schemas]).values():
+        name = service.service_name
+        variants = {
+            variant: layout.services_by_name([*matched.targets.values()])[matched.names[name].service]
+            for variant, matched in matches.items()
+            if name in matched.names
+        }
+        if variants or not matches:
+            items.append(Item(service, variants, name in unseen))
+        else:  # it needs more answers, and is in no variant of compose
+            left_out.append(name)
+        if variants and (missing := [variant for variant in matches if variant not in variants]):
+            reasons = [bad[name] for of_split in matches[missing[0]].splits.values() if name in (bad := of_split.bad)]
+            reason = f"service {name!r} is in variant {next(iter(variants))}, but not in {missing[0]}: {reasons[0]}"
+            raise InputError(reason, "", "--variants")
+    return Inputs(items, list(matches), split, train, left_out)
 
 
-def _aligned(
-    originals: Mapping[str, Service], variants: Mapping[str, Path], split: str | None
-) -> dict[str, dict[str, Service]]:
-    """Return each original service's counterpart in each variant; none for services that all variants lack.
-
-    Services that need more answers are in no variant of ``compose``.
-
-    Args:
-      originals: the original services, by name.
-      variants: the folder of each variant, by name.
-      split: read only this split; variants without splits are read completely.
-
-    Raises:
-      InputError: only some variants have a service, or a variant has no service of the original.
-    """
-    aligned: dict[str, dict[str, Service]] = {name: {} for name in originals}
-    reasons: dict[tuple[str, str], str] = {}
-    for variant, path in variants.items():
-        parts = [part for part in layout.read_root(path) if split in (None, part.split) or part.split == layout.SINGLE]
-        services = layout.services_by_name(parts)
-        target = layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
-        matched, bad = match_services(originals.values(), target, name_suffix(originals, services), None)
-        if not matched:
-            raise InputError(
-                f"no service of variant {variant} corresponds to a service of the original", path, "--variants"
-            )
-        reasons |= {(name, variant): reason for name, reason in bad.items()}
-        for name, names in matched.items():
-            aligned[name][variant] = services[names.service]
-    for name, by_variant in aligned.items():
-        if missing := [variant for variant in variants if by_variant and variant not in by_variant]:
-            present = next(iter(by_variant))
-            reason = f"service {name!r} is in variant {present}, but not in {missing[0]}: {reasons[name, missing[0]]}"
-            raise InputError(reason, variants[missing[0]], "--variants")
-    return aligned
+def _in_one(path: Path) -> layout.SplitSchemas:
+    """Read the services of all splits of a variant as those of one schema file."""
+    services = layout.services_by_name(layout.read_root(path))
+    return layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
 
 
 def element_names(service: Service) -> list[str]:
@@ -203,49 +151,46 @@ class ServiceMeasures(msgspec.Struct, frozen=True):
     Attributes:
       distances: variant to the distances of its names.
       ngrams: (variant, other form) to the counts that corpus BLEU sums up: lengths, matching n-grams, all n-grams.
-      self_bleu: the mean sentence BLEU of each description over ordered pairs of variants.
     """
 
     distances: dict[str, list[float]]
     ngrams: dict[tuple[str, str], list[int]]
-    self_bleu: list[float | None]
 
 
 def measure(item: Item) -> ServiceMeasures:
     """Measure one service."""
     with needed("service", item.original.service_name):
-        names = {form: element_names(service) for form, service in item.forms().items()}
-        texts = {form: descriptions_of(service) for form, service in item.forms().items()}
-    score = _bleu(of_sentences=True).sentence_score
-    scores = {
-        (form, other): [score(text, [reference]) for text, reference in zip(texts[form], texts[other], strict=True)]
-        for form, other in permutations(texts, 2)
-        if form != ORIGINAL
-    }
-    pairs = list(permutations(item.variants, 2))
+        names = {form: element_names(service) for form, service in item.forms.items()}
+        texts = {form: descriptions_of(service) for form, service in item.forms.items()}
     return ServiceMeasures(
         {
             variant: [1.0 - levenshtein_ratio(*pair) for pair in zip(names[ORIGINAL], names[variant], strict=True)]
             for variant in item.variants
         },
         {
-            pair: _sums([s.sys_len, s.ref_len, *s.counts, *s.totals] for s in of_pair)
-            for pair, of_pair in scores.items()
+            (form, other): _ngrams(texts[form], texts[other])
+            for form, other in permutations(texts, 2)
+            if form != ORIGINAL
         },
-        [_mean(scores[pair][i].score for pair in pairs) for i, text in enumerate(texts[ORIGINAL]) if text],
     )
+
+
+def _ngrams(texts: Sequence[str], references: Sequence[str]) -> list[int]:
+    bleu = _bleu(of_sentences=True)
+    scores = [bleu.sentence_score(text, [reference]) for text, reference in zip(texts, references, strict=True)]
+    return _sums([score.sys_len, score.ref_len, *score.counts, *score.totals] for score in scores)
 
 
 def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dict[str, Any]:
     """Combine the measures of services.
 
     Returns:
-      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu",
-      "self_bleu_by_description"}``: distances 0-1, BLEU 0-100, None if undefined.
+      ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu"}``: distances
+      0-1, BLEU 0-100, None if undefined.
     """
     rows = {
         variant: {
-            "name_distance": _mean(distance for service in services for distance in service.distances[variant]),
+            "name_distance": mean(distance for service in services for distance in service.distances[variant]),
             "description_bleu": _corpus_bleu(service.ngrams[variant, ORIGINAL] for service in services),
         }
         for variant in variants
@@ -253,10 +198,9 @@ def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dic
     return {
         "variants": rows,
         "average": _average(rows),
-        "self_bleu": _mean(
+        "self_bleu": mean(
             _corpus_bleu(service.ngrams[pair] for service in services) for pair in permutations(variants, 2)
         ),
-        "self_bleu_by_description": _mean(bleu for service in services for bleu in service.self_bleu),
     }
 
 
@@ -300,7 +244,7 @@ def statistics_of(inputs: Inputs, services: Sequence[ServiceMeasures]) -> dict[s
       services: the measures of each.
     """
     measured = combine(services, inputs.variants)
-    unseen = [item.forms() for item in inputs.items if item.unseen]
+    unseen = [item.forms for item in inputs.items if item.unseen]
     shares = {
         key: names_seen((forms[key] for forms in unseen), inputs.train or ()) for key in (ORIGINAL, *inputs.variants)
     }
@@ -337,10 +281,11 @@ def rounded(value: Any) -> Any:
 
 def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
     keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    return {key: _mean(row[key] for row in rows.values()) for key in keys}
+    return {key: mean(row[key] for row in rows.values()) for key in keys}
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     # fsum is exactly rounded, so the order of services has no effect
     return math.fsum(known) / len(known) if known else None
@@ -348,21 +293,11 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 Measured = Mapping[str, float | None]
 
-# Lee et al. 2022, Table 1, for the whole of SGD (45 services): the original, v1 to v5, and their average.
-PUBLISHED: dict[str, tuple[float | None, ...]] = {
-    "slot_names_seen": (0.65, 0.13, 0.14, 0.05, 0.06, 0.02, 0.08),
-    "intent_names_seen": (0.71, 0.0, 0.0, 0.04, 0.0, 0.04, 0.02),
-    "name_distance": (None, 0.30, 0.42, 0.49, 0.56, 0.61, 0.48),
-    "description_bleu": (None, 18.8, 11.3, 5.6, 2.9, 1.0, 7.9),
-}
-PUBLISHED_SELF_BLEU = 4.5
-SGD_X = ("v1", "v2", "v3", "v4", "v5")
-# Column of statistics.json to its heading.
 MEASURES = {
-    "slot_names_seen": "slots seen",
-    "intent_names_seen": "intents seen",
-    "name_distance": "name distance",
-    "description_bleu": "BLEU",
+    "slot_names_seen": Metric("slot_names_seen", "slots seen", percent=True, digits=0),
+    "intent_names_seen": Metric("intent_names_seen", "intents seen", percent=True, digits=0),
+    "name_distance": Metric("name_distance", "name distance", digits=2),
+    "description_bleu": Metric("description_bleu", "BLEU", digits=1),
 }
 _SEEN = (
     "Slots seen, intents seen",
@@ -387,11 +322,6 @@ TERMS = {
         "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
     ),
 }
-_BY_DESCRIPTION = (
-    "Self-BLEU by description",
-    "The same of single descriptions, the mean over pairs and descriptions, as footnote 3 of SGD-X defines self-BLEU: "
-    "sentence BLEU, smoothed. The 4.5 that SGD-X published is near the other.",
-)
 
 
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
@@ -400,13 +330,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
     split, unseen = statistics["split"], statistics["unseen_services"]
     whose = f"the {counted(unseen, 'service')} of {split} that train lacks" if unseen else "no service: train has all"
     services = f"{counted(statistics['services'], 'service')} in {counted(len(variants), 'variant')}. "
-    seen = {"slots": "slot_names_seen", "intents": "intent_names_seen"}
-    tiles = [Tile(f"average {MEASURES[key]}", measured(key, average[key])) for key in MEASURES if key in average]
-    if variants:
-        tiles.append(Tile("self-BLEU", number(statistics["self_bleu"], 1)))
-        tiles.append(Tile("self-BLEU by description", number(statistics["self_bleu_by_description"], 1)))
-    else:
-        tiles = [Tile(f"{MEASURES[key]}, original", measured(key, original[key])) for key in seen.values()]
+    tiles = [Tile("self-BLEU", number(statistics["self_bleu"], 1))] if variants else []
     left_out = statistics["services_without_variants"]
     shown = ", ".join(left_out[:12]) + (", …" if len(left_out) > 12 else "")
     return Report(
@@ -421,16 +345,10 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
                 "Measures by variant, as in Table 1 of SGD-X",
                 {"original": original, **variants},
                 average if variants else None,
-                list(MEASURES if variants else original),
-                published={
-                    name: {key: values[i] for key, values in PUBLISHED.items() if values[i] is not None}
-                    for i, name in enumerate(("original", *SGD_X, "Average"))
-                    if tuple(variants) in ((), SGD_X)
-                },
-                note=f"Small: as SGD-X published for all of SGD. The published self-BLEU is {PUBLISHED_SELF_BLEU}.",
+                MEASURES if variants else original,
             ),
         ],
-        terms=dict([*TERMS.values(), _BY_DESCRIPTION] if variants else [_SEEN]),
+        terms=dict(TERMS.values() if variants else [_SEEN]),
         notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
         if left_out
         else [],
@@ -448,7 +366,6 @@ def text_table(statistics: Mapping[str, Any]) -> str:
     lines = measure_lines(rows, columns)
     if variants:
         lines.append(f"self-BLEU {_form(statistics['self_bleu'], '.2f')}")
-        lines.append(f"  by description {_form(statistics['self_bleu_by_description'], '.2f')}")
     return "\n".join(lines)
 
 
@@ -466,21 +383,9 @@ def _form(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def measured(key: str, value: float | None) -> str:
-    """Format a value of one of ``MEASURES``."""
-    if key in ("slot_names_seen", "intent_names_seen"):
-        return percent(value, 0)
-    return number(value, 2 if key == "name_distance" else 1)
-
-
 def measures_table(
-    title: str,
-    variants: Mapping[str, Measured],
-    average: Measured | None,
-    keys: Sequence[str],
-    published: Mapping[str, Mapping[str, float | None]] | None = None,
-    note: str = "",
-) -> Table:
+    title: str, variants: Mapping[str, Measured], average: Measured | None, keys: Iterable[str], note: str = ""
+) -> Section:
     """Make a table with a row for each variant.
 
     Args:
@@ -488,32 +393,17 @@ def measures_table(
       variants: name to its numbers; missing ones are shown as a dash.
       average: the numbers of the last row.
       keys: the columns, keys of ``MEASURES``.
-      published: name to published numbers, shown below.
       note: shown above the table.
     """
-    rows = []
-    for name, row in [*variants.items(), *([("Average", average)] if average is not None else [])]:
-        beside = (published or {}).get(name, {})
-        small = {key: f"\nSGD-X {measured(key, value)}" for key, value in beside.items()}
-        rows.append([name, *(measured(key, row.get(key)) + small.get(key, "") for key in keys)])
-    return Table(
-        title=title,
-        columns=["variant", *(MEASURES[key] for key in keys)],
-        rows=rows,
-        note=note,
-        total_rows=int(average is not None),
-    )
+    rows = {**variants, **({} if average is None else {"Average": average})}
+    metrics = [MEASURES[key] for key in keys]
+    (table,) = sections_of({"variants": rows}, Numbers(title, "variants/*", ("variant",), metrics, note=note))
+    return table
 
 
 def distance_charts(variants: Mapping[str, Measured]) -> Iterator[Bars]:
     """Yield charts of name distance and BLEU by variant."""
-    for key, title, digits, sign in (
-        ("name_distance", "Name distance", 2, 1),
-        ("description_bleu", "BLEU of descriptions", 1, -1),
-    ):
-        values = {name: value for name, row in variants.items() if (value := row.get(key)) is not None}
-        if values:
-            far, *_, near = sorted(values, key=lambda name: -sign * values[name]) * 2
-            note = f"{far} is farthest from the original ({values[far]:.{digits}f}), {near} is nearest"
-            note += f" ({values[near]:.{digits}f})."
-            yield Bars(title=title, note=note, dots=[Dot(*pair) for pair in values.items()], digits=digits)
+    for key, title, digits in (("name_distance", "Name distance", 2), ("description_bleu", "BLEU of descriptions", 1)):
+        dots = [Dot(name, value) for name, row in variants.items() if (value := row.get(key)) is not None]
+        if dots:
+            yield Bars(title=title, dots=dots, digits=digits)

@@ -83,12 +83,10 @@ class TaskVariant(msgspec.Struct, frozen=True):
         """
         pointers = {parameter.pointer for parameter in tool.parameters.all}
         own = [self.tools[task]] if task in self.tools else self.tools.values()
-        known = [tools[tool.name] for tools in own if tool.name in tools]
-        for texts in known:
-            if texts.names.keys() == pointers:
-                return texts
-        problem = f"a version of tool {tool.name!r} with these parameters" if known else f"no {tool.name!r}"
-        raise InputError(f"unknown_tool: variant {self.name} has {'not ' if known else ''}{problem}")
+        for tools in own:
+            if tool.name in tools and tools[tool.name].names.keys() == pointers:
+                return tools[tool.name]
+        raise InputError(f"unknown_tool: variant {self.name} has no {tool.name!r} with these parameters")
 
 
 @collection_paused()
@@ -127,29 +125,20 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
     return [DialogueFile("", name, str(path), path.stat().st_size) for name, path in places.items()]
 
 
-def toolset_of(task: Mapping[str, Any]) -> Toolset:
-    """Return the tools of a task. Raises InputError if one is invalid."""
-    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
-    if toolset.bad:
-        raise toolset.bad[0]
-    return toolset
-
-
-def renamed_task(
-    task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant, toolset: Toolset | None = None
-) -> tuple[Any, Any]:
+def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
     """Rewrite a task and its answer to the names of a variant.
 
     Args:
       task: the task.
       answer: the expected calls, if any.
       variant: the variant.
-      toolset: the task's toolset, if it is already parsed.
 
     Raises:
-      InputError: the variant lacks a tool or has duplicate names, or the answer calls an unknown function.
+      InputError: a tool is invalid, the variant lacks it or has two of a name, or the answer calls an unknown function.
     """
-    toolset = toolset or toolset_of(task)
+    toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
+    if toolset.bad:
+        raise toolset.bad[0]
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
@@ -208,22 +197,15 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
         result.counts.add("tasks")
         name = "" if isinstance(task, InputError) else task["id"]
         answer = answers.pop(name, ("", None))[1]
-        tools: Toolset | Exception
-        try:
-            if isinstance(task, InputError):
-                raise task
-            if name in seen or not is_task(task):
-                raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
-            if has_answers and answer is None:
-                raise InputError(f"no_answer: {ANSWERS}/{file.name} has no answer to this task")
-            tools = toolset_of(task)
-        except Exception as error:
-            tools = error
         for variant in variants:
             try:
-                if isinstance(tools, Exception):
-                    raise tools
-                renamed = renamed_task(task, answer, variant, tools)
+                if isinstance(task, InputError):
+                    raise task
+                if name in seen or not is_task(task):
+                    raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
+                if has_answers and answer is None:
+                    raise InputError(f"no_answer: {ANSWERS}/{file.name} has no answer to this task")
+                renamed = renamed_task(task, answer, variant)
             except Exception as error:
                 known = bad_record(error)
                 known.where = known.where if known.where.startswith("line") else f"{where}: {known.where}".rstrip(": ")

@@ -95,9 +95,6 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
 
 @cases(
     "given named",
-    ({"project": ""}, "project"),
-    ({"codepoints": 30_001}, "codepoints"),
-    ({"codepoints": 0}, "codepoints"),
     ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
     ({"endpoint": "ftp://host:1"}, "endpoint"),
 )
@@ -121,7 +118,6 @@ def test_what_is_asked_and_answered():
     trained = Google("p", location="us-central1", model="TRL7")
     assert trained.model_name == "projects/p/locations/us-central1/models/TRL7"
     assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
-    assert Google("p", codepoints=30_000).limits.codepoints == 30_000
 
 
 grpc = pytest.importorskip("grpc", reason="google-cloud-translate is not installed")

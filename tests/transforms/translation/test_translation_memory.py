@@ -1,4 +1,4 @@
-"""The translation memory: read from Parquet, CSV and folders, merged, written."""
+"""The translation memory: read from Parquet and folders, merged, written."""
 
 import io
 
@@ -12,7 +12,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
 from parapet.transforms.translation.memory import Limits, make_batches, memory_bytes, merge, read_memory
 
-HEADER = "provider,model,source,target,text,translation\n"
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")
 DATE = Translation("google", "general/nmt", "en", "ko", "date, or day", "날짜")
 
@@ -26,22 +25,6 @@ def parquet(path, columns):
 
 def columns_of(*given):
     return {name: [getattr(row, name) for row in given] for name in MEMORY.names}
-
-
-@cases(
-    "content where reason",
-    ("text,translation\n", "", "it has no column 'provider'"),
-    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "", "not be read as CSV.*Expected 6 columns, got 5: a,b,en,ko,x"),
-    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "", "Expected 6 columns, got 7: a,b,en,ko,date, or day"),
-    (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
-    (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
-    (HEADER + 'a,b,en,ko,"x,y\n', "", "cannot be read as CSV"),
-    (HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"), "", "not UTF-8 at byte 58"),
-)
-def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):
-    path = write(tmp_path / "mine.csv", content)
-    error = raised(InputError, read_memory, path, match=reason)
-    assert (error.path, error.where) == (str(path), where)
 
 
 @cases(
@@ -107,9 +90,8 @@ HUMAN = Translation("human", "", "en", "ko", "account name", "계좌 이름")
 
 def test_a_folder_is_all_its_files_by_name(tmp_path):
     parquet(tmp_path / "b.parquet", {"note": ["x"], **dict(reversed(columns_of(NAME).items()))})
-    write(tmp_path / "a.csv", HEADER + "human,,en,ko,account name,계좌 이름\n")
+    parquet(tmp_path / "a.parquet", columns_of(HUMAN))
     write(tmp_path / "notes.txt", "nothing of it")
-    write(tmp_path / "c.csv", HEADER)
     write(tmp_path / "d.parquet", memory_bytes([]))
-    assert (read_memory(tmp_path), read_memory(tmp_path / "a.csv")) == ([HUMAN, NAME], [HUMAN])
+    assert (read_memory(tmp_path), read_memory(tmp_path / "a.parquet")) == ([HUMAN, NAME], [HUMAN])
     assert read_memory(str(tmp_path / "b.parquet")) == [NAME]

@@ -28,9 +28,10 @@ def keep(outcome):
     KEPT.append(outcome)
 
 
-def google(server, **given):
-    quick = {"first_wait": 0.001, "longest_wait": 0.002, "codepoints": LIMITS.codepoints}
-    return Google("my-project", endpoint=server.url, **{**quick, **given})
+def google(server, limits=LIMITS, **given):
+    engine = Google("my-project", endpoint=server.url, first_wait=0.001, longest_wait=0.002, **given)
+    engine.limits = limits
+    return engine
 
 
 def run(engine, paid, texts=TEXTS):
@@ -85,12 +86,12 @@ def test_after_any_stop_nothing_more_is_asked(fault, tmp_path):
 def test_one_bad_text_is_found_by_halves_and_asked_again_by_a_rerun(tmp_path):
     bad = TEXTS[5]
     with GoogleServer(lambda request: "invalid" if request.number < 7 and bad in request.contents else "") as server:
-        translated, dead, _ = run(google(server, codepoints=30_000), tmp_path)
+        translated, dead, _ = run(google(server, limits=Limits(1024, 30_000)), tmp_path)
         assert [len(one.contents) for one in server.requests] == [10, 5, 5, 2, 1, 1, 3]
         assert set(server.texts.values()) == {1}
         assert dead == [Untranslated("en", "ko", bad, "invalid: Text is too long.")]
         assert translated == expected([text for text in TEXTS if text != bad])
-        translated, dead, _ = run(google(server, codepoints=30_000), tmp_path)
+        translated, dead, _ = run(google(server, limits=Limits(1024, 30_000)), tmp_path)
         assert server.requests[7].contents == (bad,), "a rerun asks for what was refused and nothing else"
     assert (translated, dead) == (expected(), [])
 

@@ -8,7 +8,8 @@ from kit import cases, raised, write
 from variant_corpora import BUS, BUS_NAMES, DIALOGUE, NAMES, TAXI, TAXI_NAMES
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.variants.matching import find_mapping, find_variants, make_plan, mapping_bytes
+from parapet.schemas.layout import read_root
+from parapet.transforms.variants.matching import find_variants, mapping_bytes, match_folders
 
 RAW = msgspec.to_builtins([TAXI, BUS])
 
@@ -47,8 +48,12 @@ def corpus(tmp_path):
     return tmp_path
 
 
-def plan_of(corpus, *wanted, mapped=None):
-    return make_plan(corpus / "sgd", find_variants(corpus / "variants", wanted), mapped)
+def matches(corpus, *wanted):
+    return match_folders(find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
+
+
+def problems(corpus, *wanted):
+    return [line for matched in matches(corpus, *wanted).values() for line in matched.problems]
 
 
 def test_variants_in_natural_order_all_or_those_wanted(corpus):
@@ -71,8 +76,7 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     write(variants / "v1/train/schema.json", bad)
     write(variants / "v2/train/schema.json", VARIANT[:1])
     (variants / "v10/test/schema.json").unlink()
-    plan = plan_of(corpus)
-    assert plan.problems == [
+    assert problems(corpus) == [
         # v1 has it two ways: neither can be chosen.
         f"{variants}/v1: train/schema.json: service 'Taxi_1': the variant's service 'Taxi_11' is invalid: "
         f"service 'Taxi_11' differs from the one in {variants}/v1/test/schema.json",
@@ -81,9 +85,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
         f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
         f"{variants}/v10: test/schema.json: the variant has no such split, only train/schema.json",
     ]
-    v1, v2, v10 = plan.splits["train"].variants
+    found = matches(corpus)
+    v1, v2, v10 = (matched.splits["train"] for matched in found.values())
     assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
-    assert plan.splits["test"].variants[2].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
+    assert found["v10"].splits["test"].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
 @cases(
@@ -99,38 +104,9 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     bad = written_variant(corpus / "variants/v1", lambda raw: change(raw[0]))
     if "../" in bad[0]["service_name"]:
         write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
-    plan = plan_of(corpus, "v1")
-    assert any(reason in problem for problem in plan.problems), plan.problems
+    assert reason in "\n".join(problems(corpus, "v1"))
 
 
-def test_a_recorded_mapping_is_found_used_and_checked(corpus):
-    variants = corpus / "variants"
-    written_variant(variants / "v1", lambda raw: raw[0]["slots"].reverse())
-    assert find_mapping(variants, "auto") is None
-    assert plan_of(corpus, "v1").problems
-    (variants / "mapping.json").write_bytes(mapping_bytes({"v1": NAMES}))
-    assert find_mapping(variants, "position") is None
-    mapped = find_mapping(variants, "auto")
-    assert mapped == find_mapping("elsewhere", str(variants / "mapping.json")) == {"v1": NAMES}
-    plan = plan_of(corpus, "v1", mapped=mapped)
-    assert (plan.problems, plan.mapped) == ([], {"v1": NAMES})
-    first, *_ = plan_of(corpus, "v2", mapped=mapped).problems
-    assert first.endswith("service 'Taxi_1': the mapping does not contain it")
-    both = {"v1": {"Taxi_1": TAXI_NAMES, "Bus_1": TAXI_NAMES}}
-    assert plan_of(corpus, "v1", mapped=both).problems == [
-        f"{variants}/v1: train/schema.json: service 'Bus_1': 'Taxi_11' is the counterpart of 'Taxi_1' already"
-    ]
-    raised(InputError, find_mapping, variants, "none.json", match="there is no such file")
-
-
-def test_dialogues_without_schema_and_schemas_without_dialogues(corpus):
-    write(corpus / "sgd/dev/dialogues_001.json", [DIALOGUE])
-    no_schema = r"contains dialogues, but no schema\.json: add the schema of their services"
-    raised(InputError, plan_of, corpus, match=no_schema)
-    raised(InputError, make_plan, corpus / "variants/v1", {}, None, match="contains no dialogues")
-
-
-def test_remarks(corpus):
-    written_variant(corpus / "variants/v1", lambda raw: raw[0]["slots"][0].update(name="intent"))
-    remark = "v1: Taxi_1: 'to' is now called 'intent', a name that has a special meaning in actions"
-    assert plan_of(corpus, "v1").remarks == [remark]
+def test_a_mapping_is_sorted_by_variant_and_service():
+    data = mapping_bytes({"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}})
+    assert [*msgspec.json.decode(data)] == ["v1", "v2"]

@@ -7,7 +7,6 @@ from parapet.transforms.running.options import option
 
 OWN = "own"  # the source for the corpus's own requests to other services
 CHAT = "chat"  # the source for small talk included in Parapet
-PLACES = ("append", "between")
 
 
 class OutOfDomainOptions(PerturbationOptions):
@@ -21,8 +20,8 @@ class OutOfDomainOptions(PerturbationOptions):
     example = """\
   parapet ood --output my_ood                                # the sample
   parapet ood --source chat --rates 0.1 --output my_ood
-  parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output my_ood
-  parapet ood --sgd sgd --source own,chat,kvret_train_public.json --output my_ood"""
+  parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --output my_ood
+  parapet ood --sgd sgd --source own,chat,questions.txt --output my_ood"""
     group = "out-of-domain turns"
     records = "dialogues or rows of --source"
     done = "used"
@@ -34,6 +33,3 @@ class OutOfDomainOptions(PerturbationOptions):
         path=True,
     )
     rates: str = option("0.1,0.2,0.5", "inserted turns per user turn, a set for each rate", metavar="LIST")
-    place: str = option(
-        "between", "at the end of the dialogue, or between a system turn and the next user turn", choices=PLACES
-    )

@@ -11,7 +11,6 @@ from typing import Any
 import apache_beam as beam
 
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.perturbation.base import (
     Analysis,
@@ -25,7 +24,7 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.ood import CHAT, OWN, PLACES
+from parapet.transforms.perturbations.ood import CHAT, OWN
 from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, Row, injected, parse_rates, set_name
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
@@ -46,7 +45,6 @@ class OutOfDomain(Perturbation):
       source: foreign utterances, separated by commas: ``own``, the corpus's requests to services that a dialogue does
         not have; ``chat``, small talk and general questions; files and folders, as ``parapet ood --source`` takes them;
         and names of plug-ins.
-      place: ``append`` them at the end, or ``between``: they interrupt after an answer of the system.
       max_bad: the share of the source's rows that may be unusable; they are left out.
     """
 
@@ -88,14 +86,11 @@ class OutOfDomain(Perturbation):
         seed: int | str = 0,
         rates: Texts = (0.1, 0.2, 0.5),
         source: str | Path = f"{OWN},{CHAT}",
-        place: str = "between",
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        if place not in PLACES:
-            raise InputError(f"{place!r} must be one of {', '.join(PLACES)}", "--place")
         self.max_bad = share_of(max_bad, "--max_bad")
-        self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
+        self.rates, self.source = parse_rates(comma_separated(rates)), str(source)
         self.sources = list_sources(self.source)
 
     @property
@@ -103,7 +98,7 @@ class OutOfDomain(Perturbation):
         """Return the options that determine the sets."""
         has_files = any(file.kind != SMALL_TALK for file in self.sources)
         own = OWN in names_of(self.source)
-        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), own, has_files)
+        return Config(self.rates, self.seed, tuple(sorted(self.splits)), own, has_files)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -117,7 +112,6 @@ class OutOfDomain(Perturbation):
         return {
             "source": ", ".join([*names, *sorted(f"({kind})" for kind in kinds)]),
             "rates": list(self.rates),
-            "place": self.place,
             "seed": self.seed,
         }
 
@@ -151,7 +145,7 @@ class OutOfDomain(Perturbation):
         return [injection for injection in state or () if injection.sets >= least]
 
     def _perturbed(self, dialogue: dict[str, Any], injections: Sequence[Injection]) -> Perturbed:
-        new, rows = injected(dialogue, injections, self.place, self.seed)
+        new, rows = injected(dialogue, injections, self.seed)
         turns = new["turns"]
         ood = [row for row in rows if row["label"] == "ood"]
         counts: Counter[Counted] = Counter(("sources", injection.utterance.origin) for injection in injections)
@@ -195,12 +189,6 @@ class OutOfDomain(Perturbation):
                     f"{name} has foreign utterances up to {most} times, in different dialogues: lower --rates, or add "
                     "files of your own to --source"
                 )
-        pool = statistics["pool"]
-        if 3 * pool["familiar"] > pool["kept"]:
-            yield (
-                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only words that "
-                "occur in in-domain turns, too: check that they are out of domain"
-            )
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Show an injected turn and its fallback with the surrounding turns, if any."""

@@ -16,7 +16,6 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import listed
-from parapet.transforms.perturbations.ood import PLACES
 from parapet.transforms.perturbations.ood.pool import Utterance
 from parapet.transforms.perturbations.ood.requests import asks_for_action
 from parapet.transforms.running.counts import Counts
@@ -50,19 +49,10 @@ def user_turns_of(dialogue: Dialogue) -> list[int]:
     return [t for t, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
 
 
-def turns_with_place(dialogue: Dialogue, place: str) -> list[int]:
-    """Return the user turns with a place for an injection, after which user and system still alternate.
-
-    Args:
-      dialogue: the dialogue.
-      place: ``append``: all user turns have a place at the end of the dialogue, if the system has the last word;
-        ``between``: a user turn has a place after the system's answer, if the user continues.
-    """
+def turns_with_place(dialogue: Dialogue) -> list[int]:
+    """Return the user turns that the system answers and after which the user goes on, where one can interrupt."""
     speakers = [turn.speaker for turn in dialogue.turns]
-    users = user_turns_of(dialogue)
-    if place == "append":
-        return users if speakers and speakers[-1] == "SYSTEM" else []
-    return [t for t in users if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
+    return [t for t in user_turns_of(dialogue) if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
 
 
 def places_of(
@@ -72,7 +62,7 @@ def places_of(
     split, name = file.split, dialogue.dialogue_id
     return [
         Place(stable_hash(config.seed, "place", split, name, str(turn)), split, file.relative, position, turn, domains)
-        for turn in turns_with_place(dialogue, config.place)
+        for turn in turns_with_place(dialogue)
     ]
 
 
@@ -87,7 +77,6 @@ class Config(msgspec.Struct, frozen=True):
 
     Attributes:
       rates: the rates in ascending order.
-      place: ``append`` or ``between``.
       seed: the random seed.
       splits: the splits to write; empty for all.
       own: whether the corpus's own requests are foreign utterances.
@@ -95,7 +84,6 @@ class Config(msgspec.Struct, frozen=True):
     """
 
     rates: tuple[str, ...]
-    place: str
     seed: str
     splits: tuple[str, ...]
     own: bool = False
@@ -115,14 +103,12 @@ class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A foreign utterance and its place.
 
     Attributes:
-      draw: the draw of the place, which orders appended utterances.
       dialogue: the dialogue's position in its file.
       turn: the position of the user turn that the place belongs to.
       utterance: the foreign utterance.
       sets: the number of sets, counted from the last, that have it.
     """
 
-    draw: int
     dialogue: int
     turn: int
     utterance: Utterance
@@ -132,18 +118,12 @@ class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
 def parse_rates(given: str) -> tuple[str, ...]:
     """Parse ``0.1,0.2`` to rates, ascending. Raises InputError if a rate is invalid or repeated."""
     parts = listed(given)
-    for part in parts:
-        try:
-            rate = float(part)
-        except ValueError:
-            raise InputError(
-                f"{part!r} is not a number above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates"
-            ) from None
-        if not 0 < rate <= 1:
-            raise InputError(f"{part} is not a number above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates")
-    names = {set_name(part) for part in parts}
+    try:
+        names = {set_name(part) for part in parts if 0 < float(part) <= 1}
+    except ValueError:
+        names = set()
     if not parts or len(names) < len(parts):
-        raise InputError("each rate must appear once (example: 0.1,0.2,0.5)", "--rates")
+        raise InputError(f"{given!r} must be different numbers above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates")
     return tuple(sorted(parts, key=float))
 
 
@@ -181,26 +161,20 @@ def plan(
         for utterance in sorted(pool, key=lambda utterance: stable_hash(config.seed, "foreign", utterance.key)):
             allotted[_split_of(utterance, config, turns)].append(utterance)
     planned, counts = Planned(), Counts()
-    missing: dict[str, int] = {}
-    reached = 1.0
     for split, of_places in of_split.items():
         sizes = [size_of(rate, turns.get(split, 0)) for rate in config.rates]
-        check_places(config, split, len(of_places), turns.get(split, 0))
         served = list(islice(_served(of_places, allotted[split]), sizes[-1]))
         if len(served) < sizes[-1]:
-            missing[split], reached = sizes[-1] - len(served), min(reached, len(served) / turns[split])
+            raise _too_few(config, split, len(served) / turns[split], len(of_places), len(allotted[split]))
         for rank, (place, utterance) in enumerate(served):
             sets = sum(rank < size for size in sizes)
-            planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, utterance, sets)))
+            planned.append((place.file, Injection(place.dialogue, place.turn, utterance, sets)))
         for name, size in zip(config.sets, sizes, strict=True):
             uses = Counter(utterance for _, utterance in served[:size])
             counts.add("distinct", len(uses), set=name, split=split)
             counts.add("most_uses", max(uses.values(), default=0), set=name, split=split)
             for utterance in uses:
                 counts.add("distinct_of_source", set=name, value=utterance.origin)
-    if missing:
-        needed = sum(size_of(config.rates[-1], turns.get(split, 0)) for split in config.splits)
-        raise _too_few(config, missing, needed, sum(map(len, allotted.values())), reached)
     return sorted(planned), counts
 
 
@@ -236,36 +210,15 @@ def _least_used(fitting: Sequence[int], uses: Mapping[int, int]) -> Iterator[int
         yield from (i for i in fitting if uses[i] < limit)
 
 
-def check_places(config: Config, split: str, there: int, turns: int) -> None:
-    """Raise InputError if a split has too few places for the highest rate."""
-    needed = size_of(config.rates[-1], turns)
-    if there < needed:
-        of_split = f" of {split}" if split else ""
-        other = PLACES[1 - PLACES.index(config.place)]
-        raise InputError(
-            f"too few places: the dialogues{of_split} have {there:,} places to {config.place}, but {needed:,} are "
-            f"needed; {_highest(there / turns)}, or use --place {other}",
-            "--rates",
-        )
-
-
-def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int, reached: float) -> InputError:
-    splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in sorted(missing.items()))
-    rule = "none is used twice in a dialogue, in two splits, or in dialogues of domains that it belongs to or is about"
+def _too_few(config: Config, split: str, reached: float, places: int, texts: int) -> InputError:
+    rate = int(reached * 1000) / 1000  # rounded down
+    advice = f"lower --rates to {rate:g} or less, the highest possible rate" if rate else "no rate is possible"
+    split = f" of {split}" if split else ""
     return InputError(
-        f"too few foreign utterances for {config.sets[-1]}: {splits} missing, {needed:,} needed in all "
-        f"(there are {texts:,}; {rule}); {_highest(reached)}, or use another --source",
+        f"too few places or foreign utterances for {config.sets[-1]}{split} ({places:,} and {texts:,}; no utterance is "
+        "used twice in a dialogue, in two splits, or in dialogues of domains that it belongs to or is about): "
+        f"{advice}, or use another --source",
         "--rates",
-    )
-
-
-def _highest(share: float) -> str:
-    """Suggest a rate for the largest possible share of user turns, rounded down."""
-    rate = int(share * 1000) / 1000
-    return (
-        f"lower --rates to {rate:g} or less, the highest possible rate"
-        if rate
-        else "no rate is possible: choose other splits"
     )
 
 
@@ -305,9 +258,7 @@ def fallback_of(seed: str, dialogue_id: str, turn: int, utterance: str) -> str:
 Row = dict[str, Any]
 
 
-def injected(
-    raw: dict[str, Any], injections: Sequence[Injection], place: str, seed: str
-) -> tuple[dict[str, Any], list[Row]]:
+def injected(raw: dict[str, Any], injections: Sequence[Injection], seed: str) -> tuple[dict[str, Any], list[Row]]:
     """Inject foreign turns, each with a fallback, and keep the rest (Lee and Shalyminov 2019).
 
     A foreign turn has the frames of the user turn before it, with the same state and no requested slots: a tracker must
@@ -316,30 +267,30 @@ def injected(
     Args:
       raw: the dialogue in the format of its file; it is not modified.
       injections: the injections of this dialogue.
-      place: ``append`` or ``between``.
       seed: the seed for choosing fallbacks.
 
     Returns:
       The new dialogue; the rows of its user turns.
     """
     dialogue_id = str(raw["dialogue_id"])
-    at_end = place == "append"
-    last = len(raw["turns"]) - 1
-    after: dict[int, list[Injection]] = {}
-    for injection in sorted(injections):
-        after.setdefault(last if at_end else injection.turn + 1, []).append(injection)
+    utterances = {injection.turn + 1: injection.utterance for injection in injections}  # after the system's answer
     turns: list[Any] = []
     rows: list[Row] = []
     frames: list[Any] = []
+
+    def add_row(label: str, utterance: str, **more: object) -> None:
+        row = {"dialogue_id": dialogue_id, "turn": len(turns), "original_turn": None, "label": label, "source": None}
+        rows.append({**row, "utterance": utterance, "fallback": None, **more})
+
     for t, turn in enumerate(raw["turns"]):
         if turn["speaker"] == "USER":
-            rows.append(_row(dialogue_id, len(turns), turn["utterance"], original_turn=t))
+            add_row("in_domain", turn["utterance"], original_turn=t)
             frames = turn["frames"]
         turns.append(turn)
-        for injection in after.get(t, ()):
-            text, source = injection.utterance.text, injection.utterance.source
-            fallback = fallback_of(seed, dialogue_id, injection.turn, text)
-            rows.append(_row(dialogue_id, len(turns), text, source=source, fallback=fallback))
+        if t in utterances:
+            text = utterances[t].text
+            fallback = fallback_of(seed, dialogue_id, t - 1, text)
+            add_row("ood", text, source=utterances[t].source, fallback=fallback)
             turns.append({"speaker": "USER", "utterance": text, "frames": kept_frames(frames)})
             turns.append({"speaker": "SYSTEM", "utterance": fallback, "frames": []})
     return {**raw, "turns": turns}, rows
@@ -355,22 +306,3 @@ def kept_frames(frames: Iterable[Any]) -> list[Any]:
             state = {**frame["state"], "requested_slots": [], "slot_values": values}
             kept.append({"service": frame["service"], "slots": [], **actions, "state": state})
     return kept
-
-
-def _row(
-    dialogue_id: str,
-    turn: int,
-    utterance: str,
-    original_turn: int | None = None,
-    source: str | None = None,
-    fallback: str | None = None,
-) -> Row:
-    return {
-        "dialogue_id": dialogue_id,
-        "turn": turn,
-        "original_turn": original_turn,
-        "label": "in_domain" if source is None else "ood",
-        "source": source,
-        "utterance": utterance,
-        "fallback": fallback,
-    }

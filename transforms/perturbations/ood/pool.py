@@ -92,7 +92,6 @@ def pool_of(utterances: Iterable[Utterance], keys: Collection[str], topics: Topi
     Raises:
       InputError: these sources contain no utterances, or are mostly in-domain.
     """
-    known = topics_of(" ".join(keys))
     kept, counts, of_files = [], Counts(), Counts()
     for one in merged(utterances):
         is_of_file = one.origin not in (OWN, CHAT)
@@ -104,7 +103,6 @@ def pool_of(utterances: Iterable[Utterance], keys: Collection[str], topics: Topi
         if status == KEPT:
             about = topics.about(one.text).union(one.about)
             kept.append(msgspec.structs.replace(one, about=tuple(sorted(about))))
-            counts.add("familiar", int(is_of_file and topics_of(one.text) <= known))
     if keys and not of_files:
         raise InputError("contains no utterances", "--source")
     n, in_domain, generic = of_files.total(), of_files.sum(IN_CORPUS), of_files.sum(GENERIC)
@@ -123,5 +121,4 @@ def pool_numbers(counts: Counts) -> dict[str, Any]:
         "utterances": counts.sum("source_rows"),
         "different": counts.sum("texts"),
         **{status: counts.sum("pool", value=status) for status in STATUSES},
-        "familiar": counts.sum("familiar"),
     }

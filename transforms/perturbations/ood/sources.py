@@ -1,18 +1,15 @@
-"""Sources of foreign utterances: our own small talk, or files, whose format is detected from their content."""
+"""Sources of foreign utterances: our own small talk, plug-ins, and files: text, JSON lines, or dialogues of SGD."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
+from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
 from parapet.transforms.perturbations.ood import CHAT, OWN
@@ -23,14 +20,10 @@ from parapet.transforms.reports.text import check_plain_text
 from parapet.transforms.running import plugins
 from parapet.transforms.storage.files import read_bytes
 
-TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
+TEXT, JSON_LINES, SGD = "plain text", "JSON lines", "SGD"
 PLUG_IN = "plug-in"
 SMALL_TALK = "small talk"
-_FIELDS = ("text", "utterance")
-_SUFFIXES = (".txt", ".json", ".jsonl", ".text", ".lst")
-# DSTC2's transcriptions of silence and noise
-_SILENCE = frozenset({"noise", "unintelligible", "sil", "unk", "inaudible"})
-
+_KINDS = {".txt": TEXT, ".jsonl": JSON_LINES, ".json": SGD}
 
 Rows = Iterator[tuple[str, str | InputError]]
 
@@ -38,8 +31,7 @@ Rows = Iterator[tuple[str, str | InputError]]
 class SourceFile(msgspec.Struct, frozen=True):
     """A file of foreign utterances: its kind, its name below the source, and its path.
 
-    For DSTC2, it is the ``log.json`` of a call, beside its ``label.json``. For a plug-in, it stands for all its
-    utterances, and the path is the user's argument.
+    For a plug-in, it stands for all its utterances, and the path is the user's argument.
     """
 
     kind: str
@@ -65,91 +57,31 @@ def list_sources(given: str) -> list[SourceFile]:
 
 
 def _files_of(given: str) -> list[SourceFile]:
-    if is_chat(given):
+    place = as_path(given)
+    if is_there(given):
+        folder = place.parent if place.is_file() else place
+        paths = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.suffix in _KINDS)
+        if folder == place and is_root(place):
+            paths = [path for path in paths if DIALOGUE_FILE.fullmatch(path.name)]
+        if not paths:
+            reason = "contains no utterances: expected .txt, .jsonl, or .json with dialogues in the SGD format"
+            raise InputError(reason, given, "--source")
+        names = [path.relative_to(folder).as_posix() for path in paths]
+        kinds = [_KINDS.get(path.suffix, TEXT) for path in paths]
+        return list(map(SourceFile, kinds, names, map(str, paths)))
+    if given == CHAT:
         return [SourceFile(SMALL_TALK, CHAT, "")]
     if chosen := plugin_of(given):
         plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before the pipeline runs
         return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
-    if not is_there(given):
-        other = f"or the name of a plug-in ({plugins.told(plugins.OOD_SOURCES)})"
-        raise InputError(
-            f"there is no such file or folder: give a file or folder, 'own', 'chat', {other}", given, "--source"
-        )
-    place = as_path(given)
-    if place.is_file():
-        return [SourceFile(kind_of(place), place.name, str(place))]
-    if is_root(place):
-        files = [path for path in _walk(place) if DIALOGUE_FILE.fullmatch(path.name)]
-        kinds = dict.fromkeys(files, SGD)
-    elif files := [path for path in _walk(place) if path.name == "log.json"]:
-        kinds = dict.fromkeys(files, DSTC2)
-    else:
-        files = [path for path in _walk(place) if path.suffix.lower() in _SUFFIXES]
-        kinds = {path: kind_of(path) for path in files}
-    if not files:
-        reason = (
-            "contains no utterances: expected text (.txt), JSON lines (.jsonl), DSTC2 calls (log.json), a key-value "
-        )
-        raise InputError(reason + "corpus (.json), or an SGD corpus with its schema.json", given, "--source")
-    sources = [SourceFile(kinds[path], path.relative_to(place).as_posix(), str(path)) for path in files]
-    return sorted(sources, key=lambda file: file.name)
-
-
-def is_chat(given: str) -> bool:
-    """Whether ``--source`` names Parapet's own small talk. A file or folder of that name has priority."""
-    return given == CHAT and not is_there(given)
+    other = f"or the name of a plug-in ({plugins.told(plugins.OOD_SOURCES)})"
+    reason = f"there is no such file or folder: give a file or folder, 'own', 'chat', {other}"
+    raise InputError(reason, given, "--source")
 
 
 def plugin_of(given: str) -> plugins.Chosen | None:
     """Return the plug-in named by ``--source``. A file or folder of that name has priority."""
-    return None if is_there(given) or is_chat(given) else plugins.find(plugins.OOD_SOURCES, given, "--source")
-
-
-def _walk(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-
-
-def kind_of(path: Path) -> str:
-    """Detect the format of a file from its content. Raises InputError if it is JSON of an unknown format."""
-    data = _bytes_of(path, str(path)).lstrip()
-    if not data:
-        raise InputError("the file is empty", path)
-    if not data.startswith((b"[", b"{")):
-        if b"\0" in data:
-            raise InputError("is not text: expected one utterance per line, or JSON", path)
-        return TEXT
-    try:
-        content = parse_json(data, path)
-    except InputError:
-        if isinstance(_of_line(data.partition(b"\n")[0]), str) or path.suffix.lower() == ".jsonl":
-            return JSON_LINES
-        if path.suffix.lower() == ".json":
-            raise
-        return TEXT  # plain text may begin with a bracket
-    first = content[0] if isinstance(content, list) and content else content
-    keys = first.keys() if isinstance(first, dict) else ()
-    if "turns" in keys:
-        return SGD if "dialogue_id" in keys else DSTC2
-    if "dialogue" in keys:
-        return KEY_VALUE
-    if isinstance(_of_line(data), str):
-        if b"\n" in data.strip():
-            raise InputError("must be JSON lines, with one record per line", path)
-        return JSON_LINES
-    raise InputError(
-        'is JSON of an unknown kind: expected lines such as {"text": "..."}, a key-value corpus '
-        '([{"dialogue": ...}]), a DSTC2 log, or SGD dialogues',
-        path,
-    )
-
-
-def _bytes_of(path: str | Path, name: str) -> bytes:
-    try:
-        return read_bytes(str(path), MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
-    except OSError as error:
-        if error.strerror is None:  # a network error, which the runner retries
-            raise
-        raise InputError(f"cannot be read: {error.strerror}", name) from None
+    return None if is_there(given) or given == CHAT else plugins.find(plugins.OOD_SOURCES, given, "--source")
 
 
 def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
@@ -162,99 +94,38 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
         if isinstance(text, InputError):
             yield InputError(text.reason, file.name, where)
         else:
-            is_turn = file.kind in (DSTC2, KEY_VALUE)
-            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}", origin, status=_status(text, is_turn))
+            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}", origin)
 
 
-def _status(text: str, is_turn: bool) -> str:
-    return "refers_back" if is_turn and not is_self_contained(text) else KEPT
+def _lines(file: SourceFile) -> Iterator[tuple[str, bytes]]:
+    data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
+    if file.kind == TEXT:
+        check_plain_text(data[:1000], file.name)
+    return ((f"line {number}", line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
 
 
-def _lines(file: SourceFile) -> Rows:
-    data = _bytes_of(file.path, file.name)
-    check_plain_text(data[:1000], file.name)
-    for number, line in enumerate(data.split(b"\n"), 1):
+def _text(file: SourceFile) -> Rows:
+    for where, line in _lines(file):
         try:
-            if text := line.decode().strip():
-                yield f"line {number}", text
+            yield where, line.decode().strip()
         except UnicodeDecodeError as error:
-            yield f"line {number}", InputError(f"not_utf8: byte {error.start}; save the file as UTF-8")
+            yield where, InputError(f"not_utf8: byte {error.start}; save the file as UTF-8")
 
 
 def _json_lines(file: SourceFile) -> Rows:
-    for number, line in enumerate(_bytes_of(file.path, file.name).split(b"\n"), 1):
-        if line.strip():
-            yield f"line {number}", _of_line(line)
-
-
-def _of_line(line: bytes) -> str | InputError:
-    try:
-        item = parse_json_line(line)
-    except ValueError as error:
-        return InputError(f"not_json: {error}")
-    texts = [item[field] for field in _FIELDS if field in item] if isinstance(item, dict) else []
-    if not texts:
-        return InputError('no_utterance: has neither "text" nor "utterance"')
-    return texts[0] if isinstance(texts[0], str) else InputError("no_utterance: the utterance is not a text")
-
-
-def _key_value(file: SourceFile) -> Rows:
-    read = parse_json(_bytes_of(file.path, file.name), file.name)
-    for i, item in enumerate(read if isinstance(read, list) else ()):
-        turns = item.get("dialogue") if isinstance(item, dict) else None
-        if not isinstance(turns, list):
-            yield f"[{i}].dialogue", InputError("no_utterance: the dialogue is not a list of turns")
+    for where, line in _lines(file):
+        try:
+            item = parse_json_line(line)
+        except ValueError as error:
+            yield where, InputError(f"not_json: {error}")
             continue
-        for t, turn in enumerate(turns):
-            where = f"[{i}].dialogue[{t}]"
-            if not isinstance(turn, dict) or not isinstance(turn.get("data"), dict):
-                yield where, InputError("no_utterance: a turn must have 'turn' and 'data'")
-            elif turn.get("turn") == "driver":
-                utterance = turn["data"].get("utterance")
-                yield (
-                    where,
-                    utterance if isinstance(utterance, str) else InputError("no_utterance: 'data' has no utterance"),
-                )
-
-
-def _dstc2(file: SourceFile) -> Rows:
-    """Yield the caller's turns: the transcriptions in ``label.json``, or else the first ASR hypotheses."""
-    log = _turns(parse_json(_bytes_of(file.path, file.name), file.name), file.name)
-    labels: list[Any] = []
-    label = os.path.join(os.path.dirname(file.path), "label.json")
-    if os.path.basename(file.path) == "log.json" and is_there(label):
-        labels = _turns(parse_json(_bytes_of(label, label), label), file.name.replace("log.json", "label.json"))
-    for t, turn in enumerate(log):
-        where = f"turns[{t}]"
-        utterance = labels[t].get("transcription") if t < len(labels) and isinstance(labels[t], dict) else None
-        utterance = _first_hypothesis(turn) if utterance is None else utterance
-        if not isinstance(utterance, str):
-            yield where, InputError("no_utterance: neither a transcription in label.json nor asr-hyps in log.json")
-        elif text := " ".join(word for word in utterance.split() if word.lower() not in _SILENCE):
-            yield where, text
-
-
-def _turns(read: Any, name: str) -> list[Any]:
-    turns = read.get("turns") if isinstance(read, dict) else None
-    if not isinstance(turns, list):
-        raise InputError("is not a DSTC2 call: it has no list of turns", name)
-    return turns
-
-
-def _first_hypothesis(turn: Any) -> Any:
-    """Return ``input.live.asr-hyps[0].asr-hyp``, or ``transcription`` if the file is a separate label.json."""
-    try:
-        if "transcription" in turn:
-            return turn["transcription"]
-        hypotheses: list[Any] = turn["input"]["live"]["asr-hyps"]
-        return hypotheses[0]["asr-hyp"] if hypotheses else ""
-    except (KeyError, TypeError, IndexError, AttributeError):
-        return None
+        text = item.get("text", item.get("utterance")) if isinstance(item, dict) else None
+        problem = InputError('no_utterance: has neither "text" nor "utterance" with a text')
+        yield where, text if isinstance(text, str) else problem
 
 
 def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
-    dialogues = dialogues_of(DialogueFile("", file.name, file.path, 0))
-    for position, _, dialogue in dialogues:
+    for position, _, dialogue in dialogues_of(DialogueFile("", file.name, file.path, 0)):
         if isinstance(dialogue, InputError):
             yield InputError(dialogue.reason, file.name, f"[{position}].{dialogue.where}")
             continue
@@ -262,7 +133,8 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
         for turn in user_turns_of(dialogue):
             text = dialogue.turns[turn].utterance
             source = source_id(file.name, dialogue.dialogue_id, turn)
-            yield utterance_of(text, source, file.name.partition("/")[0], domains, status=_status(text, True))
+            status = KEPT if is_self_contained(text) else "refers_back"
+            yield utterance_of(text, source, file.name.partition("/")[0], domains, status=status)
 
 
 def _small_talk(file: SourceFile) -> Rows:
@@ -274,18 +146,13 @@ def _plugged(file: SourceFile) -> Rows:
     """Yield the texts of a plug-in, numbered from 1."""
     chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
     for number, text in enumerate(plugins.make(chosen), 1):
-        is_text = isinstance(text, str)
-        yield (
-            f"text {number}",
-            text if is_text else InputError(f"no_utterance: expected a text, found {type(text).__name__}"),
-        )
+        problem = InputError(f"no_utterance: expected a text, found {type(text).__name__}")
+        yield f"text {number}", text if isinstance(text, str) else problem
 
 
 _READERS: dict[str, Callable[[SourceFile], Rows]] = {
-    TEXT: _lines,
+    TEXT: _text,
     JSON_LINES: _json_lines,
-    DSTC2: _dstc2,
-    KEY_VALUE: _key_value,
     SMALL_TALK: _small_talk,
     PLUG_IN: _plugged,
 }
@@ -294,8 +161,3 @@ _READERS: dict[str, Callable[[SourceFile], Rows]] = {
 def source_id(name: str, dialogue_id: str, turn: int) -> str:
     """Return the id of a dialogue's turn as a source, for the rows."""
     return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
-
-
-def kinds_of(files: Iterable[SourceFile]) -> list[str]:
-    """Return the distinct formats of files, sorted."""
-    return sorted({file.kind for file in files})

@@ -314,7 +314,6 @@ class Plan(msgspec.Struct, frozen=True):
       changes: the changes of each name and description by corruptions.
       corrupting: the parameters of the corruptions.
       problems: mismatches, one line each.
-      remarks: further warnings.
     """
 
     augmentation: Augmentation
@@ -325,7 +324,6 @@ class Plan(msgspec.Struct, frozen=True):
     changes: list[Change]
     corrupting: CorruptionConfig
     problems: list[str]
-    remarks: list[str]
 
     def options(self) -> dict[str, Any]:
         """Return the options that affect the content, for ``run.json``."""
@@ -351,7 +349,6 @@ class _Version(msgspec.Struct):
     variant: matching.Variant
     raw: Raw
     problems: list[str] = []
-    remarks: list[str] = []
 
 
 def make_plan(
@@ -424,7 +421,6 @@ def make_plan(
         corrupting=corrupting,
         problems=[str(bad.error) for schemas in originals for bad in schemas.bad]
         + [line for version in every for line in version.problems],
-        remarks=[line for version in every for line in version.remarks],
     )
 
 
@@ -454,11 +450,13 @@ def _matched(
     versions: dict[str, list[_Version]] = {}
     for kind, variants in variants_of.items():
         taken = {name: path for name, path in variants.items() if not requested or name in requested}
-        mapped, versions[kind] = matching.find_mapping(folders[kind], "auto"), []
-        for matched in matching.match_folders(taken, originals, mapped, [original]).values():
+        matches = matching.match_folders(taken, originals, [original])
+        matching.check_matched(matches)
+        versions[kind] = []
+        for matched in matches.values():
             variant, raw = matched.splits[original.split], layout.raw_by_name(list(matched.targets.values()))
             of_services = {service: raw[names.service] for service, names in variant.names.items()}
-            versions[kind].append(_Version(variant, of_services, matched.problems, matched.remarks))
+            versions[kind].append(_Version(variant, of_services, matched.problems))
         if not versions[kind]:
             raise InputError(f"must name at least one of {', '.join(variants)}", folders[kind], "--variant")
     return versions
