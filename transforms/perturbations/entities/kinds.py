@@ -12,8 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
-
 from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.names import GENERIC, HOUSES
 
@@ -27,7 +25,6 @@ NONE = frozenset({"", "dontcare", "don't care", "do n't care", "none", "not ment
 
 # kinds with a fixed form: always generated, never drawn from a pool
 FORMS = ("date", "time", "price", "phone", "postcode", "code")
-CLOSED = ("number", "boolean", "categorical")  # all possible values occur in training
 NAMES = (
     "address", "airport", "station", "cuisine", "genre", "music", "person", "task", "title", "car", "city", "business",
     "place",
@@ -117,18 +114,6 @@ _QUARTERS = _set(
     "north south east west centre center central downtown uptown midtown northern southern eastern western "
     "northeast northwest southeast southwest"
 )
-
-
-class SlotKind(msgspec.Struct, frozen=True):
-    """A slot's kind, and properties of its values.
-
-    Attributes:
-      kind: the kind of its values.
-      step: the number that all values are multiples of, in minutes for times and in cents for prices.
-    """
-
-    kind: str
-    step: int = 1
 
 
 def is_none(value: str) -> bool:

@@ -39,8 +39,6 @@ _ABOUT = {
 }
 _PLACES = {"event": "venue", "venue": "venue", "sight": "sight"}
 _ARTS = ("artist", "song", "album", "music", "movie")
-_FAMILY = re.compile(r"(?:aunt|auntie|uncle|grandma|grandpa)\b(?= )", re.IGNORECASE)
-_TITLE = re.compile(r"(?:mr|mrs|ms)\.? ", re.IGNORECASE)
 _DOCTOR = re.compile(r"(?:dr|prof)\.? ", re.IGNORECASE)
 _DEGREE = re.compile(r",? (?:M\.?D|D\.?D\.?S|D\.?M\.?D|D\.?O|Ph\.?D)\.?$", re.IGNORECASE)
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
@@ -106,10 +104,6 @@ class Namer:
         """Make a first name and surname, with the title and degree of the old name; a single name stays single."""
         if self.about in ("artist", "music") and self.rng.below(2):
             return self.band()
-        if family := _FAMILY.match(self.like):  # "Cousin" fits any first name
-            return f"{in_case_of('Cousin', family[0])} {self.pick('first')}"
-        if title := _TITLE.match(self.like):
-            return f"{title[0]}{self.pick('family')}"
         doctor, degree = _DOCTOR.match(self.like), _DEGREE.search(self.like)
         bare = self.like[doctor.end() if doctor else 0 : degree.start() if degree else None]
         name = self.pick("first")
@@ -296,13 +290,10 @@ def _is_generic(word: str) -> bool:
     return word == "&" or word.casefold() in GENERIC
 
 
-def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
+def short_form(like: str, canonical: str, name: str) -> str:
     """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
 
-    Returns None if it is used unchanged.
-
     Args:
-      kind: the kind of the value.
       like: the old value as written here.
       canonical: its canonical form.
       name: the new canonical form.
@@ -311,13 +302,9 @@ def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
         return f"{name}, {_STATES[name]}"
     if has_article(canonical) and has_article(name) and not has_article(like):
         return name.partition(" ")[2]
-    if kind == "person" and " " not in like and " " in canonical and canonical.find(like) > 0:
-        return _DEGREE.sub("", name).rpartition(" ")[2]  # a surname
-    if kind == "address" and canonical[0].isdecimal() and not like[0].isdecimal():
-        return name.lstrip("0123456789 ")
     end = generic_end(name)
     is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
-    return name.removesuffix(end).rstrip() if is_head else None
+    return name.removesuffix(end).rstrip() if is_head else name
 
 
 @cache
