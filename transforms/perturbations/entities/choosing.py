@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import lru_cache, partial
@@ -15,7 +16,7 @@ from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities import forms, names
 from parapet.transforms.perturbations.entities.kinds import FORMS, NAMES, is_none
-from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
+from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds, Slot
 from parapet.transforms.perturbations.entities.words import Training, words_of
 from parapet.transforms.running.seeding import stable_hash
 
@@ -24,6 +25,7 @@ ATTEMPTS = 120  # to make a name that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
 Row = tuple[int, list[str]]  # of a gazetteer: line number, fields
+_HAS_DIGIT = re.compile(r"\d").search
 Renderer = Callable[[str], str]  # writes the new value in the form of an old one
 
 
@@ -36,6 +38,7 @@ class Replacer(msgspec.Struct, frozen=True):
       training: the n-grams of training.
       pools: a gazetteer's names by kind, slot or ``Service.slot``; those of other slots are made up.
       country: the country whose towns, streets and airports occur in made-up names.
+      quarters: the slots of times that are multiples of a quarter of an hour.
     """
 
     seed: str
@@ -43,6 +46,7 @@ class Replacer(msgspec.Struct, frozen=True):
     training: Training
     pools: dict[str, list[str]] = {}
     country: str = names.US
+    quarters: frozenset[Slot] = frozenset()
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
@@ -182,42 +186,45 @@ class Chooser:
         for group in groups:
             group.reason = group.reason or ("" if forms.day_of(group.canonical) else "unknown_form")
         # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
-        fixed = any(group.reason and any(char.isdigit() for char in "".join(group.surfaces)) for group in groups)
+        fixed = any(group.reason and any(map(_HAS_DIGIT, group.surfaces)) for group in groups)
         start = self._number("weeks", self.id)
         moves = [timedelta(weeks=_WEEKS[(start + attempt) % len(_WEEKS)]) for attempt in range(len(_WEEKS))]
         if len(days) > 1:
             moves.sort(key=lambda move: len({_months_moved(day, day + move) for _, day in days}) > 1)
-        if not fixed and any(
-            self._take(
-                *((group, (day + move).isoformat(), partial(forms.said_date, day + move)) for group, day in days)
-            )
-            for move in moves
-        ):
-            return
+        for move in [] if fixed else moves:
+            new = [(group, day + move) for group, day in days]
+            if self._take(*((group, day.isoformat(), partial(forms.said_date, day)) for group, day in new)):
+                return
         for group, _ in days:
             group.reason = group.reason or ("kept_dates" if fixed else "no_unseen_value")
 
     def _times(self, groups: Sequence[Group]) -> None:
         """Move all times by the same number of minutes if possible; otherwise each on its own."""
-        times = [(group, time) for group in groups if (time := _time_of(group)) is not None]
+        times = []
         for group in groups:
-            group.reason = "unknown_form" if _time_of(group) is None else ""
-        if not times or self._move_times(times):
-            return
-        for group, time in times:
-            if not self._move_times([(group, time)]):
-                group.reason = "no_unseen_value"
+            if (time := _time_of(group)) is None:
+                group.reason = "unknown_form"
+            else:
+                times.append((group, time))
+        if times and not self._move_times(*times):
+            for group, time in times:
+                if not self._move_times((group, time)):
+                    group.reason = "no_unseen_value"
 
-    def _move_times(self, times: Sequence[tuple[Group, int]]) -> bool:
+    def _move_times(self, *times: tuple[Group, int]) -> bool:
         """Move times by the same number of minutes, by a multiple of a quarter of an hour if possible."""
-        possible = [_moves(self.training, time, all(map(forms.TIME_OF_DAY.fullmatch, g.surfaces))) for g, time in times]
-        moves = sorted(set.intersection(*map(set, possible)))
+        moves = sorted(set.intersection(*(self._moves_of(group, time) for group, time in times)))
         start = self._number("minutes", self.id, times[0][0].key) % len(moves) if moves else 0
         for move in sorted(moves[start:] + moves[:start], key=lambda move: move % 15 != 0):
-            choices = [(group, forms.said_time(time + move, "00:00"), time + move) for group, time in times]
-            if self._take(*((group, new, partial(forms.said_time, time)) for group, new, time in choices)):
+            new = [(group, time + move) for group, time in times]
+            if self._take(*((group, forms.said_time(n, "00:00"), partial(forms.said_time, n)) for group, n in new)):
                 return True
         return False
+
+    def _moves_of(self, group: Group, time: int) -> set[int]:
+        by_24_hours = all(map(forms.TIME_OF_DAY.fullmatch, group.surfaces))
+        round_to = 1 if self.replacer.quarters.isdisjoint(group.slots) else 15
+        return set(_moves(self.replacer.training, time, by_24_hours, max(round_to, 5 if time % 5 == 0 else 1)))
 
     def _form(self, group: Group) -> None:
         """Choose another price, phone number, postcode or reference."""
@@ -261,12 +268,9 @@ def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
 
 
 @lru_cache(1 << 14)
-def _moves(training: Training, time: int, by_24_hours: bool) -> frozenset[int]:
-    """Return the moves to an unseen time of the same half of the day; those of round times keep them round.
-
-    Tables are not booked at 6:47 pm, although trains leave then.
-    """
-    noon, unit = time // 720 * 720, 5 if time % 5 == 0 else 1
+def _moves(training: Training, time: int, by_24_hours: bool, unit: int) -> frozenset[int]:
+    """Return the moves to unseen times of the same half of the day that are multiples of some minutes."""
+    noon = time // 720 * 720
     new = range(max(noon, time - _MOST_MINUTES), min(noon + 720, time + _MOST_MINUTES + 1))
     return frozenset(n - time for n in _unseen_minutes(training, by_24_hours).intersection(new) if n % unit == 0)
 

@@ -27,7 +27,7 @@ _LETTERS_FIRST = re.compile(r"([a-z]+)\d+")
 _LETTERS = "abdefghjlnpqrstuwxyz"  # of postcodes, and none that looks like a digit
 _LONGEST_AMOUNT = 15  # characters; longer numbers are not prices, and their cents exceed the precision of floats
 _AMOUNT = re.compile(r"\d[\d,]*(?:\.\d+)?")
-_UNITS = (10000, 5000, 1000, 500, 100, 50, 10, 5)  # that round prices are multiples of
+_UNITS = (10000, 1000, 100, 10)  # that round prices are multiples of
 
 
 def day_of(canonical: str) -> date | None:

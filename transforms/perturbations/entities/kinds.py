@@ -173,6 +173,12 @@ def says_city(name: str, description: str, service: str) -> bool:
     return kind == "city" or (kind == LOCATION and not _TOWN.isdisjoint(described))
 
 
+def are_quarters(times: Iterable[str]) -> bool:
+    """Whether nearly all times are quarters of an hour: tables are not booked at 6:35, but trains leave then."""
+    minutes = [minutes for text in times if (minutes := forms.minutes_said(text)) is not None]
+    return 20 * sum(n % 15 == 0 for n in minutes) >= 19 * len(minutes)
+
+
 def own_words(name: str, service: str) -> list[str]:
     """Split a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
     name_words = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))

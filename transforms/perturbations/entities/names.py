@@ -321,7 +321,7 @@ def _plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
 
 
-def country_of(phones: Sequence[str], postcodes: Sequence[str]) -> str:
+def country_of(numbers: Sequence[str]) -> str:
     """Return ``gb`` if most phone numbers and postcodes of a corpus are British, else ``us``."""
-    british = sum(phone.startswith(("0", "+44", "(0")) for phone in phones) + sum(not p.isdecimal() for p in postcodes)
-    return GB if 2 * british > len(phones) + len(postcodes) else US
+    british = sum(text.startswith(("0", "+44", "(0")) or any(map(str.isalpha, text)) for text in numbers)
+    return GB if 2 * british > len(numbers) else US

@@ -172,16 +172,17 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
             known[0].update(said)
             known[1].update(named)
     of_slots = kinds_of(values, inputs.schemas)
-    phones, postcodes = (
-        [value for slot, (said, _) in values.items() if of_slots[slot] == kind for value in said]
-        for kind in ("phone", "postcode")
+    quarters = frozenset(
+        slot for slot, (said, named) in values.items() if of_slots[slot] == "time" and kinds.are_quarters(named or said)
     )
+    numbers = [text for slot, (said, _) in values.items() if of_slots[slot] in ("phone", "postcode") for text in said]
     return choosing.Replacer(
         inputs.seed,
         of_slots,
         words.Training(frozenset(grams)),
         choosing.pools_of(inputs.gazetteer, inputs.values, of_slots),
-        country_of(phones, postcodes),
+        country_of(numbers),
+        quarters,
     )
 
 

@@ -68,11 +68,12 @@ class Training(msgspec.Struct, frozen=True):
         """Whether a new value of one word, or any two adjacent words of a longer one, occur in training.
 
         Pairs of generic words ("international airport") are ignored unless the value has no others; in times, pairs
-        without digits ("the evening"). A reference or postcode keeps a part of the old one, so all its pairs count.
+        without digits ("the evening"). Phone numbers, references and postcodes keep a part of the old one, so all of
+        their pairs count.
         """
         text_words = words_of(text)
         pairs = grams_of(text_words)
-        if kind in ("code", "postcode"):
+        if kind in ("phone", "postcode", "code"):
             return self.grams.issuperset(pairs)
         if kind == "time":
             return any(pair in self.grams for pair in pairs if not pair.replace(" ", "").isalpha())
