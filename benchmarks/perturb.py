@@ -71,9 +71,7 @@ def main() -> int:
     line("paraphrases, spans moved", best(lambda: [rephrased(said, b"%d" % i) for i, said in enumerate(turns)]))
     seconds, utterances = entities(args.sgd)
     rate = utterances / seconds
-    print(
-        f"{'entities of dialogues':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True
-    )
+    print(f"{'entities of dialogues':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True)
     start = pipeline(root / "one", root / "out-one", "none")
     for what, env in (("pipeline, one set", "none"), ("pipeline, with Env-1/2/3", "0.1,0.5,0.8")):
         cpu = pipeline(root / "corpus", root / f"out-{env}", env)

@@ -233,7 +233,8 @@ class Chooser:
         new: Iterable[str]
         if group.kind == "price":
             parse, say = forms.amount_of, forms.said_price
-            new = forms.other_amounts(forms.amount_of(group.canonical) or "0", self._number(*key))
+            amounts = forms.other_amounts(forms.amount_of(group.canonical) or "0", self._number(*key))
+            new = (amount for amount in amounts if amount not in self.training.grams)
         else:
             parse, say = forms.code_of, forms.said_code
             numbers = (self._number(*key, str(attempt)) for attempt in range(8))
