@@ -10,7 +10,7 @@ from kit import act, span
 from parapet.schemas.dialogue import Dialogue
 from parapet.transforms.perturbations.entities.choosing import Replacer
 from parapet.transforms.perturbations.entities.replacing import Replaced, replaced
-from parapet.transforms.perturbations.entities.words import Training, grams_in
+from parapet.transforms.perturbations.entities.words import grams_in
 
 SERVICE = "Trips_1"
 _KINDS = {"other_city": "city", "name": "business", "seats": "number", "artist": "person", "street": "address"}
@@ -22,9 +22,9 @@ KINDS = {
 }
 
 
-def training_of(texts: Iterable[str]) -> Training:
+def training_of(texts: Iterable[str]) -> frozenset[str]:
     different = set(texts)
-    return Training(frozenset(grams_in(different)))
+    return frozenset(grams_in(different))
 
 
 TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import lru_cache, partial
 
 import msgspec
@@ -17,7 +17,7 @@ from parapet.schemas.limits import read_text
 from parapet.transforms.perturbations.entities import forms, names
 from parapet.transforms.perturbations.entities.kinds import FORMS, NAMES, is_none
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds, Slot
-from parapet.transforms.perturbations.entities.words import Training, words_of
+from parapet.transforms.perturbations.entities.words import leaks, words_of
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED = "generated"
@@ -35,7 +35,7 @@ class Replacer(msgspec.Struct, frozen=True):
     Attributes:
       seed: the seed of all choices.
       kinds: the kind of each slot.
-      training: the n-grams of training.
+      training: the words and pairs of adjacent words in training.
       pools: a gazetteer's names by kind, slot or ``Service.slot``; those of other slots are made up.
       country: the country whose towns, streets and airports occur in made-up names.
       quarters: the slots of times that are multiples of a quarter of an hour.
@@ -43,7 +43,7 @@ class Replacer(msgspec.Struct, frozen=True):
 
     seed: str
     kinds: Kinds
-    training: Training
+    training: frozenset[str]
     pools: dict[str, list[str]] = {}
     country: str = names.US
     quarters: frozenset[Slot] = frozenset()
@@ -154,14 +154,14 @@ class Chooser:
         taken: set[str] = set()
         results = []
         for group, new, render in choices:
-            if self.training.leaks(group.kind, new):
+            if leaks(self.training, group.kind, new):
                 return False
             shown = {surface: render(surface) for surface in group.surfaces}
             # A date without a month is as common in training as before, and others of the dialogue may be said so, too.
             texts = {text for text in shown.values() if not (group.kind == "date" and forms.is_relative(text))}
             fresh = {text.casefold() for text in (new, *texts)}
-            if not fresh.isdisjoint(self.taken | taken) or any(
-                self.training.leaks(group.kind, text) or self._holds_old(words_of(text)) for text in fresh
+            if not (fresh.isdisjoint(self.taken) and fresh.isdisjoint(taken)) or any(
+                leaks(self.training, group.kind, text) or self._holds_old(words_of(text)) for text in fresh
             ):
                 return False
             taken |= fresh
@@ -185,12 +185,14 @@ class Chooser:
         days = [(group, day) for group in groups if (day := forms.day_of(group.canonical)) is not None]
         for group in groups:
             group.reason = group.reason or ("" if forms.day_of(group.canonical) else "unknown_form")
+        if not days:
+            return
         # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
         fixed = any(group.reason and any(map(_HAS_DIGIT, group.surfaces)) for group in groups)
         start = self._number("weeks", self.id)
         moves = [timedelta(weeks=_WEEKS[(start + attempt) % len(_WEEKS)]) for attempt in range(len(_WEEKS))]
         if len(days) > 1:
-            moves.sort(key=lambda move: len({_months_moved(day, day + move) for _, day in days}) > 1)
+            moves.sort(key=lambda move: len({(day + move).replace(day=1) for _, day in days}))
         for move in [] if fixed else moves:
             new = [(group, day + move) for group, day in days]
             if self._take(*((group, day.isoformat(), partial(forms.said_date, day)) for group, day in new)):
@@ -234,7 +236,7 @@ class Chooser:
         if group.kind == "price":
             parse, say = forms.amount_of, forms.said_price
             amounts = forms.other_amounts(forms.amount_of(group.canonical) or "0", self._number(*key))
-            new = (amount for amount in amounts if amount not in self.training.grams)
+            new = (amount for amount in amounts if amount not in self.training)
         else:
             parse, say = forms.code_of, forms.said_code
             numbers = (self._number(*key, str(attempt)) for attempt in range(8))
@@ -257,19 +259,15 @@ def _name_like(group: Group, name: str) -> Renderer:
     return said
 
 
-def _months_moved(day: date, new: date) -> int:
-    return 12 * (new.year - day.year) + new.month - day.month
-
-
 @lru_cache(16)
-def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
+def _unseen_minutes(training: frozenset[str], by_24_hours: bool) -> frozenset[int]:
     """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
     likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
-    return frozenset(n for n in range(1440) if not any(training.leaks("time", forms.said_time(n, x)) for x in likes))
+    return frozenset(n for n in range(1440) if not any(leaks(training, "time", forms.said_time(n, x)) for x in likes))
 
 
 @lru_cache(1 << 14)
-def _moves(training: Training, time: int, by_24_hours: bool, unit: int) -> frozenset[int]:
+def _moves(training: frozenset[str], time: int, by_24_hours: bool, unit: int) -> frozenset[int]:
     """Return the moves to unseen times of the same half of the day that are multiples of some minutes."""
     noon = time // 720 * 720
     new = range(max(noon, time - _MOST_MINUTES), min(noon + 720, time + _MOST_MINUTES + 1))

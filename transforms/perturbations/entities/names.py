@@ -149,14 +149,12 @@ class Namer:
     def station(self) -> str:
         """Combine a town and the end of the old name."""
         end = generic_end(self.like)
-        if self.like and not end:
-            end = " ".join(word for word in self.like.split() if word.casefold() in GENERIC)
         return f"{self.city()} {end or 'Station'}"
 
     def business(self) -> str:
         """Make the name of a cinema, a restaurant or the like."""
         if self.about == "cinema":
-            return self._cinema()
+            return f"{self.pick('cinemas')} {generic_end(self.like.rstrip('0123456789 ')) or self.pick('ends_cinema')}"
         if self.about in _ARTS:
             return self.person()  # "Linkin Park" is not a park
         start = self.pick("houses")
@@ -170,15 +168,6 @@ class Namer:
             ends = f"ends_{self.about}"
             end = self.pick(ends if ends in _lists else "ends_house")
         return f"{start} {end}"
-
-    def _cinema(self) -> str:
-        start = self.pick("cinemas")
-        last = self.like.rpartition(" ")[2]
-        number = f" {2 * self.rng.below(6) + 6}" if last.isdecimal() else ""
-        end = generic_end(self.like.removesuffix(last).rstrip() if number else self.like)
-        if number and not end and self.rng.below(2):
-            return f"{self.city()} {start}{number}"
-        return f"{start} {end or self.pick('ends_cinema')}{number}"
 
     def place(self) -> str:
         """Make the name of a sight or an event's venue: a park stays a park."""

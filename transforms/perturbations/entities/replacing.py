@@ -17,6 +17,7 @@ from parapet.transforms.perturbations.entities.choosing import Chooser, Replacer
 from parapet.transforms.perturbations.entities.kinds import KINDS
 from parapet.transforms.perturbations.entities.mentions import Group, Mention, find_mentions, find_values
 from parapet.transforms.perturbations.entities.names import in_case_of
+from parapet.transforms.perturbations.entities.words import leaks
 
 # before a value, with blanks and opening marks between
 _ARTICLE = re.compile(r"(?<![^\W_])(an?)\s+[\"'“‘(]?\Z", re.IGNORECASE)
@@ -107,7 +108,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
                 raise InputError(reason, "", f"turns[{position}]")
             changed.append(changed_turn(raw, position, turn) | {"speaker": turn["speaker"]})
     leaking = sum(
-        replacer.training.leaks(group.kind, text)
+        leaks(replacer.training, group.kind, text)
         for group in values.groups
         for text in group.shown.values()
         if not (group.kind == "date" and forms.is_relative(text))

@@ -179,7 +179,7 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
     return choosing.Replacer(
         inputs.seed,
         of_slots,
-        words.Training(frozenset(grams)),
+        frozenset(grams),
         choosing.pools_of(inputs.gazetteer, inputs.values, of_slots),
         country_of(numbers),
         quarters,

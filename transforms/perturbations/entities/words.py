@@ -8,8 +8,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
 from parapet.transforms.perturbations.entities.names import GENERIC
 
 # A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), and so is an ordinal (5th).
@@ -33,7 +31,7 @@ def words(text: str) -> list[str]:
 
 def located_words(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, each with its start and end."""
-    return [(_plain(match[0]), *match.span()) for match in WORD.finditer(text)]
+    return [(word, *match.span()) for word, match in zip(words(text), WORD.finditer(text), strict=True)]
 
 
 @lru_cache(1 << 16)
@@ -56,29 +54,26 @@ def is_number(word: str) -> bool:
     return digits.isdecimal() and len(digits) < 6
 
 
-class Training(msgspec.Struct, frozen=True):
-    """The words and pairs of adjacent words in training.
+@lru_cache(1 << 16)
+def leaks(training: frozenset[str], kind: str, text: str) -> bool:
+    """Whether a new value of one word, or any two adjacent words of a longer one, occur in training.
 
-    A longer sequence cannot occur if none of its pairs does.
+    Pairs of generic words ("international airport") are ignored unless the value has no others; in times, pairs without
+    digits ("the evening"). Phone numbers, references and postcodes keep a part of the old, so all pairs count.
+
+    Args:
+      training: the words and pairs of adjacent words in training. A longer sequence cannot occur if no pair of it does.
+      kind: the kind of the value.
+      text: the value.
     """
-
-    grams: frozenset[str]
-
-    def leaks(self, kind: str, text: str) -> bool:
-        """Whether a new value of one word, or any two adjacent words of a longer one, occur in training.
-
-        Pairs of generic words ("international airport") are ignored unless the value has no others; in times, pairs
-        without digits ("the evening"). Phone numbers, references and postcodes keep a part of the old one, so all of
-        their pairs count.
-        """
-        text_words = words_of(text)
-        pairs = grams_of(text_words)
-        if kind in ("phone", "postcode", "code"):
-            return self.grams.issuperset(pairs)
-        if kind == "time":
-            return any(pair in self.grams for pair in pairs if not pair.replace(" ", "").isalpha())
-        telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
-        return not self.grams.isdisjoint(telling or pairs)
+    text_words = words_of(text)
+    pairs = grams_of(text_words)
+    if kind in ("phone", "postcode", "code"):
+        return training.issuperset(pairs)
+    if kind == "time":
+        return any(pair in training for pair in pairs if not pair.replace(" ", "").isalpha())
+    telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
+    return not training.isdisjoint(telling or pairs)
 
 
 def _are_generic(*text_words: str) -> bool:
