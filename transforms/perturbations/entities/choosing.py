@@ -232,6 +232,7 @@ class Chooser:
         """Choose another price, phone number, postcode or reference."""
         key = ("value", self.id, group.key)
         parse: Callable[[str], str | None]
+        say: Callable[[str, str], str]
         new: Iterable[str]
         if group.kind == "price":
             parse, say = forms.amount_of, forms.said_price

@@ -107,14 +107,13 @@ class UnseenEntities(Perturbation):
         """Return the dialogue with other values, and a row for every value of an open slot."""
         result = replaced(dialogue, typed(dialogue), state)
         is_open, turns_changed = bool(result.rows), len(result.changed)
-        counts: Counter[Counted] = Counter(
-            open=is_open,
-            open_changed=is_open and turns_changed > 0,
-            turns=len(dialogue["turns"]),
-            turns_changed=turns_changed,
-            values=len(result.rows),
-            leaks=result.leaks,
-        )
+        counts: Counter[Counted] = Counter()
+        counts["open"] = is_open
+        counts["open_changed"] = is_open and turns_changed > 0
+        counts["turns"] = len(dialogue["turns"])
+        counts["turns_changed"] = turns_changed
+        counts["values"] = len(result.rows)
+        counts["leaks"] = result.leaks
         for row in result.rows:
             counts[row["status"]] += 1
             counts[f"{row['status']}_by_kind", row["kind"]] += 1
