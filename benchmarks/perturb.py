@@ -17,7 +17,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +24,14 @@ import msgspec
 
 from benchmarks.measuring import measure
 from parapet.schemas import layout
-from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbation.edits import edited, move_spans, moved
+from parapet.transforms.perturbation.edits import edited, moved
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations.entities.choosing import Chooser
-from parapet.transforms.perturbations.entities.mentions import (
-    DialogueValues,
-    Group,
-    Table,
-    find_values,
-    keep_unclear,
-    marked_in,
-)
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
-from parapet.transforms.perturbations.entities.replacing import edits_of
-from parapet.transforms.perturbations.entities.words import located_words
+from parapet.transforms.perturbations.entities.replacing import replaced
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.running.seeding import key_of
@@ -82,7 +71,7 @@ def main() -> int:
     line("paraphrases, spans moved", best(lambda: [rephrased(said, b"%d" % i) for i, said in enumerate(turns)]))
     seconds, utterances = entities(args.sgd)
     rate = utterances / seconds
-    print(f"{'entities, spans moved':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True)
+    print(f"{'entities of dialogues':28}{seconds:7.2f} s{rate:18,.0f}{rate * alone / len(turns):7.2f}", flush=True)
     start = pipeline(root / "one", root / "out-one", "none")
     for what, env in (("pipeline, one set", "none"), ("pipeline, with Env-1/2/3", "0.1,0.5,0.8")):
         cpu = pipeline(root / "corpus", root / f"out-{env}", env)
@@ -126,41 +115,16 @@ def ours(turns: list[UserTurn]) -> None:
 
 
 def entities(corpus: Path) -> tuple[float, int]:
-    """Measures CPU seconds for replacing the entities of all utterances of ROOT; also returns the number of utterances.
-
-    To be comparable with other functions, only this is timed: with the replacements already chosen, mentions in an
-    utterance are found, marked and unmarked, and edited, and spans moved.
-    """
+    """Measures CPU seconds for replacing the entities of all dialogues of ROOT; also returns the number of turns."""
     work, utterances = [], 0
     for split in layout.read_root(corpus):
         files = read_corpus(corpus, [split.split])
         replacer = fitted(UnseenEntities(seed=SEED, training=corpus), files).of(("", 0))
         for _, raw, dialogue in (dialogue for file in files.files for dialogue in dialogues_of(file)):
             assert not isinstance(dialogue, InputError)
-            found = find_values(dialogue, replacer.kinds)
-            _, table = keep_unclear(dialogue, found)
-            Chooser(dialogue.dialogue_id, found, replacer.kinds, replacer.sources, replacer.training).choose()
-            work.append((dialogue.turns, msgspec.json.encode(raw["turns"]), found, found.by_surface(), table))
+            work.append((raw, dialogue, replacer))
             utterances += len(dialogue.turns)
-    times = []
-    for _ in range(ROUNDS):
-        made = [msgspec.json.decode(task[1]) for task in work]
-        started = time.process_time()
-        for (turns, _, found, of, table), new in zip(work, made, strict=True):
-            for turn, to in zip(turns, new, strict=True):
-                replace_in(turn, to, found, of, table)
-        times.append(time.process_time() - started)
-    return min(times), utterances
-
-
-def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[str, Group], table: Table) -> None:
-    """Replaces the entities in an utterance."""
-    marked = marked_in(turn, found, of)
-    words = located_words(turn.utterance)
-    mentions = marked + table.unmarked(turn.utterance, words, [(one.start, one.end) for one in marked])
-    mentions.sort(key=attrgetter("start"))
-    if edits := edits_of(turn.utterance, mentions):
-        move_spans(to, edits)
+    return best(lambda: [replaced(*task) for task in work]), utterances
 
 
 def best(work: Callable[[], Any]) -> float:

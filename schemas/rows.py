@@ -358,13 +358,6 @@ REPLACEMENTS = pa.schema(
         pa.field("canonical", pa.string(), nullable=False),
         pa.field("canonical_replacement", pa.string(), nullable=False),  # empty if it was kept
         pa.field("unseen", pa.bool_(), nullable=False),  # whether the replacement does not occur in training
-        # Replaced places. An unmarked value of several slots counts for the first slot.
-        pa.field("utterances", pa.int32(), nullable=False),
-        pa.field("spans", pa.int32(), nullable=False),  # those marked by a span
-        pa.field("state", pa.int32(), nullable=False),
-        pa.field("actions", pa.int32(), nullable=False),
-        pa.field("service_call", pa.int32(), nullable=False),
-        pa.field("results", pa.int32(), nullable=False),
     ]
 )
 

@@ -7,6 +7,7 @@ page.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -164,6 +165,7 @@ def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
 
 
 def _opened(perturbation: Perturbation) -> Perturbation:
+    gc.set_threshold(50_000, 20, 50)  # dialogues are many small objects without cycles
     perturbation.open()
     return perturbation
 

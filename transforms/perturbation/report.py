@@ -168,7 +168,7 @@ def example_of(row: Mapping[str, Any]) -> Example:
     """Make an example from a row: the differences between ``original`` and ``utterance``, or else its columns."""
     if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
         edits = edits_between(row["original"], row["utterance"])
-        return Example(place_of(row), [Line("USER", edited(row["original"], edits))])
+        return Example(place_of(row), [Line(row.get("speaker", "USER"), edited(row["original"], edits))])
     return Example(place_of(row), [Line(str(name), edited(str(value), ())) for name, value in row.items()])
 
 

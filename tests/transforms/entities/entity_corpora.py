@@ -8,24 +8,23 @@ import msgspec
 from kit import act, span
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.perturbations.entities.choosing import Sources
-from parapet.transforms.perturbations.entities.kinds import SlotKind
-from parapet.transforms.perturbations.entities.replacing import Replaced, Replacer, replaced
-from parapet.transforms.perturbations.entities.words import Training, grams_in
+from parapet.transforms.perturbations.entities.choosing import Replacer
+from parapet.transforms.perturbations.entities.replacing import Replaced, replaced
+from parapet.transforms.perturbations.entities.words import grams_in
 
 SERVICE = "Trips_1"
 _KINDS = {"other_city": "city", "name": "business", "seats": "number", "artist": "person", "street": "address"}
 _KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
 _KINDS |= {kind: kind for kind in ("airport", "place", "task")}
 KINDS = {
-    **{(SERVICE, slot): SlotKind(kind) for slot, kind in _KINDS.items()},
-    (SERVICE, "kept_class"): SlotKind("categorical"),
+    **{(SERVICE, slot): kind for slot, kind in _KINDS.items()},
+    (SERVICE, "kept_class"): "categorical",
 }
 
 
-def training_of(texts: Iterable[str]) -> Training:
+def training_of(texts: Iterable[str]) -> frozenset[str]:
     different = set(texts)
-    return Training(frozenset(grams_in(different)))
+    return frozenset(grams_in(different))
 
 
 TRAINING = training_of(["I want to go to Rome at 7 pm", "A table in Port Alder", "2019-03-05", "the july 9th"])
@@ -57,11 +56,9 @@ def marked(
     return dialogue(turn(speaker, utterance, {text: slot for slot, text, *_ in values}, *acts, *unmarked))
 
 
-def replace(
-    raw: dict[str, Any], seed: str = "0", sources: Sources | None = None, kinds: dict[Any, SlotKind] = KINDS
-) -> Replaced:
+def replace(raw: dict[str, Any], seed: str = "0", kinds: dict[Any, str] = KINDS, **more: Any) -> Replaced:
     """The dialogue with other values."""
-    found = Replacer(kinds, sources or Sources(seed), TRAINING)
+    found = Replacer(seed, kinds, TRAINING, **more)
     return replaced(raw, msgspec.convert(raw, Dialogue), found)
 
 

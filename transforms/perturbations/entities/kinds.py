@@ -12,8 +12,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-import msgspec
-
 from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.names import GENERIC, HOUSES
 
@@ -27,7 +25,6 @@ NONE = frozenset({"", "dontcare", "don't care", "do n't care", "none", "not ment
 
 # kinds with a fixed form: always generated, never drawn from a pool
 FORMS = ("date", "time", "price", "phone", "postcode", "code")
-CLOSED = ("number", "boolean", "categorical")  # all possible values occur in training
 NAMES = (
     "address", "airport", "station", "cuisine", "genre", "music", "person", "task", "title", "car", "city", "business",
     "place",
@@ -119,18 +116,6 @@ _QUARTERS = _set(
 )
 
 
-class SlotKind(msgspec.Struct, frozen=True):
-    """A slot's kind, and properties of its values.
-
-    Attributes:
-      kind: the kind of its values.
-      step: the number that all values are multiples of, in minutes for times and in cents for prices.
-    """
-
-    kind: str
-    step: int = 1
-
-
 def is_none(value: str) -> bool:
     """Whether a value means that there is none, or that any will do."""
     return value.casefold() in NONE
@@ -186,6 +171,12 @@ def says_city(name: str, description: str, service: str) -> bool:
     own, described = own_words(name, service), _words(description)
     kind = _named_kind(own, described, service)
     return kind == "city" or (kind == LOCATION and not _TOWN.isdisjoint(described))
+
+
+def are_quarters(times: Iterable[str]) -> bool:
+    """Whether nearly all times are quarters of an hour: tables are not booked at 6:35, but trains leave then."""
+    minutes = [minutes for text in times if (minutes := forms.minutes_said(text)) is not None]
+    return 20 * sum(n % 15 == 0 for n in minutes) >= 19 * len(minutes)
 
 
 def own_words(name: str, service: str) -> list[str]:

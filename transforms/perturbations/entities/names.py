@@ -39,8 +39,6 @@ _ABOUT = {
 }
 _PLACES = {"event": "venue", "venue": "venue", "sight": "sight"}
 _ARTS = ("artist", "song", "album", "music", "movie")
-_FAMILY = re.compile(r"(?:aunt|auntie|uncle|grandma|grandpa)\b(?= )", re.IGNORECASE)
-_TITLE = re.compile(r"(?:mr|mrs|ms)\.? ", re.IGNORECASE)
 _DOCTOR = re.compile(r"(?:dr|prof)\.? ", re.IGNORECASE)
 _DEGREE = re.compile(r",? (?:M\.?D|D\.?D\.?S|D\.?M\.?D|D\.?O|Ph\.?D)\.?$", re.IGNORECASE)
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
@@ -106,10 +104,6 @@ class Namer:
         """Make a first name and surname, with the title and degree of the old name; a single name stays single."""
         if self.about in ("artist", "music") and self.rng.below(2):
             return self.band()
-        if family := _FAMILY.match(self.like):  # "Cousin" fits any first name
-            return f"{in_case_of('Cousin', family[0])} {self.pick('first')}"
-        if title := _TITLE.match(self.like):
-            return f"{title[0]}{self.pick('family')}"
         doctor, degree = _DOCTOR.match(self.like), _DEGREE.search(self.like)
         bare = self.like[doctor.end() if doctor else 0 : degree.start() if degree else None]
         name = self.pick("first")
@@ -155,14 +149,12 @@ class Namer:
     def station(self) -> str:
         """Combine a town and the end of the old name."""
         end = generic_end(self.like)
-        if self.like and not end:
-            end = " ".join(word for word in self.like.split() if word.casefold() in GENERIC)
         return f"{self.city()} {end or 'Station'}"
 
     def business(self) -> str:
         """Make the name of a cinema, a restaurant or the like."""
         if self.about == "cinema":
-            return self._cinema()
+            return f"{self.pick('cinemas')} {generic_end(self.like.rstrip('0123456789 ')) or self.pick('ends_cinema')}"
         if self.about in _ARTS:
             return self.person()  # "Linkin Park" is not a park
         start = self.pick("houses")
@@ -176,15 +168,6 @@ class Namer:
             ends = f"ends_{self.about}"
             end = self.pick(ends if ends in _lists else "ends_house")
         return f"{start} {end}"
-
-    def _cinema(self) -> str:
-        start = self.pick("cinemas")
-        last = self.like.rpartition(" ")[2]
-        number = f" {2 * self.rng.below(6) + 6}" if last.isdecimal() else ""
-        end = generic_end(self.like.removesuffix(last).rstrip() if number else self.like)
-        if number and not end and self.rng.below(2):
-            return f"{self.city()} {start}{number}"
-        return f"{start} {end or self.pick('ends_cinema')}{number}"
 
     def place(self) -> str:
         """Make the name of a sight or an event's venue: a park stays a park."""
@@ -296,13 +279,10 @@ def _is_generic(word: str) -> bool:
     return word == "&" or word.casefold() in GENERIC
 
 
-def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
+def short_form(like: str, canonical: str, name: str) -> str:
     """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
 
-    Returns None if it is used unchanged.
-
     Args:
-      kind: the kind of the value.
       like: the old value as written here.
       canonical: its canonical form.
       name: the new canonical form.
@@ -311,13 +291,9 @@ def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
         return f"{name}, {_STATES[name]}"
     if has_article(canonical) and has_article(name) and not has_article(like):
         return name.partition(" ")[2]
-    if kind == "person" and " " not in like and " " in canonical and canonical.find(like) > 0:
-        return _DEGREE.sub("", name).rpartition(" ")[2]  # a surname
-    if kind == "address" and canonical[0].isdecimal() and not like[0].isdecimal():
-        return name.lstrip("0123456789 ")
     end = generic_end(name)
     is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
-    return name.removesuffix(end).rstrip() if is_head else None
+    return name.removesuffix(end).rstrip() if is_head else name
 
 
 @cache
@@ -334,7 +310,7 @@ def _plural(noun: str) -> str:
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
 
 
-def country_of(phones: Sequence[str], postcodes: Sequence[str]) -> str:
+def country_of(numbers: Sequence[str]) -> str:
     """Return ``gb`` if most phone numbers and postcodes of a corpus are British, else ``us``."""
-    british = sum(phone.startswith(("0", "+44", "(0")) for phone in phones) + sum(not p.isdecimal() for p in postcodes)
-    return GB if 2 * british > len(phones) + len(postcodes) else US
+    british = sum(text.startswith(("0", "+44", "(0")) or any(map(str.isalpha, text)) for text in numbers)
+    return GB if 2 * british > len(numbers) else US

@@ -8,8 +8,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
 from parapet.transforms.perturbations.entities.names import GENERIC
 
 # A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), and so is an ordinal (5th).
@@ -19,28 +17,21 @@ WORD = re.compile(
 )
 
 
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-
-
-def plain(word: str) -> str:
+def _plain(word: str) -> str:
     """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
-    word = word.casefold()
-    return word if word.isalnum() else word.replace(",", "").replace("'", "").replace("’", "")
+    return word.casefold().replace(",", "").replace("'", "").replace("’", "")
 
 
 def words(text: str) -> list[str]:
     """Split a text into case-folded words without punctuation."""
-    if text.isascii():  # for ASCII, lower() equals casefold() and is faster
-        tokens: list[str] = WORD.findall(text.lower())
-        return tokens if "'" not in text and "," not in text else [plain(word) for word in tokens]
-    return [plain(word) for word in WORD.findall(text)]
+    if text.isascii() and "'" not in text and "," not in text:
+        return WORD.findall(text.lower())
+    return [_plain(word) for word in WORD.findall(text)]
 
 
 def located_words(text: str) -> list[tuple[str, int, int]]:
     """Return the words of a text, each with its start and end."""
-    if text.isascii() and "'" not in text and "," not in text:
-        return [(match[0], *match.span()) for match in WORD.finditer(text.lower())]
-    return [(plain(match[0]), *match.span()) for match in WORD.finditer(text)]
+    return [(word, *match.span()) for word, match in zip(words(text), WORD.finditer(text), strict=True)]
 
 
 @lru_cache(1 << 16)
@@ -63,44 +54,36 @@ def is_number(word: str) -> bool:
     return digits.isdecimal() and len(digits) < 6
 
 
-class Training(msgspec.Struct, frozen=True):
-    """The words and pairs of adjacent words in training.
+@lru_cache(1 << 16)
+def leaks(training: frozenset[str], kind: str, text: str) -> bool:
+    """Whether a new value of one word, or any two adjacent words of a longer one, occur in training.
 
-    A longer sequence cannot occur if none of its pairs does.
+    Pairs of generic words ("international airport") are ignored unless the value has no others; in times, pairs without
+    digits ("the evening"). Phone numbers, references and postcodes keep a part of the old, so all pairs count.
+
+    Args:
+      training: the words and pairs of adjacent words in training. A longer sequence cannot occur if no pair of it does.
+      kind: the kind of the value.
+      text: the value.
     """
-
-    grams: frozenset[str]
-
-    def leaks(self, text: str) -> bool:
-        """Whether a text of one word, or any two adjacent words of a longer text, occur in training.
-
-        Pairs of generic words ("international airport") are ignored unless the text has no others.
-        """
-        return not self.grams.isdisjoint(telling_grams(words(text)))
-
-    def leaks_form(self, text: str) -> bool:
-        """Whether a reference or postcode occurs in training.
-
-        Unlike in ``leaks``, ``cb1`` and ``3ef`` each count as a word.
-        """
-        chunks = [chunk_words for chunk in text.split() if (chunk_words := words(chunk))]
-        pairs = [first + other for first, other in pairwise(chunks)] or chunks
-        return any(self.grams.issuperset(grams_of(pair)) for pair in pairs)
+    text_words = words_of(text)
+    pairs = grams_of(text_words)
+    if kind in ("phone", "postcode", "code"):
+        return training.issuperset(pairs)
+    if kind == "time":
+        return any(pair in training for pair in pairs if not pair.replace(" ", "").isalpha())
+    telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
+    return not training.isdisjoint(telling or pairs)
 
 
-def grams_of(found: list[str]) -> list[str]:
+def _are_generic(*text_words: str) -> bool:
+    return all(word in GENERIC or word[0].isdecimal() for word in text_words)
+
+
+def grams_of(text_words: Iterable[str]) -> list[str]:
     """Return a single word, or each pair of adjacent words."""
-    return found if len(found) < 2 else [f"{first} {two}" for first, two in pairwise(found)]
-
-
-def telling_grams(found: list[str]) -> list[str]:
-    """Return the pairs without those of generic words or numbers; all pairs if there are no others."""
-    pairs = [f"{first} {two}" for first, two in pairwise(found) if not (_is_generic(first) and _is_generic(two))]
-    return pairs or grams_of(found)
-
-
-def _is_generic(word: str) -> bool:
-    return word in GENERIC or is_number(word) or _ORDINAL.fullmatch(word) is not None
+    text_words = list(text_words)
+    return text_words if len(text_words) < 2 else [f"{first} {other}" for first, other in pairwise(text_words)]
 
 
 def grams_in(texts: Iterable[str]) -> set[str]:
