@@ -20,7 +20,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
-from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.reports.numbers import Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
 from parapet.transforms.running.seeding import key_of, seed_text
 
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
 
-
-CHANGES = (
-    Metric("dialogues", "dialogues"),
-    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
-    Metric("turns", "turns"),
-    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
-)
 
 # A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
 # that can be selected.
@@ -111,7 +104,7 @@ class Perturbed(NamedTuple):
       dialogue: the perturbed dialogue, in the SGD format. The original must not be modified.
       rows: the changes: dicts with the columns of the perturbation's ``row_schema``.
       counts: numbers for this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
-        summed by set and split; the perturbation's ``metrics`` determine how the page shows them.
+        summed by set and split.
       problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
         place in the dialogue.
       shown: data for an example on the page, as input of :meth:`Perturbation.example`; None for its rows.
@@ -165,8 +158,8 @@ class Perturbation:
       name: the name of the perturbation.
       row_schema: the Arrow schema of the rows that record changes.
       rows_folder: the folder for the rows, below that of a set.
-      metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
-      tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
+      tables: the tables of the page, from ``statistics.json``; if None, changed dialogues and turns are counted, and a
+        table shows all counts.
       title: the title of the card; if empty, the name.
       known_odd: a line of the card on what is known to be odd in its sets.
       links: further files of a run, with their descriptions.
@@ -207,7 +200,6 @@ class Perturbation:
     name: ClassVar[str]
     row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
     rows_folder: ClassVar[str] = "turns"
-    metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
     known_odd: ClassVar[str] = ""
@@ -369,7 +361,7 @@ class Perturbation:
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Return the content of ``statistics.json``, by default the metrics of each set.
+        """Return the content of ``statistics.json``, by default the counts of each set.
 
         Args:
           counts: the counts summed over all dialogues.

@@ -46,7 +46,7 @@ from parapet.schemas.layout import (
     split_of_folder,
 )
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_plain, open_path, read_whole
-from parapet.schemas.messages import LINE, line_text, read_messages
+from parapet.schemas.messages import read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.languages import check_language, check_most, other_language
@@ -222,22 +222,6 @@ def item_text(file: DialogueFile, item: Item) -> bytes:
         return dialogue_text(item.raw)
     except InputError as error:
         raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
-
-
-def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
-    """Format a dialogue in the form of its file.
-
-    Args:
-      file: the file of the item.
-      item: the original dialogue.
-      dialogue: the perturbed dialogue.
-
-    Raises:
-      InputError: the form of the file cannot express it.
-    """
-    if file.form != MESSAGES:
-        return dialogue_text(dialogue)
-    return line_text(item.raw[LINE], dialogue["turns"])
 
 
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:

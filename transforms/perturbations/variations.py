@@ -129,7 +129,6 @@ class LanguageVariation(Perturbation):
     """
 
     row_schema = PERTURBED_TURNS
-    metrics = ()
     tables = TABLES
     other_outputs = (MATCHED,)
     usual_least: ClassVar[float] = 0.5

@@ -325,7 +325,6 @@ class ApplyVariants(Perturbation):
     """
 
     name = "rewrite"
-    metrics = ()
     title = "Dialogues under the names of schema variants"
     tables = (
         Numbers(

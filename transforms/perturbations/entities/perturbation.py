@@ -49,7 +49,6 @@ class UnseenEntities(Perturbation):
     needs_annotation = True
     row_schema = REPLACEMENTS
     rows_folder = "replacements"
-    metrics = ()
     tables = (
         Numbers(
             "Dialogues and values",
