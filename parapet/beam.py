@@ -45,9 +45,9 @@ from parapet.transforms.crowd.dedupe import Dedupe
 from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
-from parapet.transforms.perturbation.base import REFUSED, Perturbation, check_analysis, set_of
+from parapet.transforms.perturbation.base import Perturbation, check_analysis, set_of
 from parapet.transforms.perturbation.corpora import Corpus, items_of
-from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
+from parapet.transforms.perturbation.corpus import Analyzed, Services, options_named, perturbation_of, results
 from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
@@ -225,24 +225,21 @@ class _Perturb(beam.DoFn):
 
     def process(self, element: Element, *sides: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
         file, states = element
+        place = (file.relative, 0)
         shared = dict(zip(self.shared_names, sides, strict=True))
-        refused = shared.pop(REFUSED, {})
+        analyzed = Analyzed(self.perturbation, {place: states.get(0)}, shared)
         (item,) = items_of(file)
-        place = (file.relative, item.position)
+        item = item._replace(error=item.error or analyzed.refused.get(place))
         try:
-            state = self.perturbation.state_of(place, states.get(item.position), shared)
-            error = item.error or refused.get(place)
-            perturbed = apply(self.perturbation, item._replace(error=error), self.set_name, state, self.services)
-            if perturbed.error is not None:
-                raise perturbed.error
+            state = analyzed.of(place)
+            ((_, result),) = results(self.perturbation, item, state, self.services, self.set_name)
         except UserCodeError:
             raise
         except Exception as error:
             yield _refused(item.raw, error, self.perturbation)
             return
-        yield perturbed.raw
-        for row in perturbed.rows:
-            yield TaggedOutput(ROWS, row)
+        yield result.dialogue
+        yield from (TaggedOutput(ROWS, row) for row in result.rows)
 
 
 @with_input_types(Dialogue)

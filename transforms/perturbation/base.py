@@ -280,7 +280,7 @@ class Perturbation:
         if isinstance(result, dict):
             result = Perturbed(result)
         if isinstance(result, Perturbed) and result.rows == () and self.row_schema is CHANGED_TURNS:
-            return result._replace(rows=_changed_turns(dialogue, result.dialogue))
+            return result._replace(rows=changed_turns(dialogue, result.dialogue))
         return result
 
     def random(self, *key: str | int) -> Random:
@@ -451,7 +451,7 @@ def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
         check_dead_letters(analysis.dead_letters, analysis.counts, tallies, max_bad)
 
 
-def _changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
+def changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
     """Make a row for each turn with another utterance; none if there are more or fewer turns than before."""
     turns = after.get("turns") if isinstance(after, Mapping) else None
     if not isinstance(turns, list) or len(turns) != len(before["turns"]):

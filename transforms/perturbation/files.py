@@ -57,6 +57,7 @@ class PerturbCorpus(beam.PTransform):
     ) -> None:
         super().__init__()
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
+        self.tallies = perturbation.tallies  # for the command, which warns about what was left out
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Return a PCollection with one element, the manifest of the run."""
@@ -96,7 +97,7 @@ class PerturbCorpus(beam.PTransform):
                 reported_names=tuple(analysis.reported),
             ),
             *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
-            tallies=self.perturbation.tallies,
+            tallies=self.tallies,
             invariants=self.perturbation.invariants(),
             shown=kept,
         )
