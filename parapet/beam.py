@@ -35,7 +35,7 @@ from parapet.evaluation.dst.frames import (
     score_dialogues,
     slots_of,
 )
-from parapet.evaluation.dst.totals import Totals, add_up, means, merged
+from parapet.evaluation.dst.totals import add_up, means, merged
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
@@ -76,9 +76,36 @@ ROWS, DEAD_LETTERS = "rows", "dead_letters"
 REFERENCES, PREDICTIONS = "references", "predictions"
 
 
+class _OfDialogues(beam.PTransform):
+    """A transform of dialogues, some of which may become dead letters."""
+
+    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection:
+        """Returns the results; the first dead letter fails the pipeline."""
+        outputs = self._outputs(dialogues)
+        _ = outputs.dead_letters | "Fail" >> beam.Map(_fail)
+        return outputs.dialogues
+
+    def with_outputs(self) -> beam.PTransform:
+        """Returns the same transform with the outputs ``dialogues``, ``dead_letters`` (those that cannot be used, with
+        the reason) and, for ``Perturb``, ``rows`` (dicts with the columns of the perturbation's ``row_schema``).
+
+        Example:
+          >>> import apache_beam as beam, parapet
+          >>> with beam.Pipeline() as pipeline:
+          ...     dialogues = pipeline | beam.Create([{"dialogue_id": "1"}])
+          ...     outputs = dialogues | parapet.beam.Perturb("typos").with_outputs()
+          ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
+          1 not_sgd: Object missing required field `services`
+        """
+        return _Outputs(self.default_label(), self._outputs)
+
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        raise NotImplementedError
+
+
 @with_input_types(Dialogue)
 @with_output_types(Dialogue)
-class Perturb(beam.PTransform):
+class Perturb(_OfDialogues):
     """Perturbs a PCollection of dialogues.
 
     Args:
@@ -123,26 +150,8 @@ class Perturb(beam.PTransform):
         """``Perturb(typos)``."""
         return f"Perturb({self.set_name})"
 
-    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
-        """Perturbs a PCollection of dialogues."""
-        return _strict(self._perturbed(dialogues))
-
-    def with_outputs(self) -> beam.PTransform:
-        """Returns a transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
-        ``row_schema``) and ``dead_letters`` (the dialogues that could not be perturbed, with the reason).
-
-        Example:
-          >>> import apache_beam as beam, parapet
-          >>> with beam.Pipeline() as pipeline:
-          ...     dialogues = pipeline | beam.Create([{"dialogue_id": "1"}])
-          ...     outputs = dialogues | parapet.beam.Perturb("typos").with_outputs()
-          ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
-          1 not_sgd: Object missing required field `services`
-        """
-        return _Outputs(self.default_label(), self._perturbed)
-
-    def _perturbed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
-        files = dialogues | "As files" >> beam.ParDo(_AsFile()).with_outputs(DEAD_LETTERS, main="files")
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        files = dialogues | "As files" >> beam.FlatMap(_as_file).with_outputs(DEAD_LETTERS, main="files")
         elements, analysis = with_states(files.files, self.perturbation)
         check_analysis(self.perturbation, analysis)
         sides = analysis.side_inputs()
@@ -159,12 +168,6 @@ class _Perturbed(NamedTuple):
     dialogues: beam.PCollection
     rows: beam.PCollection
     dead_letters: beam.PCollection
-
-
-def _strict(outputs: Any) -> beam.PCollection:
-    """Returns the dialogues of a transform, whose first dead letter fails the pipeline."""
-    _ = outputs.dead_letters | "Fail" >> beam.Map(_fail)
-    return outputs.dialogues
 
 
 def _fail(letter: DeadLetter) -> None:
@@ -195,18 +198,16 @@ class _Outputs(beam.PTransform):
         return self.function(dialogues)
 
 
-class _AsFile(beam.DoFn):
+def _as_file(dialogue: Dialogue) -> Iterator[Any]:
     """Turns a dialogue into a file that contains only it and has its name."""
-
-    def process(self, dialogue: Dialogue) -> Iterator[DialogueFile | TaggedOutput]:
-        try:
-            typed(dialogue)
-            content = file_bytes([dialogue_text(dialogue)])
-        except InputError as error:
-            yield _refused(dialogue, error)
-        else:
-            name = id_of(dialogue, 0)
-            yield DialogueFile("", name, f"dialogue {name}", len(content), content)
+    try:
+        typed(dialogue)
+        content = file_bytes([dialogue_text(dialogue)])
+    except InputError as error:
+        yield _refused(dialogue, error)
+    else:
+        name = id_of(dialogue, 0)
+        yield DialogueFile("", name, f"dialogue {name}", len(content), content)
 
 
 class _Perturb(beam.DoFn):
@@ -244,7 +245,7 @@ class _Perturb(beam.DoFn):
 
 @with_input_types(Dialogue)
 @with_output_types(tuple[str, Dialogue])
-class ApplyVariants(beam.PTransform):
+class ApplyVariants(_OfDialogues):
     """Renames services, slots and intents of each dialogue as in every schema variant (SGD-X).
 
     The result is a PCollection of (variant, dialogue).
@@ -299,37 +300,24 @@ class ApplyVariants(beam.PTransform):
             for folder in folders:
                 self.known |= renamed.known[folder]
 
-    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
-        """Maps a PCollection of dialogues to a PCollection of (variant, dialogue)."""
-        return _strict(self._renamed(dialogues))
-
-    def with_outputs(self) -> beam.PTransform:
-        """Returns the same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
-        return _Outputs(self.default_label(), self._renamed)
-
-    def _renamed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
-        rename_each = beam.ParDo(_Rename(self.variants, self.known))
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        rename_each = beam.FlatMap(_renamed, self.variants, self.known)
         return dialogues | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
 
 
-class _Rename(beam.DoFn):
-    def __init__(self, variants: Sequence[Variant], known: Known) -> None:
-        super().__init__()
-        self.variants, self.known = variants, known
-
-    def process(self, dialogue: Dialogue) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
+def _renamed(dialogue: Dialogue, variants: Sequence[Variant], known: Known) -> Iterator[Any]:
+    try:
+        typed(dialogue)
+    except InputError as error:
+        yield _refused(dialogue, error)
+        return
+    for variant in variants:
         try:
-            typed(dialogue)
+            renamed = rename(variant, places_of(_copied(dialogue), known))  # in place
         except InputError as error:
-            yield _refused(dialogue, error)
-            return
-        for variant in self.variants:
-            try:
-                renamed = rename(variant, places_of(_copied(dialogue), self.known))  # in place
-            except InputError as error:
-                yield _refused(dialogue, error, variant=variant.name)
-            else:
-                yield variant.name, renamed
+            yield _refused(dialogue, error, variant=variant.name)
+        else:
+            yield variant.name, renamed
 
 
 @with_output_types(dict[str, dict[str, float]])
@@ -384,7 +372,7 @@ class ScoreStates(beam.PTransform):
         if seen is None:
             seen = [s["service_name"] for s in opened.services("train")] if "train" in opened.splits else []
         slots = {service.service_name: slots_of(service) for service in services}
-        self.scoring = _Scoring(slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
+        self.scoring = (slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
         """Maps a dict or pair of PCollections to a PCollection of one dict of metrics."""
@@ -396,16 +384,10 @@ class ScoreStates(beam.PTransform):
         return (
             keyed
             | "By dialogue" >> beam.CoGroupByKey()
-            | "Score" >> beam.ParDo(_ScoreDialogue(self.scoring))
-            | "Add up" >> beam.CombineGlobally(_Mean())
+            | "Score" >> beam.FlatMap(_totals, *self.scoring)
+            | "Add up" >> beam.CombineGlobally(merged)  # exact in any order, as all sums are of whole numbers
+            | "Means" >> beam.Map(means)
         )
-
-
-class _Scoring(msgspec.Struct, frozen=True):
-    slots: dict[str, Slots]
-    seen: frozenset[str]
-    settings: ScoreConfig
-    across_turn: bool
 
 
 def _keyed_dialogues(name: str) -> beam.PTransform:
@@ -420,39 +402,19 @@ def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
     return dialogue_id, dialogue
 
 
-class _ScoreDialogue(beam.DoFn):
+def _totals(
+    element: tuple[str, Any], slots: dict[str, Slots], seen: frozenset[str], settings: ScoreConfig, across_turn: bool
+) -> Iterator[Any]:
     """Maps (id, its references and predictions) to the sums of its metrics."""
-
-    def __init__(self, scoring: _Scoring) -> None:
-        super().__init__()
-        self.scoring = scoring
-
-    def process(self, element: tuple[str, Mapping[str, Iterable[Dialogue]]]) -> Iterator[Totals]:
-        (name, groups), scoring = element, self.scoring
-        references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
-        place = f"{PREDICTIONS} {name}"
-        dialogues = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
-        if not scoring.settings.official:
-            check_known(references, dialogues, PREDICTIONS)
-        passed = PassedOver()
-        scored = list(score_dialogues(references, dialogues, scoring.slots, scoring.settings, PREDICTIONS, passed))
-        for counter, number in msgspec.structs.asdict(passed).items():
-            Metrics.counter("parapet", counter).inc(number)
-        if scored:
-            yield add_up(scored, scoring.seen, scoring.across_turn)
-
-
-class _Mean(beam.CombineFn):
-    """Averages sums of metrics; exact in any order, as all sums are of whole numbers."""
-
-    def create_accumulator(self) -> Totals:
-        return {}
-
-    def add_input(self, accumulator: Totals, sums: Totals) -> Totals:
-        return merged([accumulator, sums])
-
-    def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
-        return merged(accumulators)
-
-    def extract_output(self, accumulator: Totals) -> dict[str, dict[str, float]]:
-        return means(accumulator)
+    name, groups = element
+    references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
+    place = f"{PREDICTIONS} {name}"
+    dialogues = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
+    if not settings.official:
+        check_known(references, dialogues, PREDICTIONS)
+    passed = PassedOver()
+    scored = list(score_dialogues(references, dialogues, slots, settings, PREDICTIONS, passed))
+    for counter, number in msgspec.structs.asdict(passed).items():
+        Metrics.counter("parapet", counter).inc(number)
+    if scored:
+        yield add_up(scored, seen, across_turn)
