@@ -24,18 +24,7 @@ from apache_beam.typehints import with_input_types, with_output_types
 from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst.frames import (
-    PassedOver,
-    ScoreConfig,
-    Slots,
-    as_dialogues,
-    check_known,
-    dialogues_in_memory,
-    predictions_in_memory,
-    score_dialogues,
-    slots_of,
-)
-from parapet.evaluation.dst.totals import add_up, means, merged
+from parapet.evaluation.dst import frames, totals
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
@@ -371,8 +360,8 @@ class ScoreStates(beam.PTransform):
         services = [parse_service(service) for service in opened.services(split)]
         if seen is None:
             seen = [s["service_name"] for s in opened.services("train")] if "train" in opened.splits else []
-        slots = {service.service_name: slots_of(service) for service in services}
-        self.scoring = (slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
+        slots = {service.service_name: frames.slots_of(service) for service in services}
+        self.scoring = (slots, frozenset(seen), frames.ScoreConfig(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
         """Maps a dict or pair of PCollections to a PCollection of one dict of metrics."""
@@ -385,8 +374,8 @@ class ScoreStates(beam.PTransform):
             keyed
             | "By dialogue" >> beam.CoGroupByKey()
             | "Score" >> beam.FlatMap(_totals, *self.scoring)
-            | "Add up" >> beam.CombineGlobally(merged)  # exact in any order, as all sums are of whole numbers
-            | "Means" >> beam.Map(means)
+            | "Add up" >> beam.CombineGlobally(totals.merged)  # exact in any order, as all sums are of whole numbers
+            | "Means" >> beam.Map(totals.means)
         )
 
 
@@ -403,18 +392,22 @@ def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
 
 
 def _totals(
-    element: tuple[str, Any], slots: dict[str, Slots], seen: frozenset[str], settings: ScoreConfig, across_turn: bool
+    element: tuple[str, Any],
+    slots: dict[str, frames.Slots],
+    seen: frozenset[str],
+    settings: frames.ScoreConfig,
+    across_turn: bool,
 ) -> Iterator[Any]:
     """Maps (id, its references and predictions) to the sums of its metrics."""
     name, groups = element
-    references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
+    references = frames.dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
     place = f"{PREDICTIONS} {name}"
-    dialogues = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
+    dialogues = frames.as_dialogues(references, frames.predictions_in_memory(groups[PREDICTIONS], place), place)
     if not settings.official:
-        check_known(references, dialogues, PREDICTIONS)
-    passed = PassedOver()
-    scored = list(score_dialogues(references, dialogues, slots, settings, PREDICTIONS, passed))
+        frames.check_known(references, dialogues, PREDICTIONS)
+    passed = frames.PassedOver()
+    scored = list(frames.score_dialogues(references, dialogues, slots, settings, PREDICTIONS, passed))
     for counter, number in msgspec.structs.asdict(passed).items():
         Metrics.counter("parapet", counter).inc(number)
     if scored:
-        yield add_up(scored, seen, across_turn)
+        yield totals.add_up(scored, seen, across_turn)

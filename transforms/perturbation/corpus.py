@@ -23,18 +23,8 @@ from parapet.schemas.json_text import compact_json
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.perturbation.base import (
-    CHANGED_TURNS,
-    REFUSED,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    States,
-    analysis_of,
-    changed_turns,
-    check_analysis,
-)
+from parapet.transforms.perturbation import base
+from parapet.transforms.perturbation.base import CHANGED_TURNS, REFUSED, Perturbation, Perturbed, Place, Shared, States
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.running import plugins
@@ -433,8 +423,8 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                 files = pipeline | "Dialogue files" >> beam.Create(
                     inlined(corpus) if perturbation.analyzes_dialogues else []
                 )
-                analysis = analysis_of(perturbation, files)
-                check_analysis(perturbation, analysis)
+                analysis = base.analysis_of(perturbation, files)
+                base.check_analysis(perturbation, analysis)
                 kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
@@ -559,7 +549,7 @@ def _problems(
         return  # left out by the perturbation, or already in the list of faults
     assert result is not None
     if perturbation.row_schema is CHANGED_TURNS:
-        yield from _wrong_rows(changed_turns(item.raw, result.dialogue), result.rows)
+        yield from _wrong_rows(base.changed_turns(item.raw, result.dialogue), result.rows)
     if keeps_meaning and len(item.raw["turns"]) == len(result.dialogue["turns"]):
         yield from _changes_of_meaning(item.raw, result.dialogue)
 
