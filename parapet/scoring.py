@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ JGA = "joint_goal_accuracy"
 ORIGINAL = "original"
 
 
+@dataclass(repr=False, eq=False)
 class Scores:
     """The result of :func:`score_states`.
 
@@ -39,18 +41,12 @@ class Scores:
       passed_over: what ``official=True`` has skipped: ``missing_dialogues``, ``missing_turns``, ``unknown_slots``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        dialogues: Sequence[Sequence[Scored]],
-        metrics: Metrics,
-        seen: frozenset[str],
-        originals: Mapping[str, str],
-        passed_over: dict[str, int],
-        across_turn: bool = False,
-    ) -> None:
-        self.name, self.metrics, self.passed_over = name, metrics, passed_over
-        self._dialogues, self._seen, self._originals, self._across_turn = dialogues, seen, originals, across_turn
+    name: str
+    metrics: Metrics
+    passed_over: dict[str, int]
+    _dialogues: Sequence[Sequence[Scored]]
+    _references: References
+    _across_turn: bool = False
 
     def __repr__(self) -> str:
         frames = sum(map(len, self._dialogues))
@@ -97,7 +93,7 @@ class Scores:
         from parapet.evaluation.dst.totals import statistics
 
         _check_known(metric, METRICS, "metric")
-        values = statistics(self._dialogues, self._seen, self._across_turn, metric)
+        values = statistics(self._dialogues, self._references.of.seen, self._across_turn, metric)
         return _interval(values.get(services, ([], [])), level, replicates, seed, share=True)
 
     @cached_property
@@ -109,7 +105,7 @@ class Scores:
         """
         from parapet.evaluation.dst.failures import table
 
-        return table(self.name, self._dialogues, self._originals, self._seen)
+        return table(self.name, self._dialogues, self._references.originals, self._references.of.seen)
 
 
 def score_states(
@@ -168,25 +164,16 @@ def score_states(
     from parapet.evaluation.dst.frames import ScoreConfig
 
     try:
-        references_found = _references(references, split, schemas, name)
+        read = _references(references, split, schemas, name)
         if isinstance(seen, str):
             raise InputError("expected a list of service names, found one name: put it in a list", "seen")
         if seen is not None:
-            references_found.of = msgspec.structs.replace(references_found.of, seen=frozenset(seen))
-        dialogues, passed = model.score(references_found, predictions, ScoreConfig(fuzzy, official))
+            read.of = msgspec.structs.replace(read.of, seen=frozenset(seen))
+        dialogues, passed = model.score(read, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
-    metrics = totals.means(totals.add_up(dialogues, references_found.of.seen, across_turn))
-    counts = msgspec.structs.asdict(passed)
-    return Scores(
-        references_found.of.name,
-        dialogues,
-        metrics,
-        references_found.of.seen,
-        references_found.originals,
-        counts,
-        across_turn,
-    )
+    metrics = totals.means(totals.add_up(dialogues, read.of.seen, across_turn))
+    return Scores(read.of.name, metrics, msgspec.structs.asdict(passed), dialogues, read, across_turn)
 
 
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:

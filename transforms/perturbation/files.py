@@ -63,7 +63,7 @@ class PerturbCorpus(beam.PTransform):
         """Return a PCollection with one element, the manifest of the run."""
         expect_dialogues(self.corpus.files)
         files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
-        analyzed = files
+        analyzed = None
         if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
             expect_dialogues(self.analyzed or self.corpus.files, ANALYSIS)
             if self.analyzed is not None:
@@ -116,28 +116,13 @@ def with_states(
     Returns:
       PCollection of Element, and the analysis; elements with states are spread over the workers.
     """
-    if analyzed is None:
-        analyzed = files
-    if not perturbation.analyzes_dialogues:
-        analyzed = files.pipeline | "No files" >> beam.Create([], reshuffle=False)
-    analysis = Analysis()
-    if perturbation.needs_analysis():
-        analysis = analyzed | "Analyze" >> _Analyze(perturbation)
+    analysis = analysis_of(perturbation, files if analyzed is None else analyzed)
     if analysis.states is None:
         return files | "Without states" >> beam.Map(lambda file: (file, {})), analysis
-    states = analysis.states | "By file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
-    by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
-    joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
-    return joined | "Of file" >> beam.FlatMapTuple(_joined) | "Spread" >> beam.Reshuffle(), analysis
-
-
-class _Analyze(beam.PTransform):
-    def __init__(self, perturbation: Perturbation) -> None:
-        super().__init__()
-        self.perturbation = perturbation
-
-    def expand(self, files: beam.PCollection) -> Any:
-        return analysis_of(self.perturbation, files)
+    states = analysis.states | "States by file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
+    by_path = files | "Files by path" >> beam.Map(lambda file: (file.relative, file))
+    joined = {"file": by_path, "states": states} | "Join states" >> beam.CoGroupByKey()
+    return joined | "With states" >> beam.FlatMapTuple(_joined) | "Spread joined files" >> beam.Reshuffle(), analysis
 
 
 def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:

@@ -32,7 +32,7 @@ def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
     sets: dict[str, dict[str, Any]] = {}
     for name in perturbation.sets:
         by_value = {key.name: counts.by("value", key.name, set=name) for key in counts if key.set == name}
-        numbers = {count: n.get("", 0) if [*n] == [""] else n for count, n in by_value.items()}
+        numbers: dict[str, Any] = {count: n.get("", 0) if [*n] == [""] else n for count, n in by_value.items()}
         for count, total in _SHARES.items():
             n = numbers.setdefault(count, 0)
             numbers[f"{count}_share"] = n / numbers[total] if numbers.get(total) else None
