@@ -57,7 +57,7 @@ CASES = {
         {"rates": {"word": 0.4, "omission": 10}},
     ),
     "mixed": ("verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
-    "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, ONE_ENV, {}),
+    "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, {**ONE_ENV, "engine": "embedded"}, {"engine": "embedded"}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
     "a source": (
         *("ood", "test", {"place": "append", "source": "{source}"}),

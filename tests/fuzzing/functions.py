@@ -27,10 +27,10 @@ from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, w
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
-from parapet.transforms.perturbation import user_turns
+from parapet.transforms.perturbation import edits
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
-from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.speech.spoken import spoken_words, unspeakable
 from parapet.transforms.reports import markdown, text
 
@@ -73,8 +73,8 @@ def _anonymised(record: str) -> None:
 
 
 def _typed(record: str) -> None:
-    values = user_turns.sayable([record[:9], "a"])
-    user_turns.edited(record, typos.typo_operations(record, [(0, len(record) // 2)], values, typos.Rates(), b"key"))
+    values = edits.sayable([record[:9], "a"])
+    edits.edited(record, typos.typo_operations(record, [(0, len(record) // 2)], values, typos.Rates(), b"key"))
 
 
 def _answer_xml(record: str) -> object:
@@ -112,7 +112,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "unspeakable": lambda one: unspeakable(one, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
-    "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
+    "kinds": lambda one: [getattr(forms, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),
     "knowledge": lambda one: (placeholders(one), is_said(one[:50], one), is_said("oslo", one)),

@@ -62,7 +62,8 @@ def check_turn(old, new, row, perturbed):
     for span, place, slot in zip(spans, placed, row["slots"], strict=True):
         value = old["utterance"][span["start"] : span["exclusive_end"]]
         found = new["utterance"][place["start"] : place["exclusive_end"]]
-        assert (place["start"], place["exclusive_end"]) == moved(span["start"], span["exclusive_end"], edits)
+        moves = (place["start"], place["exclusive_end"]) == moved(span["start"], span["exclusive_end"], edits)
+        assert moves or not perturbed  # a value may stand elsewhere in another sentence
         assert (slot["value"], slot["new_value"], slot["new_start"]) == (value, found, place["start"])
         assert perturbed or found == value
     assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]

@@ -140,7 +140,7 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
 @cases(
     "flags reason",
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
-    ({"endpoint": "http://a/v1"}, "--model: must name exactly one model at the endpoint"),
+    ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model"),
     ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
     ({**LLM, "pivots": "de"}, "--pivots: is for an engine that translates, but"),
     ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
