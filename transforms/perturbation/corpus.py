@@ -27,6 +27,7 @@ from parapet.transforms.perturbation import base
 from parapet.transforms.perturbation.base import CHANGED_TURNS, REFUSED, Perturbation, Perturbed, Place, Shared, States
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
+from parapet.transforms.perturbation.quality import span_texts
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
@@ -88,8 +89,11 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
             "expected the name of a perturbation, a subclass of Perturbation or an object of one, found "
             f"{type(which).__name__}"
         )
-    _name_of(which)
-    _check_options(which, options)
+    name, signature = _name_of(which), inspect.signature(which)
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise InputError(f"{name} {error}: its options are {', '.join(signature.parameters)}") from None
     with options_named():
         return complete(which(**options))
 
@@ -127,15 +131,6 @@ def _name_of(which: type[Perturbation]) -> str:
     if not isinstance(name, str) or not name:
         raise InputError(f'the class {which.__name__} has no name: add a line such as name = "my_perturbation"')
     return name
-
-
-def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
-    """Raise InputError if the class does not accept an option, or requires another one."""
-    signature = inspect.signature(which)
-    try:
-        signature.bind(**options)
-    except TypeError as error:
-        raise InputError(f"{which.name} {error}: its options are {', '.join(signature.parameters)}") from None
 
 
 Services = Mapping[str, Service]
@@ -574,17 +569,6 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
             yield f"turns[{i}]: a service, its state or the texts of its spans were changed from {lost} to {gained}"
 
 
-def _meaning(turn: Any) -> list[tuple[Any, ...]]:
-    """Return the service, the state and each span as (slot, text) of each frame."""
-    return [
-        (
-            frame["service"],
-            frame.get("state"),
-            *(
-                (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]])
-                for span in frame.get("slots", ())
-                if "start" in span
-            ),
-        )
-        for frame in turn["frames"]
-    ]
+def _meaning(turn: Any) -> list[tuple[Any, Any]]:
+    """Return (service, state) of each frame, and ((service, slot), text) of each span."""
+    return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *span_texts(turn)]

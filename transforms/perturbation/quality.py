@@ -69,13 +69,13 @@ def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
     The latter holds for values that a set replaces, such as unseen entities.
     """
-    annotated = {key for key, _ in _spans(after)}
-    for key, value in _spans(before):
+    annotated = {key for key, _ in span_texts(after)}
+    for key, value in span_texts(before):
         word = rf"(?<!\w){re.escape(value)}(?!\w)"
         yield key in annotated or re.search(word, after["utterance"], re.IGNORECASE) is not None
 
 
-def _spans(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+def span_texts(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield (service, slot) and the text of each span."""
     for frame in turn.get("frames", ()):
         for span in frame.get("slots", ()):
