@@ -169,12 +169,6 @@ def _refused(dialogue: Any, error: Exception, code: object = None, variant: str 
     return TaggedOutput(DEAD_LETTERS, dead_dialogue(file, id_of(dialogue, 0), bad_record(error, code), variant))
 
 
-def _copied(dialogue: Dialogue) -> Dialogue:
-    """Copies a dialogue: a step that modifies it in place must not affect others."""
-    copy: Dialogue = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (faster than deepcopy)
-    return copy
-
-
 class _Outputs(beam.PTransform):
     """A transform with several outputs, defined by a function."""
 
@@ -302,7 +296,9 @@ def _renamed(dialogue: Dialogue, variants: Sequence[Variant], known: Known) -> I
         return
     for variant in variants:
         try:
-            renamed = rename(variant, places_of(_copied(dialogue), known))  # in place
+            # Renames in place, which must not affect other steps; pickle is faster than deepcopy.
+            copy = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (written here)
+            renamed = rename(variant, places_of(copy, known))
         except InputError as error:
             yield _refused(dialogue, error, variant=variant.name)
         else:
@@ -367,9 +363,10 @@ class ScoreStates(beam.PTransform):
         """Maps a dict or pair of PCollections to a PCollection of one dict of metrics."""
         if not isinstance(dialogues, Mapping):
             dialogues = dict(zip((REFERENCES, PREDICTIONS), dialogues, strict=True))
-        keyed = {
-            name: dialogues[name] | f"Id of {name}" >> _keyed_dialogues(name) for name in (REFERENCES, PREDICTIONS)
-        }
+        keyed = {}
+        for name in (REFERENCES, PREDICTIONS):
+            by_id = beam.Map(partial(_with_id, name)).with_input_types(Dialogue)
+            keyed[name] = dialogues[name] | f"Id of {name}" >> by_id.with_output_types(tuple[str, Dialogue])
         return (
             keyed
             | "By dialogue" >> beam.CoGroupByKey()
@@ -377,11 +374,6 @@ class ScoreStates(beam.PTransform):
             | "Add up" >> beam.CombineGlobally(totals.merged)  # exact in any order, as all sums are of whole numbers
             | "Means" >> beam.Map(totals.means)
         )
-
-
-def _keyed_dialogues(name: str) -> beam.PTransform:
-    by_dialogue_id = beam.Map(partial(_with_id, name))
-    return by_dialogue_id.with_input_types(Dialogue).with_output_types(tuple[str, Dialogue])
 
 
 def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:

@@ -375,37 +375,24 @@ def to_pandas(x: Any) -> pandas.DataFrame:
       {'original': 0.053811659192825115, 'typos': 0.053811659192825115}
     """
     try:
-        import pandas  # noqa: F401
+        import pandas
     except ImportError:
         raise MissingExtra("pandas", "pandas", "to_pandas") from None
-    data_frame: pandas.DataFrame = table_of(x, "x").to_pandas()
-    return data_frame
+    if not isinstance(x, Mapping):
+        return _data_frame(x, "x")
+    tables = {
+        str(name): _data_frame(part, f"x[{name!r}]").drop(columns="set", errors="ignore") for name, part in x.items()
+    }
+    if not tables:
+        raise InputError("it is empty", "x")
+    return pandas.concat(tables, names=["set"]).reset_index("set").reset_index(drop=True)
 
 
-def table_of(x: Any, place: str) -> pa.Table:
-    """Returns an object's Arrow table, see :func:`to_pandas`."""
+def _data_frame(x: Any, place: str) -> pandas.DataFrame:
     import pyarrow as pa
 
-    if isinstance(x, pa.Table):
-        return x
-    if isinstance(x, Mapping):
-        if not x:
-            raise InputError("it is empty", place)
-        return pa.concat_tables(
-            [_in_set(str(name), table_of(scores_table, f"{place}[{name!r}]")) for name, scores_table in x.items()],
-            promote_options="default",
-        )
-    for attribute in ("frames", "audit", "rows"):
-        if isinstance(table := getattr(x, attribute, None), pa.Table):
-            return table
+    for table in (x, *(getattr(x, name, None) for name in ("frames", "audit", "rows"))):
+        if isinstance(table, pa.Table):
+            data_frame: pandas.DataFrame = table.to_pandas()
+            return data_frame
     raise InputError(f"expected a table, scores, a composition or rows, found {type(x).__name__}", place)
-
-
-def _in_set(name: str, table: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
-    if "set" in table.column_names:
-        table = table.drop_columns("set")
-    return table.add_column(
-        0, pa.field("set", pa.string(), nullable=False), pa.array([name] * table.num_rows, pa.string())
-    )

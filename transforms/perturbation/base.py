@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation import report
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
 from parapet.transforms.reports.numbers import Numbers
-from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
+from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -352,8 +353,6 @@ class Perturbation:
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of all bad records, which ``--max_bad`` limits."""
-        from parapet.transforms.running.counts import of_dialogues
-
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 
     def invariants(self) -> Sequence[Invariant]:
@@ -367,15 +366,11 @@ class Perturbation:
           counts: the counts summed over all dialogues.
           reported: the values reported by the analysis, by name.
         """
-        from parapet.transforms.perturbation.report import statistics_of
-
-        return statistics_of(self, counts)
+        return report.statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Make an example for the page, from an item of ``Perturbed.shown`` or from a row."""
-        from parapet.transforms.perturbation.report import example_of
-
-        return example_of(shown)
+        return report.example_of(shown)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.
@@ -383,10 +378,8 @@ class Perturbation:
         Args:
           statistics: see :meth:`statistics`.
         """
-        from parapet.transforms.perturbation.report import lines_of
-
         own = type(self).statistics is Perturbation.statistics or self.tables is not None
-        return lines_of(self, statistics) if own else iter(())
+        return report.lines_of(self, statistics) if own else iter(())
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield notes to read before the numbers.

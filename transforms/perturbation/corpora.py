@@ -23,7 +23,7 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Frame, State, dialogue_text, typed
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_plain, open_path, read_whole
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path, read_whole
 from parapet.schemas.messages import read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
@@ -331,11 +331,11 @@ def messages_corpus(paths: Sequence[str]) -> Corpus:
         if not is_there(path):
             raise InputError("there is no such file", path, _MESSAGES_FLAG)
         with open_path(path) as handle:
-            head = handle.read(1 << 20)
-        check_plain(head[:8], path)
-        if b'"messages"' not in head:
-            reason = 'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
-            raise InputError(reason, path, _MESSAGES_FLAG)
+            if b'"messages"' not in handle.read(1 << 20):
+                reason = (
+                    'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
+                )
+                raise InputError(reason, path, _MESSAGES_FLAG)
         files[path.name] = DialogueFile("", path.name, str(path), path.stat().st_size, form=sgd.MESSAGES)
     in_order = sorted(files.values(), key=lambda file: (-file.size, file.relative))
     return Corpus(in_order, {"": layout.parse_services([plain_service()], "", SINGLE)}, {})

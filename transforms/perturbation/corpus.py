@@ -20,12 +20,12 @@ import pyarrow as pa
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.json_text import compact_json
-from parapet.schemas.layout import services_by_name
+from parapet.schemas.layout import sample_root, services_by_name
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.transforms.perturbation import base
 from parapet.transforms.perturbation.base import CHANGED_TURNS, REFUSED, Perturbation, Perturbed, Place, Shared, States
-from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
+from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined, read_corpus
 from parapet.transforms.perturbation.languages import other_language
 from parapet.transforms.perturbation.quality import span_texts
 from parapet.transforms.running import plugins
@@ -495,9 +495,6 @@ def check_perturbation(
       >>> parapet.check_perturbation(Forgetful)[0]
       'forgetful: 1_00000: the number of turns was changed from 14 to 13'
     """
-    from parapet.schemas.layout import sample_root
-    from parapet.transforms.perturbation.corpora import read_corpus
-
     its = perturbation_of(perturbation, options)
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
     analyzed = fitted(its, corpus)
