@@ -79,13 +79,12 @@ class PerturbCorpus(beam.PTransform):
             others=self.perturbation.other_outputs,
             setup=partial(_opened, self.perturbation),
         )
+        written = analysis.files
+        if written is not None:
+            written = written | "Write files of the analysis" >> WriteFiles(self.info.output)
+        more = {"written": written, "counts": analysis.counts, "dead_letters": analysis.dead_letters}
         outputs: Outputs = elements | "Sets" >> write
-        more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
-        if analysis.files is not None:
-            more["written"] = analysis.files | "Write files of the analysis" >> WriteFiles(self.info.output)
-        outputs = outputs.with_more(
-            "Of the analysis", **{name: collection for name, collection in more.items() if collection is not None}
-        )
+        outputs = outputs.with_more("Of the analysis", **more)
         outputs = self.perturbation.finish(outputs, analysis)
         return outputs | "Finish" >> FinishRun(
             self.info,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Example, Examples, Line, Report, Section, Table, edited
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table
 from parapet.transforms.reports.sections import rows_at, sections_of, tiles_of
 from parapet.transforms.reports.text import counted
 
@@ -140,20 +140,18 @@ def place_of(row: Mapping[str, Any]) -> str:
 def example_of(row: Mapping[str, Any]) -> Example:
     """Make an example from a row: the differences between ``original`` and ``utterance``, or else its columns."""
     if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
-        edits = edits_between(row["original"], row["utterance"])
-        return Example(place_of(row), [Line("USER", edited(row["original"], edits))])
-    return Example(place_of(row), [Line(str(name), edited(str(value), ())) for name, value in row.items()])
+        return Example(place_of(row), [Line("USER", _differences(row["original"], row["utterance"]))])
+    return Example(place_of(row), [Line(str(name), [Part(str(value))]) for name, value in row.items()])
 
 
-def edits_between(original: str, utterance: str) -> list[tuple[int, int, str, str]]:
-    """Return the edits, word by word, from one text to another: (start, end, new text, a hint)."""
+def _differences(original: str, utterance: str) -> list[Part]:
+    """Return a text in parts, with the differences to another one word by word."""
     before, after = _WORDS.findall(original), _WORDS.findall(utterance)
-    starts = [0]
-    for word in before:
-        starts.append(starts[-1] + len(word))
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    return [
-        (starts[i], starts[j], "".join(after[k:end]), "")
-        for tag, i, j, k, end in matcher.get_opcodes()
-        if tag != "equal"
-    ]
+    parts, same = [], ""
+    for tag, i, j, k, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = "".join(before[i:j])
+        else:
+            parts.append(Part(same, "".join(before[i:j]), "".join(after[k:end])))
+            same = ""
+    return [*parts, Part(same)] if same or not parts else parts
