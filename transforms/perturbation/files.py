@@ -250,7 +250,7 @@ class _FileOfSets:
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
             turns = quality.drawn_turns(seed, place, item.raw["turns"], perturbed.dialogue["turns"])
-            result.examples.setdefault(quality.key_of_turns(name), []).extend(turns)
+            result.examples.setdefault(name + quality.TURNS, []).extend(turns)
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
         for tag, values in perturbed.others.items():
@@ -283,7 +283,7 @@ def metadata_files(
         for name in perturbation.sets
         if shown.get(name)
     }
-    drawn = {name: quality.quality_of(shown.get(quality.key_of_turns(name), ())) for name in perturbation.sets}
+    drawn = {name: quality.quality_of(shown.get(name + quality.TURNS, ())) for name in perturbation.sets}
     if of_sets := {name: numbers for name, numbers in drawn.items() if numbers}:
         statistics["quality"] = of_sets
     if others := counts.by("value", OTHER_LANGUAGES):

@@ -16,7 +16,7 @@ from parapet.transforms.reports import meaning
 from parapet.transforms.reports.numbers import Metric, Numbers
 
 DRAWN = 100  # turns drawn from a set
-_SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run
+TURNS = "\0turns"  # appended to the name of a set, as the key of its changed turns among a run's examples
 
 
 class Changed(NamedTuple):
@@ -31,11 +31,6 @@ class Changed(NamedTuple):
     before: str
     after: str
     kept: tuple[bool, ...] = ()
-
-
-def key_of_turns(name: str) -> str:
-    """Return the key under which a run collects the changed turns of a set."""
-    return name + _SAMPLE
 
 
 def draw_of(*key: str) -> bytes:

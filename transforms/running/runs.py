@@ -112,12 +112,11 @@ class Outputs(NamedTuple):
 
     def with_more(self, label: str, **more: beam.PCollection | None) -> Outputs:
         """Add further written files, dead letters or counts, if there are any."""
-        flattened = {
-            name: [pcollection for pcollection in (getattr(self, name), further) if pcollection is not None]
-            | f"{label}: {name}" >> beam.Flatten()
-            for name, further in more.items()
-            if further is not None
-        }
+        flattened = {}
+        for name, further in more.items():
+            if further is not None:
+                both = [pcollection for pcollection in (getattr(self, name), further) if pcollection is not None]
+                flattened[name] = both | f"{label}: {name}" >> beam.Flatten()
         return self._replace(**flattened)
 
 
