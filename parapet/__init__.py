@@ -10,70 +10,46 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parapet import beam as beam
-    from parapet.api import apply_variants, load_corpus, perturb, perturb_sets, perturb_text, perturbations
-    from parapet.crowd import Composition, compose, rank
-    from parapet.schemas.errors import InputError
-    from parapet.schemas.layout import sample_root
-    from parapet.scoring import Scores, schema_sensitivity, schema_sensitivity_interval, score_states, to_pandas
-    from parapet.transforms.perturbation.base import Perturbation, Perturbed, changed_turn
-    from parapet.transforms.perturbation.corpora import Corpus, corpus_of
-    from parapet.transforms.perturbation.corpus import PerturbedCorpus, check_perturbation
-    from parapet.transforms.perturbation.user_turns import edit_user_turns
+    from parapet.api import apply_variants as apply_variants
+    from parapet.api import load_corpus as load_corpus
+    from parapet.api import perturb as perturb
+    from parapet.api import perturb_sets as perturb_sets
+    from parapet.api import perturb_text as perturb_text
+    from parapet.api import perturbations as perturbations
+    from parapet.crowd import Composition as Composition
+    from parapet.crowd import compose as compose
+    from parapet.crowd import rank as rank
+    from parapet.schemas.errors import InputError as InputError
+    from parapet.schemas.layout import sample_root as sample_root
+    from parapet.scoring import Scores as Scores
+    from parapet.scoring import schema_sensitivity as schema_sensitivity
+    from parapet.scoring import schema_sensitivity_interval as schema_sensitivity_interval
+    from parapet.scoring import score_states as score_states
+    from parapet.scoring import to_pandas as to_pandas
+    from parapet.transforms.perturbation.base import Perturbation as Perturbation
+    from parapet.transforms.perturbation.base import Perturbed as Perturbed
+    from parapet.transforms.perturbation.base import changed_turn as changed_turn
+    from parapet.transforms.perturbation.corpora import Corpus as Corpus
+    from parapet.transforms.perturbation.corpora import corpus_of as corpus_of
+    from parapet.transforms.perturbation.corpus import PerturbedCorpus as PerturbedCorpus
+    from parapet.transforms.perturbation.corpus import check_perturbation as check_perturbation
+    from parapet.transforms.perturbation.user_turns import edit_user_turns as edit_user_turns
 
-# The module of each public name.
-_PLACES = {
-    "Composition": "parapet.crowd",
-    "Corpus": "parapet.transforms.perturbation.corpora",
-    "InputError": "parapet.schemas.errors",
-    "Perturbation": "parapet.transforms.perturbation.base",
-    "Perturbed": "parapet.transforms.perturbation.base",
-    "PerturbedCorpus": "parapet.transforms.perturbation.corpus",
-    "Scores": "parapet.scoring",
-    "apply_variants": "parapet.api",
-    "check_perturbation": "parapet.transforms.perturbation.corpus",
-    "compose": "parapet.crowd",
-    "changed_turn": "parapet.transforms.perturbation.base",
-    "corpus_of": "parapet.transforms.perturbation.corpora",
-    "edit_user_turns": "parapet.transforms.perturbation.user_turns",
-    "load_corpus": "parapet.api",
-    "perturb": "parapet.api",
-    "perturb_sets": "parapet.api",
-    "perturb_text": "parapet.api",
-    "perturbations": "parapet.api",
-    "rank": "parapet.crowd",
-    "sample_root": "parapet.schemas.layout",
-    "schema_sensitivity": "parapet.scoring",
-    "schema_sensitivity_interval": "parapet.scoring",
-    "score_states": "parapet.scoring",
-    "to_pandas": "parapet.scoring",
+# The public names of each module.
+_MODULES = {
+    "parapet.api": "apply_variants load_corpus perturb perturb_sets perturb_text perturbations",
+    "parapet.crowd": "Composition compose rank",
+    "parapet.schemas.errors": "InputError",
+    "parapet.schemas.layout": "sample_root",
+    "parapet.scoring": "Scores schema_sensitivity schema_sensitivity_interval score_states to_pandas",
+    "parapet.transforms.perturbation.base": "Perturbation Perturbed changed_turn",
+    "parapet.transforms.perturbation.corpora": "Corpus corpus_of",
+    "parapet.transforms.perturbation.corpus": "PerturbedCorpus check_perturbation",
+    "parapet.transforms.perturbation.user_turns": "edit_user_turns",
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = [
-    "Composition",
-    "Corpus",
-    "InputError",
-    "Perturbation",
-    "Perturbed",
-    "PerturbedCorpus",
-    "Scores",
-    "apply_variants",
-    "changed_turn",
-    "check_perturbation",
-    "compose",
-    "corpus_of",
-    "edit_user_turns",
-    "load_corpus",
-    "perturb",
-    "perturb_sets",
-    "perturb_text",
-    "perturbations",
-    "rank",
-    "sample_root",
-    "schema_sensitivity",
-    "schema_sensitivity_interval",
-    "score_states",
-    "to_pandas",
-]
+__all__ = list(_PLACES)
 
 
 def __getattr__(name: str) -> Any:

@@ -131,24 +131,12 @@ def perturb_sets(
 
 
 @overload
-def perturb_text(
-    text: str,
-    perturbation: str | type[Perturbation] | Perturbation,
-    *,
-    protect: Iterable[str] = (),
-    set_name: str | None = None,
-    **options: Any,
-) -> str: ...
+def perturb_text(text: str, perturbation: str | type[Perturbation] | Perturbation, **options: Any) -> str: ...
 
 
 @overload
 def perturb_text(
-    text: Iterable[str],
-    perturbation: str | type[Perturbation] | Perturbation,
-    *,
-    protect: Iterable[str] = (),
-    set_name: str | None = None,
-    **options: Any,
+    text: Iterable[str], perturbation: str | type[Perturbation] | Perturbation, **options: Any
 ) -> list[str]: ...
 
 
@@ -192,11 +180,11 @@ def perturb_text(
     """
     from parapet.transforms.perturbation.utterances import perturb_texts
 
-    if isinstance(text, str):
-        return perturb_texts([text], perturbation, set_name, protect, options)[0]
     if not isinstance(text, Iterable):
         raise InputError(f"expected a text or a list of texts, found {type(text).__name__}", "text")
-    return perturb_texts(list(text), perturbation, set_name, protect, options)
+    texts = [text] if isinstance(text, str) else list(text)
+    results = perturb_texts(texts, perturbation, set_name, protect, options)
+    return results[0] if isinstance(text, str) else results
 
 
 def apply_variants(

@@ -24,18 +24,7 @@ from apache_beam.typehints import with_input_types, with_output_types
 from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst.frames import (
-    PassedOver,
-    ScoreConfig,
-    Slots,
-    as_dialogues,
-    check_known,
-    dialogues_in_memory,
-    predictions_in_memory,
-    score_dialogues,
-    slots_of,
-)
-from parapet.evaluation.dst.totals import Totals, add_up, means, merged
+from parapet.evaluation.dst import frames, totals
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
@@ -45,9 +34,9 @@ from parapet.transforms.crowd.dedupe import Dedupe
 from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
-from parapet.transforms.perturbation.base import REFUSED, Perturbation, check_analysis, set_of
+from parapet.transforms.perturbation.base import Perturbation, check_analysis, set_of
 from parapet.transforms.perturbation.corpora import Corpus, items_of
-from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
+from parapet.transforms.perturbation.corpus import Analyzed, Services, options_named, perturbation_of, results
 from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
@@ -76,9 +65,36 @@ ROWS, DEAD_LETTERS = "rows", "dead_letters"
 REFERENCES, PREDICTIONS = "references", "predictions"
 
 
+class _OfDialogues(beam.PTransform):
+    """A transform of dialogues, some of which may become dead letters."""
+
+    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection:
+        """Returns the results; the first dead letter fails the pipeline."""
+        outputs = self._outputs(dialogues)
+        _ = outputs.dead_letters | "Fail" >> beam.Map(_fail)
+        return outputs.dialogues
+
+    def with_outputs(self) -> beam.PTransform:
+        """Returns the same transform with the outputs ``dialogues``, ``dead_letters`` (those that cannot be used, with
+        the reason) and, for ``Perturb``, ``rows`` (dicts with the columns of the perturbation's ``row_schema``).
+
+        Example:
+          >>> import apache_beam as beam, parapet
+          >>> with beam.Pipeline() as pipeline:
+          ...     dialogues = pipeline | beam.Create([{"dialogue_id": "1"}])
+          ...     outputs = dialogues | parapet.beam.Perturb("typos").with_outputs()
+          ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
+          1 not_sgd: Object missing required field `services`
+        """
+        return _Outputs(self.default_label(), self._outputs)
+
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        raise NotImplementedError
+
+
 @with_input_types(Dialogue)
 @with_output_types(Dialogue)
-class Perturb(beam.PTransform):
+class Perturb(_OfDialogues):
     """Perturbs a PCollection of dialogues.
 
     Args:
@@ -123,26 +139,8 @@ class Perturb(beam.PTransform):
         """``Perturb(typos)``."""
         return f"Perturb({self.set_name})"
 
-    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[Dialogue]:
-        """Perturbs a PCollection of dialogues."""
-        return _strict(self._perturbed(dialogues))
-
-    def with_outputs(self) -> beam.PTransform:
-        """Returns a transform with three outputs: ``dialogues``, ``rows`` (dicts with the columns of the perturbation's
-        ``row_schema``) and ``dead_letters`` (the dialogues that could not be perturbed, with the reason).
-
-        Example:
-          >>> import apache_beam as beam, parapet
-          >>> with beam.Pipeline() as pipeline:
-          ...     dialogues = pipeline | beam.Create([{"dialogue_id": "1"}])
-          ...     outputs = dialogues | parapet.beam.Perturb("typos").with_outputs()
-          ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
-          1 not_sgd: Object missing required field `services`
-        """
-        return _Outputs(self.default_label(), self._perturbed)
-
-    def _perturbed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
-        files = dialogues | "As files" >> beam.ParDo(_AsFile()).with_outputs(DEAD_LETTERS, main="files")
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        files = dialogues | "As files" >> beam.FlatMap(_as_file).with_outputs(DEAD_LETTERS, main="files")
         elements, analysis = with_states(files.files, self.perturbation)
         check_analysis(self.perturbation, analysis)
         sides = analysis.side_inputs()
@@ -161,12 +159,6 @@ class _Perturbed(NamedTuple):
     dead_letters: beam.PCollection
 
 
-def _strict(outputs: Any) -> beam.PCollection:
-    """Returns the dialogues of a transform, whose first dead letter fails the pipeline."""
-    _ = outputs.dead_letters | "Fail" >> beam.Map(_fail)
-    return outputs.dialogues
-
-
 def _fail(letter: DeadLetter) -> None:
     raise InputError(letter.reason, f"dialogue {letter.dialogue_id}", letter.where)
 
@@ -175,12 +167,6 @@ def _refused(dialogue: Any, error: Exception, code: object = None, variant: str 
     """Makes the dead letter of a dialogue. Raises the exception if the dialogue is not its cause."""
     file = DialogueFile("", "", "", 0)
     return TaggedOutput(DEAD_LETTERS, dead_dialogue(file, id_of(dialogue, 0), bad_record(error, code), variant))
-
-
-def _copied(dialogue: Dialogue) -> Dialogue:
-    """Copies a dialogue: a step that modifies it in place must not affect others."""
-    copy: Dialogue = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (faster than deepcopy)
-    return copy
 
 
 class _Outputs(beam.PTransform):
@@ -195,18 +181,16 @@ class _Outputs(beam.PTransform):
         return self.function(dialogues)
 
 
-class _AsFile(beam.DoFn):
+def _as_file(dialogue: Dialogue) -> Iterator[Any]:
     """Turns a dialogue into a file that contains only it and has its name."""
-
-    def process(self, dialogue: Dialogue) -> Iterator[DialogueFile | TaggedOutput]:
-        try:
-            typed(dialogue)
-            content = file_bytes([dialogue_text(dialogue)])
-        except InputError as error:
-            yield _refused(dialogue, error)
-        else:
-            name = id_of(dialogue, 0)
-            yield DialogueFile("", name, f"dialogue {name}", len(content), content)
+    try:
+        typed(dialogue)
+        content = file_bytes([dialogue_text(dialogue)])
+    except InputError as error:
+        yield _refused(dialogue, error)
+    else:
+        name = id_of(dialogue, 0)
+        yield DialogueFile("", name, f"dialogue {name}", len(content), content)
 
 
 class _Perturb(beam.DoFn):
@@ -225,29 +209,26 @@ class _Perturb(beam.DoFn):
 
     def process(self, element: Element, *sides: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
         file, states = element
+        place = (file.relative, 0)
         shared = dict(zip(self.shared_names, sides, strict=True))
-        refused = shared.pop(REFUSED, {})
+        analyzed = Analyzed(self.perturbation, {place: states.get(0)}, shared)
         (item,) = items_of(file)
-        place = (file.relative, item.position)
+        item = item._replace(error=item.error or analyzed.refused.get(place))
         try:
-            state = self.perturbation.state_of(place, states.get(item.position), shared)
-            error = item.error or refused.get(place)
-            perturbed = apply(self.perturbation, item._replace(error=error), self.set_name, state, self.services)
-            if perturbed.error is not None:
-                raise perturbed.error
+            state = analyzed.of(place)
+            ((_, result),) = results(self.perturbation, item, state, self.services, self.set_name)
         except UserCodeError:
             raise
         except Exception as error:
             yield _refused(item.raw, error, self.perturbation)
             return
-        yield perturbed.raw
-        for row in perturbed.rows:
-            yield TaggedOutput(ROWS, row)
+        yield result.dialogue
+        yield from (TaggedOutput(ROWS, row) for row in result.rows)
 
 
 @with_input_types(Dialogue)
 @with_output_types(tuple[str, Dialogue])
-class ApplyVariants(beam.PTransform):
+class ApplyVariants(_OfDialogues):
     """Renames services, slots and intents of each dialogue as in every schema variant (SGD-X).
 
     The result is a PCollection of (variant, dialogue).
@@ -302,37 +283,26 @@ class ApplyVariants(beam.PTransform):
             for folder in folders:
                 self.known |= renamed.known[folder]
 
-    def expand(self, dialogues: beam.PCollection[Dialogue]) -> beam.PCollection[tuple[str, Dialogue]]:
-        """Maps a PCollection of dialogues to a PCollection of (variant, dialogue)."""
-        return _strict(self._renamed(dialogues))
-
-    def with_outputs(self) -> beam.PTransform:
-        """Returns the same transform with two outputs: ``dialogues``, and ``dead_letters`` with the reason for each."""
-        return _Outputs(self.default_label(), self._renamed)
-
-    def _renamed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
-        rename_each = beam.ParDo(_Rename(self.variants, self.known))
+    def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
+        rename_each = beam.FlatMap(_renamed, self.variants, self.known)
         return dialogues | "Rename" >> rename_each.with_outputs(DEAD_LETTERS, main="dialogues")
 
 
-class _Rename(beam.DoFn):
-    def __init__(self, variants: Sequence[Variant], known: Known) -> None:
-        super().__init__()
-        self.variants, self.known = variants, known
-
-    def process(self, dialogue: Dialogue) -> Iterator[tuple[str, Dialogue] | TaggedOutput]:
+def _renamed(dialogue: Dialogue, variants: Sequence[Variant], known: Known) -> Iterator[Any]:
+    try:
+        typed(dialogue)
+    except InputError as error:
+        yield _refused(dialogue, error)
+        return
+    for variant in variants:
         try:
-            typed(dialogue)
+            # Renames in place, which must not affect other steps; pickle is faster than deepcopy.
+            copy = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (written here)
+            renamed = rename(variant, places_of(copy, known))
         except InputError as error:
-            yield _refused(dialogue, error)
-            return
-        for variant in self.variants:
-            try:
-                renamed = rename(variant, places_of(_copied(dialogue), self.known))  # in place
-            except InputError as error:
-                yield _refused(dialogue, error, variant=variant.name)
-            else:
-                yield variant.name, renamed
+            yield _refused(dialogue, error, variant=variant.name)
+        else:
+            yield variant.name, renamed
 
 
 @with_output_types(dict[str, dict[str, float]])
@@ -386,34 +356,24 @@ class ScoreStates(beam.PTransform):
         services = [parse_service(service) for service in opened.services(split)]
         if seen is None:
             seen = [s["service_name"] for s in opened.services("train")] if "train" in opened.splits else []
-        slots = {service.service_name: slots_of(service) for service in services}
-        self.scoring = _Scoring(slots, frozenset(seen), ScoreConfig(fuzzy, official), across_turn)
+        slots = {service.service_name: frames.slots_of(service) for service in services}
+        self.scoring = (slots, frozenset(seen), frames.ScoreConfig(fuzzy, official), across_turn)
 
     def expand(self, dialogues: Any) -> beam.PCollection[dict[str, dict[str, float]]]:
         """Maps a dict or pair of PCollections to a PCollection of one dict of metrics."""
         if not isinstance(dialogues, Mapping):
             dialogues = dict(zip((REFERENCES, PREDICTIONS), dialogues, strict=True))
-        keyed = {
-            name: dialogues[name] | f"Id of {name}" >> _keyed_dialogues(name) for name in (REFERENCES, PREDICTIONS)
-        }
+        keyed = {}
+        for name in (REFERENCES, PREDICTIONS):
+            by_id = beam.Map(partial(_with_id, name)).with_input_types(Dialogue)
+            keyed[name] = dialogues[name] | f"Id of {name}" >> by_id.with_output_types(tuple[str, Dialogue])
         return (
             keyed
             | "By dialogue" >> beam.CoGroupByKey()
-            | "Score" >> beam.ParDo(_ScoreDialogue(self.scoring))
-            | "Add up" >> beam.CombineGlobally(_Mean())
+            | "Score" >> beam.FlatMap(_totals, *self.scoring)
+            | "Add up" >> beam.CombineGlobally(totals.merged)  # exact in any order, as all sums are of whole numbers
+            | "Means" >> beam.Map(totals.means)
         )
-
-
-class _Scoring(msgspec.Struct, frozen=True):
-    slots: dict[str, Slots]
-    seen: frozenset[str]
-    settings: ScoreConfig
-    across_turn: bool
-
-
-def _keyed_dialogues(name: str) -> beam.PTransform:
-    by_dialogue_id = beam.Map(partial(_with_id, name))
-    return by_dialogue_id.with_input_types(Dialogue).with_output_types(tuple[str, Dialogue])
 
 
 def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
@@ -423,39 +383,23 @@ def _with_id(name: str, dialogue: Dialogue) -> tuple[str, Dialogue]:
     return dialogue_id, dialogue
 
 
-class _ScoreDialogue(beam.DoFn):
+def _totals(
+    element: tuple[str, Any],
+    slots: dict[str, frames.Slots],
+    seen: frozenset[str],
+    settings: frames.ScoreConfig,
+    across_turn: bool,
+) -> Iterator[Any]:
     """Maps (id, its references and predictions) to the sums of its metrics."""
-
-    def __init__(self, scoring: _Scoring) -> None:
-        super().__init__()
-        self.scoring = scoring
-
-    def process(self, element: tuple[str, Mapping[str, Iterable[Dialogue]]]) -> Iterator[Totals]:
-        (name, groups), scoring = element, self.scoring
-        references = dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
-        place = f"{PREDICTIONS} {name}"
-        dialogues = as_dialogues(references, predictions_in_memory(groups[PREDICTIONS], place), place)
-        if not scoring.settings.official:
-            check_known(references, dialogues, PREDICTIONS)
-        passed = PassedOver()
-        scored = list(score_dialogues(references, dialogues, scoring.slots, scoring.settings, PREDICTIONS, passed))
-        for counter, number in msgspec.structs.asdict(passed).items():
-            Metrics.counter("parapet", counter).inc(number)
-        if scored:
-            yield add_up(scored, scoring.seen, scoring.across_turn)
-
-
-class _Mean(beam.CombineFn):
-    """Averages sums of metrics; exact in any order, as all sums are of whole numbers."""
-
-    def create_accumulator(self) -> Totals:
-        return {}
-
-    def add_input(self, accumulator: Totals, sums: Totals) -> Totals:
-        return merged([accumulator, sums])
-
-    def merge_accumulators(self, accumulators: Iterable[Totals]) -> Totals:
-        return merged(accumulators)
-
-    def extract_output(self, accumulator: Totals) -> dict[str, dict[str, float]]:
-        return means(accumulator)
+    name, groups = element
+    references = frames.dialogues_in_memory(groups[REFERENCES], f"{REFERENCES} {name}")
+    place = f"{PREDICTIONS} {name}"
+    dialogues = frames.as_dialogues(references, frames.predictions_in_memory(groups[PREDICTIONS], place), place)
+    if not settings.official:
+        frames.check_known(references, dialogues, PREDICTIONS)
+    passed = frames.PassedOver()
+    scored = list(frames.score_dialogues(references, dialogues, slots, settings, PREDICTIONS, passed))
+    for counter, number in msgspec.structs.asdict(passed).items():
+        Metrics.counter("parapet", counter).inc(number)
+    if scored:
+        yield totals.add_up(scored, seen, across_turn)

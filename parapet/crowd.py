@@ -227,16 +227,11 @@ def _paths_and_records(items: Any, place: str, kind: type[Record]) -> tuple[list
         if isinstance(item, str | Path):
             paths.append(str(item))
         elif isinstance(item, kind):
-            records.append(_checked(item, f"{place}[{i}]"))
+            try:  # msgspec does not check the fields of a struct that is made in Python
+                records.append(msgspec.convert(msgspec.to_builtins(item), kind))
+            except msgspec.ValidationError as error:
+                raise InputError(str(error), f"{place}[{i}]") from None
         else:
             expected = f"expected a path or a record of {kind.__name__}"
             raise InputError(f"{expected}, found {type(item).__name__}", f"{place}[{i}]")
     return paths, records
-
-
-def _checked(record: Record, place: str) -> Record:
-    """Checks the types of a record's fields, which msgspec does not check for a struct constructed in Python."""
-    try:
-        return msgspec.convert(msgspec.to_builtins(record), type(record))
-    except msgspec.ValidationError as error:
-        raise InputError(str(error), place) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ JGA = "joint_goal_accuracy"
 ORIGINAL = "original"
 
 
+@dataclass(repr=False, eq=False)
 class Scores:
     """The result of :func:`score_states`.
 
@@ -39,18 +41,12 @@ class Scores:
       passed_over: what ``official=True`` has skipped: ``missing_dialogues``, ``missing_turns``, ``unknown_slots``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        dialogues: Sequence[Sequence[Scored]],
-        metrics: Metrics,
-        seen: frozenset[str],
-        originals: Mapping[str, str],
-        passed_over: dict[str, int],
-        across_turn: bool = False,
-    ) -> None:
-        self.name, self.metrics, self.passed_over = name, metrics, passed_over
-        self._dialogues, self._seen, self._originals, self._across_turn = dialogues, seen, originals, across_turn
+    name: str
+    metrics: Metrics
+    passed_over: dict[str, int]
+    _dialogues: Sequence[Sequence[Scored]]
+    _references: References
+    _across_turn: bool = False
 
     def __repr__(self) -> str:
         frames = sum(map(len, self._dialogues))
@@ -97,7 +93,7 @@ class Scores:
         from parapet.evaluation.dst.totals import statistics
 
         _check_known(metric, METRICS, "metric")
-        values = statistics(self._dialogues, self._seen, self._across_turn, metric)
+        values = statistics(self._dialogues, self._references.of.seen, self._across_turn, metric)
         return _interval(values.get(services, ([], [])), level, replicates, seed, share=True)
 
     @cached_property
@@ -109,7 +105,7 @@ class Scores:
         """
         from parapet.evaluation.dst.failures import table
 
-        return table(self.name, self._dialogues, self._originals, self._seen)
+        return table(self.name, self._dialogues, self._references.originals, self._references.of.seen)
 
 
 def score_states(
@@ -168,25 +164,16 @@ def score_states(
     from parapet.evaluation.dst.frames import ScoreConfig
 
     try:
-        references_found = _references(references, split, schemas, name)
+        read = _references(references, split, schemas, name)
         if isinstance(seen, str):
             raise InputError("expected a list of service names, found one name: put it in a list", "seen")
         if seen is not None:
-            references_found.of = msgspec.structs.replace(references_found.of, seen=frozenset(seen))
-        dialogues, passed = model.score(references_found, predictions, ScoreConfig(fuzzy, official))
+            read.of = msgspec.structs.replace(read.of, seen=frozenset(seen))
+        dialogues, passed = model.score(read, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
-    metrics = totals.means(totals.add_up(dialogues, references_found.of.seen, across_turn))
-    counts = msgspec.structs.asdict(passed)
-    return Scores(
-        references_found.of.name,
-        dialogues,
-        metrics,
-        references_found.of.seen,
-        references_found.originals,
-        counts,
-        across_turn,
-    )
+    metrics = totals.means(totals.add_up(dialogues, read.of.seen, across_turn))
+    return Scores(read.of.name, metrics, msgspec.structs.asdict(passed), dialogues, read, across_turn)
 
 
 def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, name: str | None) -> References:
@@ -388,37 +375,24 @@ def to_pandas(x: Any) -> pandas.DataFrame:
       {'original': 0.053811659192825115, 'typos': 0.053811659192825115}
     """
     try:
-        import pandas  # noqa: F401
+        import pandas
     except ImportError:
         raise MissingExtra("pandas", "pandas", "to_pandas") from None
-    data_frame: pandas.DataFrame = table_of(x, "x").to_pandas()
-    return data_frame
+    if not isinstance(x, Mapping):
+        return _data_frame(x, "x")
+    tables = {
+        str(name): _data_frame(part, f"x[{name!r}]").drop(columns="set", errors="ignore") for name, part in x.items()
+    }
+    if not tables:
+        raise InputError("it is empty", "x")
+    return pandas.concat(tables, names=["set"]).reset_index("set").reset_index(drop=True)
 
 
-def table_of(x: Any, place: str) -> pa.Table:
-    """Returns an object's Arrow table, see :func:`to_pandas`."""
+def _data_frame(x: Any, place: str) -> pandas.DataFrame:
     import pyarrow as pa
 
-    if isinstance(x, pa.Table):
-        return x
-    if isinstance(x, Mapping):
-        if not x:
-            raise InputError("it is empty", place)
-        return pa.concat_tables(
-            [_in_set(str(name), table_of(scores_table, f"{place}[{name!r}]")) for name, scores_table in x.items()],
-            promote_options="default",
-        )
-    for attribute in ("frames", "audit", "rows"):
-        if isinstance(table := getattr(x, attribute, None), pa.Table):
-            return table
+    for table in (x, *(getattr(x, name, None) for name in ("frames", "audit", "rows"))):
+        if isinstance(table, pa.Table):
+            data_frame: pandas.DataFrame = table.to_pandas()
+            return data_frame
     raise InputError(f"expected a table, scores, a composition or rows, found {type(x).__name__}", place)
-
-
-def _in_set(name: str, table: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
-    if "set" in table.column_names:
-        table = table.drop_columns("set")
-    return table.add_column(
-        0, pa.field("set", pa.string(), nullable=False), pa.array([name] * table.num_rows, pa.string())
-    )

@@ -55,7 +55,7 @@ class TasksPipeline(app.Pipeline[TaskSets]):
         """Wires the pipeline."""
         import apache_beam as beam
 
-        from parapet.transforms.perturbation.toolkits import Toolkits, catalogue_of, tools_of
+        from parapet.transforms.perturbation.toolkits import Toolkits, catalogue_of
         from parapet.transforms.running.counts import CountKey
         from parapet.transforms.running.runs import WriteEach
         from parapet.transforms.storage import files
@@ -64,9 +64,8 @@ class TasksPipeline(app.Pipeline[TaskSets]):
         paths = pipeline | "Files" >> beam.Create(tasks.files)
         side = []
         if isinstance(tasks.sets, Toolkits) and tasks.sets.name != "corrupted":
-            tools = beam.pvalue.AsDict(paths | "Tools" >> beam.Map(tools_of))
             once = pipeline | "Once" >> beam.Create([tasks.files], reshuffle=False)
-            side = [beam.pvalue.AsSingleton(once | "Catalogue" >> beam.Map(catalogue_of, tools))]
+            side = [beam.pvalue.AsSingleton(once | "Catalogue" >> beam.Map(catalogue_of))]
         write = partial(tasks.sets.write, output=self.output)
         outputs = paths | "Tasks" >> WriteEach(write, *side, shown=0, progress=())
         counts = outputs.counts | "By name" >> beam.MapTuple(lambda key, n: (str(CountKey(*key)), n))

@@ -19,9 +19,10 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturbation import report
 from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
-from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant
+from parapet.transforms.reports.numbers import Numbers
+from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -32,13 +33,6 @@ if TYPE_CHECKING:
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
 
-
-CHANGES = (
-    Metric("dialogues", "dialogues"),
-    Metric("dialogues_changed", "dialogues changed", of="dialogues"),
-    Metric("turns", "turns"),
-    Metric("turns_changed", "turns changed", of="turns", meaning="Turns whose utterance or annotations differ."),
-)
 
 # A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
 # that can be selected.
@@ -111,7 +105,7 @@ class Perturbed(NamedTuple):
       dialogue: the perturbed dialogue, in the SGD format. The original must not be modified.
       rows: the changes: dicts with the columns of the perturbation's ``row_schema``.
       counts: numbers for this dialogue: a name, or a name and a value (a reason, an operation), to a number. They are
-        summed by set and split; the perturbation's ``metrics`` determine how the page shows them.
+        summed by set and split.
       problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
         place in the dialogue.
       shown: data for an example on the page, as input of :meth:`Perturbation.example`; None for its rows.
@@ -165,8 +159,8 @@ class Perturbation:
       name: the name of the perturbation.
       row_schema: the Arrow schema of the rows that record changes.
       rows_folder: the folder for the rows, below that of a set.
-      metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
-      tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
+      tables: the tables of the page, from ``statistics.json``; if None, changed dialogues and turns are counted, and a
+        table shows all counts.
       title: the title of the card; if empty, the name.
       known_odd: a line of the card on what is known to be odd in its sets.
       links: further files of a run, with their descriptions.
@@ -206,7 +200,6 @@ class Perturbation:
     name: ClassVar[str]
     row_schema: ClassVar[pa.Schema] = CHANGED_TURNS
     rows_folder: ClassVar[str] = "turns"
-    metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
     known_odd: ClassVar[str] = ""
@@ -286,7 +279,7 @@ class Perturbation:
         if isinstance(result, dict):
             result = Perturbed(result)
         if isinstance(result, Perturbed) and result.rows == () and self.row_schema is CHANGED_TURNS:
-            return result._replace(rows=_changed_turns(dialogue, result.dialogue))
+            return result._replace(rows=changed_turns(dialogue, result.dialogue))
         return result
 
     def random(self, *key: str | int) -> Random:
@@ -358,8 +351,6 @@ class Perturbation:
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of all bad records, which ``--max_bad`` limits."""
-        from parapet.transforms.running.counts import of_dialogues
-
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 
     def invariants(self) -> Sequence[Invariant]:
@@ -367,21 +358,17 @@ class Perturbation:
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
     def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Return the content of ``statistics.json``, by default the metrics of each set.
+        """Return the content of ``statistics.json``, by default the counts of each set.
 
         Args:
           counts: the counts summed over all dialogues.
           reported: the values reported by the analysis, by name.
         """
-        from parapet.transforms.perturbation.report import statistics_of
-
-        return statistics_of(self, counts)
+        return report.statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Make an example for the page, from an item of ``Perturbed.shown`` or from a row."""
-        from parapet.transforms.perturbation.report import example_of
-
-        return example_of(shown)
+        return report.example_of(shown)
 
     def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.
@@ -389,10 +376,8 @@ class Perturbation:
         Args:
           statistics: see :meth:`statistics`.
         """
-        from parapet.transforms.perturbation.report import lines_of
-
         own = type(self).statistics is Perturbation.statistics or self.tables is not None
-        return lines_of(self, statistics) if own else iter(())
+        return report.lines_of(self, statistics) if own else iter(())
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield notes to read before the numbers.
@@ -457,7 +442,7 @@ def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
         check_dead_letters(analysis.dead_letters, analysis.counts, tallies, max_bad)
 
 
-def _changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
+def changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
     """Make a row for each turn with another utterance; none if there are more or fewer turns than before."""
     turns = after.get("turns") if isinstance(after, Mapping) else None
     if not isinstance(turns, list) or len(turns) != len(before["turns"]):

@@ -18,35 +18,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.dialogue import (
-    MESSAGES,
-    Dialogue,
-    DialogueFile,
-    Frame,
-    State,
-    check_no_id_twice,
-    dialogue_folders,
-    dialogue_text,
-    file_bytes,
-    list_files,
-    read_each,
-    typed,
-)
+from parapet.schemas import dialogue as sgd
+from parapet.schemas import layout
+from parapet.schemas.dialogue import Dialogue, DialogueFile, Frame, State, dialogue_text, typed
 from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.layout import (
-    SINGLE,
-    SPLITS,
-    SplitSchemas,
-    as_path,
-    is_there,
-    parse_services,
-    raw_by_name,
-    read_root,
-    schema_bytes,
-    split_of_folder,
-)
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, check_plain, open_path, read_whole
-from parapet.schemas.messages import LINE, line_text, read_messages
+from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path, read_whole
+from parapet.schemas.messages import read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.languages import check_language, check_most, other_language
@@ -117,7 +95,7 @@ class Corpus:
         Raises:
           InputError: the split does not exist.
         """
-        return list(raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
+        return list(layout.raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
 
     def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
@@ -139,7 +117,7 @@ class Corpus:
 
     def paths(self) -> list[str]:
         """Return the paths of the files, sorted. Raises InputError if a dialogue's id is in two files of a split."""
-        check_no_id_twice(self.files)
+        sgd.check_no_id_twice(self.files)
         return sorted(file.path for file in self.files)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
@@ -204,7 +182,7 @@ class Corpus:
 
 def split_name(folder: str, schemas: SplitSchemas) -> str:
     """Return the name of a split's folder; for the root, the name of its folder, or ``all`` if that is not a split."""
-    return folder or split_of_folder(schemas.path) or "all"
+    return folder or layout.split_of_folder(schemas.path) or "all"
 
 
 def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
@@ -224,28 +202,12 @@ def item_text(file: DialogueFile, item: Item) -> bytes:
         raise InputError(error.reason, file.path or file.relative, f"[{item.position}]") from None
 
 
-def text_in(file: DialogueFile, item: Item, dialogue: dict[str, Any]) -> bytes:
-    """Format a dialogue in the form of its file.
-
-    Args:
-      file: the file of the item.
-      item: the original dialogue.
-      dialogue: the perturbed dialogue.
-
-    Raises:
-      InputError: the form of the file cannot express it.
-    """
-    if file.form != MESSAGES:
-        return dialogue_text(dialogue)
-    return line_text(item.raw[LINE], dialogue["turns"])
-
-
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     """Return a file with its content, unless it can be read from disk."""
     if type(corpus) is Corpus:
         return file
     texts = [item_text(file, item) for item in checked_items(corpus, file)]
-    content = file_bytes(texts)
+    content = sgd.file_bytes(texts)
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
@@ -270,8 +232,8 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
     Raises:
       InputError: files cannot be read, or a split does not exist.
     """
-    originals = read_root(root, leave_out_bad=True)
-    folders = dialogue_folders(as_path(root), originals)
+    originals = layout.read_root(root, leave_out_bad=True)
+    folders = sgd.dialogue_folders(as_path(root), originals)
     if splits is None:
         # A split may have only schemas: those of train tell which services a tracker has seen.
         alone = {
@@ -280,7 +242,7 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
             if schemas not in folders.values()
         }
         every = {**folders, **alone}
-        files = list_files(as_path(root), folders) if folders else []
+        files = sgd.list_files(as_path(root), folders) if folders else []
         folders = {name: every[name] for name in ("", *SPLITS) if name in every}
         return Corpus(files, folders, _bytes_of(folders))
     if set(folders) != {""}:  # a single split has no folders
@@ -296,7 +258,7 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
                     f"there are no dialogues in {split!r}; these splits have some: {known}", root, "--split"
                 )
         folders = {split: folders[split] for split in splits}
-    return Corpus(list_files(as_path(root), folders), folders, _bytes_of(folders))
+    return Corpus(sgd.list_files(as_path(root), folders), folders, _bytes_of(folders))
 
 
 def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
@@ -335,7 +297,7 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
             raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}")
         if split not in services:
             raise InputError(f"the split {split!r} has dialogues, but no services")
-        folders[split] = schemas_here = parse_services(list(services[split]), f"services[{split!r}]", split)
+        folders[split] = schemas_here = layout.parse_services(list(services[split]), f"services[{split!r}]", split)
         if schemas_here.bad:
             raise schemas_here.bad[0].error
     for split, listed_dialogues in dialogues.items():
@@ -345,12 +307,12 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
                 texts.append(dialogue_text(dialogue))
             except InputError as error:
                 raise InputError(f"{error.reason}, in dialogue {i}", f"dialogues[{split!r}]") from None
-        content = file_bytes(texts)
+        content = sgd.file_bytes(texts)
         files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
     schemas = {}
     for split, schemas_here in folders.items():
         try:
-            schemas[schemas_here.relative_path] = schema_bytes(schemas_here.raw)
+            schemas[schemas_here.relative_path] = layout.schema_bytes(schemas_here.raw)
         except TypeError as error:
             raise InputError(f"is not JSON: {error}", f"services[{split!r}]") from None
     return Corpus(files, folders, schemas)
@@ -369,14 +331,14 @@ def messages_corpus(paths: Sequence[str]) -> Corpus:
         if not is_there(path):
             raise InputError("there is no such file", path, _MESSAGES_FLAG)
         with open_path(path) as handle:
-            head = handle.read(1 << 20)
-        check_plain(head[:8], path)
-        if b'"messages"' not in head:
-            reason = 'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
-            raise InputError(reason, path, _MESSAGES_FLAG)
-        files[path.name] = DialogueFile("", path.name, str(path), path.stat().st_size, form=MESSAGES)
+            if b'"messages"' not in handle.read(1 << 20):
+                reason = (
+                    'has no chat messages: expected lines such as {"messages": [{"role": "user", "content": "Hi"}]}'
+                )
+                raise InputError(reason, path, _MESSAGES_FLAG)
+        files[path.name] = DialogueFile("", path.name, str(path), path.stat().st_size, form=sgd.MESSAGES)
     in_order = sorted(files.values(), key=lambda file: (-file.size, file.relative))
-    return Corpus(in_order, {"": parse_services([plain_service()], "", SINGLE)}, {})
+    return Corpus(in_order, {"": layout.parse_services([plain_service()], "", SINGLE)}, {})
 
 
 def read_file(file: DialogueFile) -> bytes:
@@ -397,7 +359,7 @@ def read_items(file: DialogueFile) -> Iterator[Any]:
     Raises:
       InputError: the file cannot be read, or is not a list; may come after some items.
     """
-    read = read_messages if file.form == MESSAGES else read_each
+    read = read_messages if file.form == sgd.MESSAGES else sgd.read_each
     items = read(read_file(file), file.path)
     if not file.repeated:
         return items

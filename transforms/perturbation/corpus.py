@@ -11,8 +11,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from itertools import zip_longest
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +20,14 @@ import pyarrow as pa
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.json_text import compact_json
+from parapet.schemas.layout import sample_root, services_by_name
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.perturbation.base import (
-    CHANGED_TURNS,
-    REFUSED,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    States,
-    analysis_of,
-    changed_turn,
-    check_analysis,
-)
-from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
+from parapet.transforms.perturbation import base
+from parapet.transforms.perturbation.base import CHANGED_TURNS, REFUSED, Perturbation, Perturbed, Place, Shared, States
+from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined, read_corpus
 from parapet.transforms.perturbation.languages import other_language
+from parapet.transforms.perturbation.quality import span_texts
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
@@ -71,19 +62,13 @@ class Registry(Mapping[str, type[Perturbation]]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __repr__(self) -> str:
-        return f"<perturbations: {', '.join(self._names)}>"
 
-
-def perturbation_of(
-    which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any], as_flags: bool = False
-) -> Perturbation:
+def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any]) -> Perturbation:
     """Return an instance of a perturbation.
 
     Args:
       which: the name of an installed perturbation, a class, or an instance.
       options: the options of the class.
-      as_flags: whether messages name an option ``--seed`` rather than ``seed``.
 
     Raises:
       InputError: the perturbation does not exist, or does not accept these options.
@@ -104,9 +89,12 @@ def perturbation_of(
             "expected the name of a perturbation, a subclass of Perturbation or an object of one, found "
             f"{type(which).__name__}"
         )
-    _name_of(which)
-    _check_options(which, options)
-    with nullcontext() if as_flags else options_named():
+    name, signature = _name_of(which), inspect.signature(which)
+    try:
+        signature.bind(**options)
+    except TypeError as error:
+        raise InputError(f"{name} {error}: its options are {', '.join(signature.parameters)}") from None
+    with options_named():
         return complete(which(**options))
 
 
@@ -145,75 +133,59 @@ def _name_of(which: type[Perturbation]) -> str:
     return name
 
 
-def _check_options(which: type[Perturbation], options: Mapping[str, Any]) -> None:
-    """Raise InputError if the class does not accept an option, or requires another one."""
-    signature = inspect.signature(which)
-    try:
-        signature.bind(**options)
-    except TypeError as error:
-        raise InputError(f"{which.name} {error}: its options are {', '.join(signature.parameters)}") from None
-
-
 Services = Mapping[str, Service]
 
 
-class Guard:
-    """Compares a dialogue with its perturbed version. Must be created before the perturbation sees the dialogue.
+def faults(
+    perturbation: Perturbation, item: Item, text: str | None, dialogue: dict[str, Any], services: Services | None
+) -> Iterator[tuple[str, str]]:
+    """Yield (place, problem) of a perturbed dialogue, except for problems of the original.
 
     Args:
-      perturbation: the perturbation that gets the dialogue.
-      item: the dialogue.
+      perturbation: the perturbation.
+      item: the original dialogue.
+      text: the original as JSON, from before the perturbation saw it.
+      dialogue: the perturbed dialogue.
       services: the services of its split, by name; None if unknown.
     """
+    original = item.dialogue
+    assert original is not None
+    if _text(item.raw) != text:
+        yield "", "the dialogue was modified in place: build new dicts and lists"
+    if dialogue.get("dialogue_id") != original.dialogue_id:
+        yield "", f"dialogue_id was changed to {dialogue.get('dialogue_id')!r}"
+    try:
+        result = typed(dialogue)
+    except InputError as error:
+        yield error.where, error.reason
+        return
+    try:
+        compact_json(dialogue)
+    except (TypeError, ValueError, RecursionError) as error:
+        yield "", f"it is not JSON: {error}"
+    if perturbation.keeps_turns:
+        yield from _changed_structure(original, result)
+    elif original.turns and not result.turns:
+        yield "turns", "no services are left"
+    for i, name in enumerate(result.services):
+        if services is not None and name not in services and name not in original.services:
+            yield f"services[{i}]", f"no schema for service {name!r}"
+    if problems := [*problems_of(result, services)]:
+        known = {part for problem in problems_of(original, services) for part in problem}
+        yield from (problem for problem in problems if known.isdisjoint(problem))
 
-    def __init__(self, perturbation: Perturbation, item: Item, services: Services | None) -> None:
-        self.perturbation, self.raw, self.services = perturbation, item.raw, services
-        self.original = item.dialogue or typed(item.raw)
-        self.text = _text(item.raw)
 
-    def check(self, dialogue: dict[str, Any]) -> None:
-        """Raise Fault for the first problem of a perturbed dialogue."""
-        for where, reason in self.problems(dialogue):
-            raise Fault(f"{PLUGIN}: {reason} ({type(self.perturbation).__name__}.perturb)", "", where)
-
-    def problems(self, dialogue: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """Yield (place, problem) of a perturbed dialogue, except for problems of the original."""
-        if _text(self.raw) != self.text:
-            yield "", "the dialogue was modified in place: build new dicts and lists"
-        if dialogue.get("dialogue_id") != self.original.dialogue_id:
-            yield "", f"dialogue_id was changed to {dialogue.get('dialogue_id')!r}"
-        try:
-            result = typed(dialogue)
-        except InputError as error:
-            yield error.where, error.reason
-            return
-        try:
-            compact_json(dialogue)
-        except (TypeError, ValueError, RecursionError) as error:
-            yield "", f"it is not JSON: {error}"
-        if self.perturbation.keeps_turns:
-            yield from self._changed_turns(result)
-        elif self.original.turns and not result.turns:
-            yield "turns", "no services are left"
-        for i, name in enumerate(result.services):
-            if self.services is not None and name not in self.services and name not in self.original.services:
-                yield f"services[{i}]", f"no schema for service {name!r}"
-        if problems := [*problems_of(result, self.services)]:
-            known = {part for problem in problems_of(self.original, self.services) for part in problem}
-            yield from (problem for problem in problems if known.isdisjoint(problem))
-
-    def _changed_turns(self, result: Dialogue) -> Iterator[tuple[str, str]]:
-        before, after = self.original, result
-        if before.services != after.services:
-            yield "services", f"was changed from {before.services} to {after.services}"
-        if len(before.turns) != len(after.turns):
-            yield "", f"the number of turns was changed from {len(before.turns)} to {len(after.turns)}"
-            return
-        for i, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
-            if old.speaker != new.speaker:
-                yield f"turns[{i}]", "the speaker was changed"
-            if [frame.service for frame in old.frames] != [frame.service for frame in new.frames]:
-                yield f"turns[{i}].frames", "the services of the frames were changed"
+def _changed_structure(before: Dialogue, after: Dialogue) -> Iterator[tuple[str, str]]:
+    if before.services != after.services:
+        yield "services", f"was changed from {before.services} to {after.services}"
+    if len(before.turns) != len(after.turns):
+        yield "", f"the number of turns was changed from {len(before.turns)} to {len(after.turns)}"
+        return
+    for i, (old, new) in enumerate(zip(before.turns, after.turns, strict=True)):
+        if old.speaker != new.speaker:
+            yield f"turns[{i}]", "the speaker was changed"
+        if [frame.service for frame in old.frames] != [frame.service for frame in new.frames]:
+            yield f"turns[{i}].frames", "the services of the frames were changed"
 
 
 def _text(raw: Any) -> str | None:
@@ -226,29 +198,7 @@ def _text(raw: Any) -> str | None:
 
 def services_by_folder(corpus: Corpus) -> dict[str, Services]:
     """Return the services of each split of a corpus, by name."""
-    return {
-        folder: {service.service_name: service for service in schemas.services}
-        for folder, schemas in corpus.folders.items()
-    }
-
-
-def guard_for(perturbation: Perturbation, item: Item, services: Services | None) -> Guard | None:
-    """Return the guard of a dialogue; None for Parapet's own perturbations, which are tested."""
-    return Guard(perturbation, item, services) if is_plugin(perturbation) else None
-
-
-def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
-    """Perturb an item of a file for a set; the result has rows, or the error if it cannot be perturbed.
-
-    Args and errors: see :func:`results`.
-    """
-    try:
-        ((_, result),) = results(perturbation, item, state, services, set_name)
-    except UserCodeError:
-        raise
-    except InputError as error:
-        return item._replace(error=error)
-    return item._replace(raw=result.dialogue, rows=result.rows, dialogue=None)
+    return {folder: services_by_name([schemas]) for folder, schemas in corpus.folders.items()}
 
 
 def results(
@@ -262,7 +212,7 @@ def results(
       perturbation: the perturbation to apply.
       item: the dialogue.
       state: the state of the dialogue, see :meth:`Perturbation.state_of`.
-      services: see :class:`Guard`.
+      services: the services of its split, by name; None if unknown.
       set_name: the only set to make.
 
     Raises:
@@ -272,10 +222,13 @@ def results(
     if item.error is not None:
         raise item.error
     names = [set_name] if set_name else perturbation.sets
-    if other_language(item.dialogue or typed(item.raw), perturbation.languages):
+    is_checked = is_plugin(perturbation)  # Parapet's own perturbations are tested
+    if is_checked or perturbation.languages:
+        item = item._replace(dialogue=item.dialogue or typed(item.raw))
+    if item.dialogue and other_language(item.dialogue, perturbation.languages):
         yield from ((name, Perturbed(item.raw)) for name in names)
         return
-    guard = guard_for(perturbation, item, services)
+    text = _text(item.raw) if is_checked else None
     of_sets: Any = perturbation.perturb_sets(item, state)
     if set_name:
         of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
@@ -284,10 +237,10 @@ def results(
         sets.append(name)
         if not isinstance(perturbed, InputError):
             checked(perturbation, perturbed)
-            if guard is not None:
-                guard.check(perturbed.dialogue)
+            for where, reason in faults(perturbation, item, text, perturbed.dialogue, services) if is_checked else ():
+                raise Fault(f"{PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
         yield name, perturbed
-    if guard is not None and sorted(sets) != sorted(names):
+    if is_checked and sorted(sets) != sorted(names):
         found = ", ".join(map(str, sets)) or "no set"
         method = f"{type(perturbation).__name__}.perturb_sets"
         raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
@@ -333,8 +286,6 @@ class Analyzed:
 
     def of(self, place: Place) -> Any:
         """Return the state of a dialogue for ``perturb``."""
-        if not self.perturbation.needs_analysis():
-            return None
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
 
@@ -375,11 +326,16 @@ class PerturbedCorpus(Corpus):
         services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
             place = (file.relative, item.position)
-            if item.error is None and place in self.analyzed.refused:
-                yield item._replace(error=self.analyzed.refused[place])
-                continue
-            state = self.analyzed.of(place)
-            yield apply(self.perturbation, item, self.set_name, state, services)
+            item = item._replace(error=item.error or self.analyzed.refused.get(place))
+            try:
+                state = self.analyzed.of(place)
+                ((_, result),) = results(self.perturbation, item, state, services, self.set_name)
+            except UserCodeError:
+                raise
+            except InputError as error:
+                yield item._replace(error=error)
+            else:
+                yield item._replace(raw=result.dialogue, rows=result.rows, dialogue=None)
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
         """Return the rows of a dialogue file as Parquet."""
@@ -462,8 +418,8 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                 files = pipeline | "Dialogue files" >> beam.Create(
                     inlined(corpus) if perturbation.analyzes_dialogues else []
                 )
-                analysis = analysis_of(perturbation, files)
-                check_analysis(perturbation, analysis)
+                analysis = base.analysis_of(perturbation, files)
+                base.check_analysis(perturbation, analysis)
                 kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
@@ -492,9 +448,6 @@ def _quiet_beam() -> Iterator[None]:
 
 def _keep(pairs: list[tuple[Any, Any]], name: str, folder: str) -> None:
     Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps((name, pairs)))
-
-
-Frame = Mapping[str, Any]
 
 
 def check_perturbation(
@@ -542,9 +495,6 @@ def check_perturbation(
       >>> parapet.check_perturbation(Forgetful)[0]
       'forgetful: 1_00000: the number of turns was changed from 14 to 13'
     """
-    from parapet.schemas.layout import sample_root
-    from parapet.transforms.perturbation.corpora import read_corpus
-
     its = perturbation_of(perturbation, options)
     corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
     analyzed = fitted(its, corpus)
@@ -552,9 +502,12 @@ def check_perturbation(
     places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
     problems = []
     for set_name in its.sets:
-        states = {(path, item.position): analyzed.of((path, item.position)) for path, item in places}
-        first = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places]
-        again = [_applied(its, item, set_name, states[path, item.position], services) for path, item in places[::-1]]
+
+        def perturbed(path: str, item: Item, name: str = set_name) -> tuple[Any, list[str]]:
+            return _applied(its, item, name, analyzed.of((path, item.position)), services)
+
+        first = [perturbed(*place) for place in places]
+        again = [perturbed(*place) for place in places[::-1]]
         for (_, item), (result, broken), (second, _) in zip(places, first, reversed(again), strict=True):
             every = [*broken, *_problems(its, item, result, second, keeps_meaning)]
             problems += [f"{set_name}: {item.raw['dialogue_id']}: {problem}" for problem in every]
@@ -563,69 +516,56 @@ def check_perturbation(
 
 def _applied(
     perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
-) -> tuple[Item, list[str]]:
-    """Return the perturbed item, and the problems for which the drivers would leave it out."""
-    item = item._replace(raw=copy.deepcopy(item.raw))
-    guard = Guard(perturbation, item, services)
+) -> tuple[Perturbed | None, list[str]]:
+    """Return the result, or None if the perturbation leaves the dialogue out; and why a run would leave it out."""
+    item = item._replace(raw=copy.deepcopy(item.raw), dialogue=item.dialogue or typed(item.raw))
+    text = _text(item.raw)
     try:
         perturbed = checked(perturbation, perturbation.perturb_set(item.raw, set_name, copy.deepcopy(state)))
     except UserCodeError:
         raise
-    except InputError as error:
-        return item._replace(error=error), []
-    problems = [f"{where}: {reason}" if where else reason for where, reason in guard.problems(perturbed.dialogue)]
-    return item._replace(raw=copy.deepcopy(perturbed.dialogue), rows=perturbed.rows), problems
-
-
-def _problems(perturbation: Perturbation, item: Item, result: Item, second: Item, keeps_meaning: bool) -> Iterator[str]:
-    if (result.raw, result.rows) != (second.raw, second.rows):
-        yield "the result differs between two runs: draw random numbers from self.random(dialogue id, turn)"
-    if result.error is not None:
-        return  # a perturbation may leave out a dialogue
-    try:
-        typed(result.raw)
     except InputError:
-        return  # already reported by the guard
-    yield from _rows_that_differ(perturbation, item.raw, Perturbed(result.raw, result.rows))
-    if keeps_meaning and len(item.raw["turns"]) == len(result.raw["turns"]):
-        yield from _changes_of_meaning(item.raw, result.raw)
+        return None, []
+    problems = faults(perturbation, item, text, perturbed.dialogue, services)
+    return copy.deepcopy(perturbed), [f"{where}: {reason}" if where else reason for where, reason in problems]
 
 
-def _rows_that_differ(perturbation: Perturbation, dialogue: Any, perturbed: Perturbed) -> Iterator[str]:
-    """Yield the differences between rows of the default schema and the changed turns."""
-    if perturbation.row_schema is not CHANGED_TURNS:
-        return
-    turns = zip(dialogue["turns"], perturbed.dialogue["turns"], strict=False)
-    expected = {
-        i: changed_turn(dialogue, i, after)
-        for i, (before, after) in enumerate(turns)
-        if before["utterance"] != after["utterance"]
-    }
-    rows = {row.get("turn"): row for row in perturbed.rows}
-    for turn in sorted({*expected, *(turn for turn in rows if isinstance(turn, int))}):
-        if turn not in rows:
-            yield f"turns[{turn}] was changed, but has no row"
-        elif turn not in expected:
-            yield f"turns[{turn}] has a row, but was not changed"
-        elif rows[turn] != expected[turn]:
-            yield f"turns[{turn}]: its row is {rows[turn]}, expected {expected[turn]}"
-    if len(rows) != len(perturbed.rows):
+def _problems(
+    perturbation: Perturbation, item: Item, result: Perturbed | None, second: Perturbed | None, keeps_meaning: bool
+) -> Iterator[str]:
+    if (result and result[:2]) != (second and second[:2]):
+        yield "the result differs between two runs: draw random numbers from self.random(dialogue id, turn)"
+    try:
+        typed(result.dialogue if result else {})
+    except InputError:
+        return  # left out by the perturbation, or already in the list of faults
+    assert result is not None
+    if perturbation.row_schema is CHANGED_TURNS:
+        yield from _wrong_rows(base.changed_turns(item.raw, result.dialogue), result.rows)
+    if keeps_meaning and len(item.raw["turns"]) == len(result.dialogue["turns"]):
+        yield from _changes_of_meaning(item.raw, result.dialogue)
+
+
+def _wrong_rows(expected: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    turns = [row.get("turn") for row in rows]
+    yield from (f"turns[{row['turn']}] was changed, but has no row" for row in expected if row["turn"] not in turns)
+    for row in rows:
+        if row not in expected:
+            yield f"turns[{row.get('turn')}]: its row is not that of a change: {row}"
+    if len({*turns}) != len(turns):
         yield "a turn has two rows"
 
 
 def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
     for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed["turns"], strict=True)):
-        frames: Iterator[tuple[Frame, Frame]] = zip_longest(before["frames"], after["frames"], fillvalue={})
-        for f, (old, new) in enumerate(frames):
-            where = f"turns[{i}].frames[{f}]"
-            if (old.get("service"), old.get("state")) != (new.get("service"), new.get("state")):
-                yield f"{where}: the service or its state was changed"
-            texts = _span_texts(before["utterance"], old), _span_texts(after["utterance"], new)
-            if texts[0] != texts[1]:
-                yield f"{where}: the texts of the spans were changed from {texts[0]} to {texts[1]}"
+        old, new = _meaning(before), _meaning(after)
+        if old != new:
+            lost, gained = (
+                [part for part in parts if part not in others] for parts, others in ((old, new), (new, old))
+            )
+            yield f"turns[{i}]: a service, its state or the texts of its spans were changed from {lost} to {gained}"
 
 
-def _span_texts(utterance: str, frame: Frame) -> list[tuple[str, str]]:
-    """Return (slot, text) of the spans of a frame."""
-    spans = [span for span in frame.get("slots", ()) if "start" in span]
-    return [(span["slot"], utterance[span["start"] : span["exclusive_end"]]) for span in spans]
+def _meaning(turn: Any) -> list[tuple[Any, Any]]:
+    """Return (service, state) of each frame, and ((service, slot), text) of each span."""
+    return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *span_texts(turn)]

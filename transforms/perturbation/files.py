@@ -11,37 +11,22 @@ import gc
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from hashlib import blake2b
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
+from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text, typed
 from parapet.schemas.errors import InputError
+from parapet.schemas.messages import LINE, line_text
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Perturbation, Perturbed, analysis_of
-from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
-from parapet.transforms.perturbation.corpus import (
-    Services,
-    results,
-    rows_file,
-    services_by_folder,
-    table_of_rows,
-)
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, Place, analysis_of
+from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.corpus import Services, results, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
-from parapet.transforms.perturbation.quality import drawn_turns
 from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files
-from parapet.transforms.running.counts import (
-    FAULTS,
-    CountKey,
-    Counts,
-    DeadLetter,
-    dead_dialogue,
-    dead_file,
-    id_of,
-)
+from parapet.transforms.running.counts import FAULTS, CountKey, Counts, DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.running.fence import Fault, bad_record, is_plugin
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
@@ -73,13 +58,13 @@ class PerturbCorpus(beam.PTransform):
     ) -> None:
         super().__init__()
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
-        self.tallies = perturbation.tallies
+        self.tallies = perturbation.tallies  # for the command, which warns about what was left out
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Return a PCollection with one element, the manifest of the run."""
         expect_dialogues(self.corpus.files)
         files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
-        analyzed = files
+        analyzed = None
         if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
             expect_dialogues(self.analyzed or self.corpus.files, ANALYSIS)
             if self.analyzed is not None:
@@ -95,13 +80,12 @@ class PerturbCorpus(beam.PTransform):
             others=self.perturbation.other_outputs,
             setup=partial(_opened, self.perturbation),
         )
+        written = analysis.files
+        if written is not None:
+            written = written | "Write files of the analysis" >> WriteFiles(self.info.output)
+        more = {"written": written, "counts": analysis.counts, "dead_letters": analysis.dead_letters}
         outputs: Outputs = elements | "Sets" >> write
-        more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
-        if analysis.files is not None:
-            more["written"] = analysis.files | "Write files of the analysis" >> WriteFiles(self.info.output)
-        outputs = outputs.with_more(
-            "Of the analysis", **{name: collection for name, collection in more.items() if collection is not None}
-        )
+        outputs = outputs.with_more("Of the analysis", **more)
         outputs = self.perturbation.finish(outputs, analysis)
         return outputs | "Finish" >> FinishRun(
             self.info,
@@ -132,28 +116,13 @@ def with_states(
     Returns:
       PCollection of Element, and the analysis; elements with states are spread over the workers.
     """
-    if analyzed is None:
-        analyzed = files
-    if not perturbation.analyzes_dialogues:
-        analyzed = files.pipeline | "No files" >> beam.Create([], reshuffle=False)
-    analysis = Analysis()
-    if perturbation.needs_analysis():
-        analysis = analyzed | "Analyze" >> _Analyze(perturbation)
+    analysis = analysis_of(perturbation, files if analyzed is None else analyzed)
     if analysis.states is None:
         return files | "Without states" >> beam.Map(lambda file: (file, {})), analysis
-    states = analysis.states | "By file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
-    by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
-    joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
-    return joined | "Of file" >> beam.FlatMapTuple(_joined) | "Spread" >> beam.Reshuffle(), analysis
-
-
-class _Analyze(beam.PTransform):
-    def __init__(self, perturbation: Perturbation) -> None:
-        super().__init__()
-        self.perturbation = perturbation
-
-    def expand(self, files: beam.PCollection) -> Any:
-        return analysis_of(self.perturbation, files)
+    states = analysis.states | "States by file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
+    by_path = files | "Files by path" >> beam.Map(lambda file: (file.relative, file))
+    joined = {"file": by_path, "states": states} | "Join states" >> beam.CoGroupByKey()
+    return joined | "With states" >> beam.FlatMapTuple(_joined) | "Spread joined files" >> beam.Reshuffle(), analysis
 
 
 def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
@@ -181,7 +150,7 @@ def write_file(
     """Write one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
     sides = dict(zip(shared_names, shared, strict=True))
-    refused = {place[1]: error for place, error in sides.pop(REFUSED, {}).items() if place[0] == file.relative}
+    refused = sides.pop(REFUSED, {})
     of_sets = _FileOfSets(file, perturbation, output, refused, services.get(file.split))
     try:
         of_sets.write(states, sides)
@@ -190,19 +159,15 @@ def write_file(
     return of_sets.result
 
 
-# A dialogue in one set, complete before anything is written, so that exceptions come first: text, rows, the rest.
-_OfSet = tuple[bytes, Sequence[dict[str, Any]], FileResult]
-
-
 class _FileOfSets:
-    """A dialogue file in every set; ``refused`` are dialogues left out of all sets, by position."""
+    """A dialogue file in every set; ``refused`` are dialogues left out of all sets, by place."""
 
     def __init__(
         self,
         file: DialogueFile,
         perturbation: Perturbation,
         output: str,
-        refused: Mapping[int, InputError],
+        refused: Mapping[Place, InputError],
         services: Services | None,
     ) -> None:
         self.file, self.perturbation, self.output, self.refused = file, perturbation, output, refused
@@ -210,7 +175,6 @@ class _FileOfSets:
         self.result = FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
-        self.counts_changes = perturbation.metrics is CHANGES
 
     def write(self, states: Mapping[int, Any], shared: Mapping[str, Mapping[Any, Any]]) -> None:
         counts = self.result.counts
@@ -225,65 +189,74 @@ class _FileOfSets:
                 except Exception as error:
                     self._leave_out(item, bad_record(error, self.perturbation))
                     continue
-                for name, of_set in of_sets:
-                    if isinstance(of_set, InputError):
-                        self._leave_out(item, of_set, name)
+                for name, text, result, own_counts in of_sets:
+                    if isinstance(result, InputError):
+                        self._leave_out(item, result, name)
                     else:
-                        text, rows, result = of_set
                         files.add(self.folders[name], text)
-                        if name in self.rows:
-                            self.rows[name] += rows
-                        _add(self.result, result)
+                        counts.update(own_counts)
+                        self._add(name, item, result)
             files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
             counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
         self.result.written += files.written()
-        self._write_rows()
+        for name, rows in self.rows.items():
+            path, data = rows_file(self.perturbation, self.file, rows)
+            path = f"{self.folders[name]}/{path}" if self.folders[name] else path
+            self.result.written.append(write_staged(self.output, path, data))
 
     def _perturbed(
         self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
-    ) -> list[tuple[str, _OfSet | InputError]]:
-        """Return the dialogue in each set, or the error for this set. Nothing is written yet, in case it raises."""
-        item = item._replace(error=item.error or self.refused.get(item.position))
+    ) -> list[tuple[str, bytes, Any, Counts]]:
+        """Return the dialogue in each set: its text, the result or error, and counts.
+
+        Nothing is written yet: a dialogue for which this raises is in no set.
+        """
+        place = (self.file.relative, item.position)
+        item = item._replace(error=item.error or self.refused.get(place))
         if item.error is None and self.perturbation.languages:
             item = item._replace(dialogue=item.dialogue or typed(item.raw))
             assert item.dialogue is not None
             if language := other_language(item.dialogue, self.perturbation.languages):
                 self.result.counts.add(OTHER_LANGUAGES, value=language)
-        state = self.perturbation.state_of((self.file.relative, item.position), state, shared)
-        return [
-            (name, result if isinstance(result, InputError) else self._of_set(name, item, result))
-            for name, result in results(self.perturbation, item, state, self.services)
-        ]
+        state = self.perturbation.state_of(place, state, shared)
+        of_sets = []
+        for name, result in results(self.perturbation, item, state, self.services):
+            text, counts = b"", Counts()
+            if not isinstance(result, InputError):
+                turns = result.dialogue["turns"]
+                is_line = self.file.form == MESSAGES
+                text = line_text(item.raw[LINE], turns) if is_line else dialogue_text(result.dialogue)
+                if name in self.rows and is_plugin(self.perturbation):
+                    table_of_rows(self.perturbation, result.rows)  # raises if they do not fit its schema
+                for key, n in result.counts.items():
+                    count, value = (key, "") if isinstance(key, str) else key
+                    counts.add(count, index(n), set=name, split=self.file.split, value=value)
+                if self.perturbation.tables is None:
+                    self._count_changes(counts, name, item.raw["turns"], turns)
+            of_sets.append((name, text, result, counts))
+        return of_sets
 
-    def _of_set(self, name: str, item: Item, perturbed: Perturbed) -> _OfSet:
-        """Compute the text, rows, counts, problems, examples and files of a dialogue in a set."""
-        text = text_in(self.file, item, perturbed.dialogue)
-        rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
-        if name in self.rows and is_plugin(self.perturbation):
-            table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema
-        result, split = FileResult(""), self.file.split
-        if self.counts_changes:
-            turns = [*zip(item.raw["turns"], perturbed.dialogue["turns"], strict=False)]
-            changed = sum(before is not after and before != after for before, after in turns)
-            for count, n in (("turns", len(turns)), ("turns_changed", changed), ("dialogues_changed", changed > 0)):
-                result.counts.add(count, int(n), set=name, split=split)
-        for key, n in perturbed.counts.items():
-            count, value = (key, "") if isinstance(key, str) else key
-            result.counts[CountKey(count, name, split, value)] += index(n)
-        for i, example in enumerate(shown):
-            place = f"example\0{self.perturbation.seed}\0{name}\0{self.file.relative}\0{item.position}\0{i}"
-            draw = blake2b(place.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            result.examples.setdefault(name, []).append((draw, example))
-        if name in self.perturbation.row_sets():  # a mix has turns of another set
-            place = f"{self.file.relative}\0{item.position}"
-            turns = [*drawn_turns(self.perturbation.seed, place, item.raw["turns"], perturbed.dialogue["turns"])]
-            if turns:
-                result.examples[quality.key_of_turns(name)] = turns
-        result.dead_letters = [self._letter(item, problem) for problem in perturbed.problems]
-        result.written = [write_staged(self.output, path, content) for path, content in perturbed.files]
-        result.others = {tag: [(name, split, value) for value in values] for tag, values in perturbed.others.items()}
-        return text, rows, result
+    def _count_changes(self, counts: Counts, name: str, before: Sequence[Any], after: Sequence[Any]) -> None:
+        changed = sum(old is not new and old != new for old, new in zip(before, after, strict=False))
+        n_turns = min(len(before), len(after))
+        for count, n in (("turns", n_turns), ("turns_changed", changed), ("dialogues_changed", changed > 0)):
+            counts.add(count, int(n), set=name, split=self.file.split)
+
+    def _add(self, name: str, item: Item, perturbed: Perturbed) -> None:
+        """Add the rows, examples, problems and files of a dialogue in a set."""
+        result, seed, place = self.result, self.perturbation.seed, f"{self.file.relative}\0{item.position}"
+        shown = perturbed.rows if perturbed.shown is None else perturbed.shown
+        examples = [(quality.draw_of("example", seed, name, place, str(i)), example) for i, example in enumerate(shown)]
+        result.examples.setdefault(name, []).extend(examples)
+        if name in self.rows:  # a mix has turns of another set
+            self.rows[name] += perturbed.rows
+            turns = quality.drawn_turns(seed, place, item.raw["turns"], perturbed.dialogue["turns"])
+            result.examples.setdefault(name + quality.TURNS, []).extend(turns)
+        result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
+        result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
+        for tag, values in perturbed.others.items():
+            result.others.setdefault(tag, []).extend((name, self.file.split, value) for value in values)
 
     def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._letter(item, error, name))
@@ -293,21 +266,6 @@ class _FileOfSets:
 
     def _letter(self, item: Item, error: InputError, name: str = "") -> DeadLetter:
         return dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
-
-    def _write_rows(self) -> None:
-        for name, rows in self.rows.items():
-            path, data = rows_file(self.perturbation, self.file, rows)
-            path = f"{self.folders[name]}/{path}" if self.folders[name] else path
-            self.result.written.append(write_staged(self.output, path, data))
-
-
-def _add(result: FileResult, more: FileResult) -> None:
-    result.written += more.written
-    result.dead_letters += more.dead_letters
-    result.counts.update(more.counts)
-    for every, further in ((result.examples, more.examples), (result.others, more.others)):
-        for key, values in further.items():
-            every.setdefault(key, []).extend(values)
 
 
 def metadata_files(
@@ -327,7 +285,7 @@ def metadata_files(
         for name in perturbation.sets
         if shown.get(name)
     }
-    drawn = {name: quality.quality_of(shown.get(quality.key_of_turns(name), ())) for name in perturbation.sets}
+    drawn = {name: quality.quality_of(shown.get(name + quality.TURNS, ())) for name in perturbation.sets}
     if of_sets := {name: numbers for name, numbers in drawn.items() if numbers}:
         statistics["quality"] = of_sets
     if others := counts.by("value", OTHER_LANGUAGES):

@@ -9,14 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from statistics import quantiles
+from statistics import median
 from typing import Any, NamedTuple
 
 from parapet.transforms.reports import meaning
 from parapet.transforms.reports.numbers import Metric, Numbers
 
 DRAWN = 100  # turns drawn from a set
-_SAMPLE = "\0turns"  # appended to the name of a set, as a key in the outputs of a run
+TURNS = "\0turns"  # appended to the name of a set, as the key of its changed turns among a run's examples
 
 
 class Changed(NamedTuple):
@@ -33,9 +33,9 @@ class Changed(NamedTuple):
     kept: tuple[bool, ...] = ()
 
 
-def key_of_turns(name: str) -> str:
-    """Return the key under which a run collects the changed turns of a set."""
-    return name + _SAMPLE
+def draw_of(*key: str) -> bytes:
+    """Return the draw of an example or a turn: the lowest ones are shown."""
+    return blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def drawn_turns(
@@ -56,9 +56,7 @@ def drawn_turns(
         was = before[i]["utterance"] if same else "" if known[text] == 0 else text
         known[text] -= not same
         if turn["speaker"] == "USER" and text != was:
-            draw = blake2b(f"{seed}\0{place}\0{i}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            kept = tuple(_values_kept(before[i], turn)) if same else ()
-            yield draw, Changed(was, text, kept)
+            yield draw_of(seed, place, str(i)), Changed(was, text, tuple(_values_kept(before[i], turn)) if same else ())
 
 
 def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[bool]:
@@ -66,13 +64,13 @@ def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
     The latter holds for values that a set replaces, such as unseen entities.
     """
-    annotated = {key for key, _ in _spans(after)}
-    for key, value in _spans(before):
+    annotated = {key for key, _ in span_texts(after)}
+    for key, value in span_texts(before):
         word = rf"(?<!\w){re.escape(value)}(?!\w)"
         yield key in annotated or re.search(word, after["utterance"], re.IGNORECASE) is not None
 
 
-def _spans(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+def span_texts(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield (service, slot) and the text of each span."""
     for frame in turn.get("frames", ()):
         for span in frame.get("slots", ()):
@@ -81,35 +79,26 @@ def _spans(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
-    """Return the median and the range from 5 to 95 % of similarity, and the share of values kept; None without turns.
+    """Return the median similarity and the share of values kept; None without turns.
 
     Args:
       turns: at most ``DRAWN``, in the order of their draws.
     """
     if not turns:
         return None
-    numbers: dict[str, Any] = {"turns": len(turns)}
-    pairs = [meaning.similarity(before, after) for before, after, _ in turns if before]
-    numbers["similarity"] = _spread(pairs)
+    similar = [meaning.similarity(before, after) for before, after, _ in turns if before]
+    numbers: dict[str, Any] = {"turns": len(turns), "similarity": round(median(similar), 2) if similar else None}
     if kept := [value for turn in turns for value in turn.kept]:
         numbers["values_kept"] = sum(kept) / len(kept)
     return numbers
 
 
-def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    if not values:
-        return None
-    points = quantiles(values if len(values) > 1 else [*values] * 2, n=20, method="inclusive")
-    return {"median": round(points[9], 2), "low": round(points[0], 2), "high": round(points[18], 2)}
-
-
 def table() -> Numbers:
     """Return the table for the page and the card."""
-    ends = ("similarity.low", "similarity.high")
     metrics = [
         Metric("turns", "turns drawn"),
-        Metric("similarity.median", "similarity", interval=ends, meaning="How similar changed turns are to "
-               f"their originals: {meaning.measure()}; 1 means equal. Median, and 5 to 95 % of the turns drawn."),
+        Metric("similarity", "similarity", meaning="How similar changed turns are to their originals: "
+               f"{meaning.measure()}; 1 means equal. The median of the turns drawn."),
         Metric("values_kept", "values kept", percent=True, meaning="The share of the annotated values of the original "
                "turns that stand in the changed turns, or that the set replaces by other annotated values."),
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Make the page, the card and the printed summary of a perturbation from the declarations of its class.
 
 ``Perturbation.tables`` declares which numbers of ``statistics.json`` are shown, and how; a perturbation without its own
-statistics gets a table of its metrics. This module does not depend on any particular perturbation.
+tables gets one of its counts. This module does not depend on any particular perturbation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Example, Examples, Line, Report, Section, Table, edited
+from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table
 from parapet.transforms.reports.sections import rows_at, sections_of, tiles_of
 from parapet.transforms.reports.text import counted
 
@@ -24,67 +24,45 @@ if TYPE_CHECKING:
     from parapet.transforms.running.counts import Counts
 
 _WORDS = re.compile(r"\w+|\W")
+_CHANGES = {"dialogues_changed": "dialogues", "turns_changed": "turns"}  # counted for plug-ins
+# Counts that are also shown as shares of others.
+_SHARES = {**_CHANGES, "varied": "turns", "replaced": "values", "open_changed": "open"}
 
 
 def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
-    """Return the metrics of each set, in total and by split; metrics by value have a number for each value."""
+    """Return the counts of each set; those with values have a number for each value."""
+    sets: dict[str, dict[str, Any]] = {}
+    for name in perturbation.sets:
+        by_value = {key.name: counts.by("value", key.name, set=name) for key in counts if key.set == name}
+        numbers: dict[str, Any] = {count: n.get("", 0) if [*n] == [""] else n for count, n in by_value.items()}
+        if perturbation.tables is None:
+            numbers = dict.fromkeys(_CHANGES, 0) | numbers
+        for count, total in _SHARES.items():
+            if count in numbers:
+                numbers[f"{count}_share"] = numbers[count] / numbers[total] if numbers.get(total) else None
+        sets[name] = dict(sorted(numbers.items()))
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
         "left_out": counts.sum("left_out"),
-        "sets": {name: _of_set(perturbation, name, counts) for name in perturbation.sets},
+        "sets": sets,
     }
 
 
-def _of_set(perturbation: Perturbation, name: str, counts: Counts) -> dict[str, Any]:
-    numbers: dict[str, Any] = {}
-    for metric in perturbation.metrics:
-        if metric.by_value:
-            numbers[metric.name] = counts.by("value", metric.name, set=name)
-        else:
-            numbers |= _numbers(metric, counts, set=name)
-    simple = [metric for metric in perturbation.metrics if not metric.by_value]
-    splits = sorted({split for metric in simple for split in counts.by("split", metric.name, set=name)} - {""})
-    numbers["splits"] = {
-        split: {
-            key: n
-            for metric in simple
-            if metric.name != "dialogues"
-            for key, n in _numbers(metric, counts, set=name, split=split).items()
-        }
-        for split in splits
-    }
-    return numbers
-
-
-def _numbers(metric: Metric, counts: Counts, **parts: str) -> dict[str, Any]:
-    n = counts.sum(metric.name, **parts)
-    if not metric.of:
-        return {metric.name: n}
-    total = counts.sum(metric.of, **parts)
-    return {metric.name: n, f"{metric.name}_share": n / total if total else None}
-
-
-def tables_of(perturbation: Perturbation) -> Sequence[Numbers]:
-    """Return the tables that a perturbation declares, or else tables of its metrics."""
+def tables_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Sequence[Numbers]:
+    """Return the tables that a perturbation declares, or else tables of all counts."""
     if perturbation.tables is not None:
         return perturbation.tables
-    simple = []
-    for metric in (metric for metric in perturbation.metrics if not metric.by_value):
-        simple.append(metric._replace(shown_first=True))
-        if metric.of:
-            simple.append(Metric(f"{metric.name}_share", "share", percent=True))
-    by_value = [
-        Numbers(
-            metric.label.capitalize(),
-            f"sets/*/{metric.name}/*",
-            ("set", metric.label),
-            (Metric("", metric.label),),
-        )
-        for metric in perturbation.metrics
-        if metric.by_value
-    ]
-    return (Numbers("Sets", "sets/*", ("set",), simple), *by_value)
+    counts = {name: n for numbers in statistics["sets"].values() for name, n in numbers.items()}
+    metrics, by_value = [], []
+    for name, n in counts.items():
+        label = name.replace("_", " ")
+        if isinstance(n, Mapping):
+            by_value.append(Numbers(label.capitalize(), f"sets/*/{name}/*", ("set", label), (Metric("", label),)))
+        else:
+            is_share = name.endswith("_share")
+            metrics.append(Metric(name, label, _SHARES.get(name, ""), percent=is_share, shown_first=not is_share))
+    return (Numbers("Sets", "sets/*", ("set",), metrics), *by_value)
 
 
 def report_of(
@@ -95,7 +73,7 @@ def report_of(
 ) -> Report:
     """Make the page and the card: the declared tables, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
-    tables = [*tables_of(perturbation), *([quality.table()] if "quality" in statistics else [])]
+    tables = [*tables_of(perturbation, statistics), *([quality.table()] if "quality" in statistics else [])]
     sections: list[Section] = [
         Examples(title=f"Examples of {name}" if len(examples) > 1 else "Examples", examples=of_set, in_card=True)
         for name, of_set in examples.items()
@@ -106,7 +84,9 @@ def report_of(
     sections.append(Table(title="Options", columns=["option", "value"], text_columns=2, rows=rows))
     metrics = [metric for table in tables for metric in table.metrics]
     meanings = {metric.label: metric.meaning for metric in metrics if metric.meaning}
-    counts = [f"{statistics[name]:,} {label}" for name, label in _WHOLE.items() if name in statistics]
+    counts = [
+        f"{statistics[name]:,} {name.replace('_', ' ')}" for name in ("dialogues", "left_out") if name in statistics
+    ]
     return Report(
         command=perturbation.name,
         title=title,
@@ -134,12 +114,9 @@ def notes_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Itera
     yield from perturbation.notes(statistics)
 
 
-_WHOLE = {"dialogues": "dialogues", "left_out": "left out"}
-
-
 def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each row of the first table with its ``shown_first`` numbers, for the terminal."""
-    for table in tables_of(perturbation)[:1]:
+    for table in tables_of(perturbation, statistics)[:1]:
         for row in rows_at(statistics, table.path):
             parts = [row.phrase(metric) for metric in table.metrics if metric.shown_first]
             yield ": ".join(part for part in (" ".join(row.keys), ", ".join(parts)) if part)
@@ -167,20 +144,19 @@ def place_of(row: Mapping[str, Any]) -> str:
 def example_of(row: Mapping[str, Any]) -> Example:
     """Make an example from a row: the differences between ``original`` and ``utterance``, or else its columns."""
     if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
-        edits = edits_between(row["original"], row["utterance"])
-        return Example(place_of(row), [Line(row.get("speaker", "USER"), edited(row["original"], edits))])
-    return Example(place_of(row), [Line(str(name), edited(str(value), ())) for name, value in row.items()])
+        speaker = row.get("speaker", "USER")
+        return Example(place_of(row), [Line(speaker, _differences(row["original"], row["utterance"]))])
+    return Example(place_of(row), [Line(str(name), [Part(str(value))]) for name, value in row.items()])
 
 
-def edits_between(original: str, utterance: str) -> list[tuple[int, int, str, str]]:
-    """Return the edits, word by word, from one text to another: (start, end, new text, a hint)."""
+def _differences(original: str, utterance: str) -> list[Part]:
+    """Return a text in parts, with the differences to another one word by word."""
     before, after = _WORDS.findall(original), _WORDS.findall(utterance)
-    starts = [0]
-    for word in before:
-        starts.append(starts[-1] + len(word))
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    return [
-        (starts[i], starts[j], "".join(after[k:end]), "")
-        for tag, i, j, k, end in matcher.get_opcodes()
-        if tag != "equal"
-    ]
+    parts, same = [], ""
+    for tag, i, j, k, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = "".join(before[i:j])
+        else:
+            parts.append(Part(same, "".join(before[i:j]), "".join(after[k:end])))
+            same = ""
+    return [*parts, Part(same)] if same or not parts else parts

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any
 
 import msgspec
-import orjson
 from apache_beam.metrics import Metrics
 
 from parapet.schemas import layout
@@ -276,15 +275,9 @@ def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
     return variants
 
 
-def tools_of(path: str) -> tuple[str, list[Definition]]:
-    """Return the path of a file, and the different tools of its tasks."""
-    tasks, _ = read_rows(path)
-    return path, list({orjson.dumps(tool): tool for task in tasks for tool in task["function"]}.values())
-
-
-def catalogue_of(paths: Sequence[str], tools: Mapping[str, list[Definition]]) -> Catalogue:
+def catalogue_of(paths: Sequence[str]) -> Catalogue:
     """Return the catalogue of the tools of all files, in the order of the files."""
-    return Catalogue(tool for path in paths for tool in tools[path])
+    return Catalogue(tool for path in paths for task in read_rows(path)[0] for tool in task["function"])
 
 
 _IMPOSSIBLE = {
@@ -335,7 +328,7 @@ class Toolkits(msgspec.Struct, frozen=True):
         """Return why no task of a file would have other tools; empty if some would."""
         if self.name not in _IMPOSSIBLE or not layout.as_path(path).is_file():
             return ""
-        every = self._sets(path, *read_rows(path), catalogue_of([path], dict([tools_of(path)])))
+        every = self._sets(path, *read_rows(path), catalogue_of([path]))
         return "" if any(perturbed for perturbed, _ in every) else _IMPOSSIBLE[self.name]
 
     def _sets(self, path: str, tasks: Rows, truths: Rows, catalogue: Any) -> Iterator[tuple[Rows, Rows]]:

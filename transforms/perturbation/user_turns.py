@@ -67,9 +67,21 @@ def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
     values = sayable(_values(dialogue))
     before = None
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
-        if turn.speaker == "USER":
-            yield _user_turn(dialogue.dialogue_id, position, turn, before, values, services)
-            before = turn
+        if turn.speaker != "USER":
+            continue
+        spans, wrong = [], []
+        for frame in turn.frames:
+            for span in frame.slots:
+                if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
+                    continue  # copied from another turn, so without a position in this one
+                if 0 <= span.start < span.exclusive_end <= len(turn.utterance):
+                    spans.append(Span(frame.service, span.slot, span.start, span.exclusive_end))
+                else:
+                    wrong.append(span.slot)
+        acts = frozenset(action.act for frame in turn.frames for action in frame.actions or ())
+        place = (dialogue.dialogue_id, position, turn.utterance)
+        yield UserTurn(*place, tuple(spans), values, acts, services, tuple(wrong), turn, before)
+        before = turn
 
 
 def _values(dialogue: Dialogue) -> set[str]:
@@ -83,38 +95,6 @@ def _values(dialogue: Dialogue) -> set[str]:
                     if not is_marker(action.act, action.slot):
                         values.update(action.values)
     return values
-
-
-def _user_turn(
-    dialogue_id: str,
-    position: int,
-    turn: Turn,
-    before: Turn | None,
-    values: tuple[str, ...],
-    services: tuple[str, ...],
-) -> UserTurn:
-    spans: list[Span] = []
-    wrong = []
-    for frame in turn.frames:
-        for span in frame.slots:
-            if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
-                continue  # copied from another turn, so without a position in this one
-            if not 0 <= span.start < span.exclusive_end <= len(turn.utterance):
-                wrong.append(span.slot)
-                continue
-            spans.append(Span(frame.service, span.slot, span.start, span.exclusive_end))
-    return UserTurn(
-        dialogue_id=dialogue_id,
-        position=position,
-        utterance=turn.utterance,
-        spans=tuple(spans),
-        values=values,
-        acts=frozenset(action.act for frame in turn.frames for action in frame.actions or ()),
-        services=services,
-        wrong=tuple(wrong),
-        turn=turn,
-        before=before,
-    )
 
 
 def edit_user_turns(

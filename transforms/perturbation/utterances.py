@@ -26,23 +26,16 @@ def perturb_texts(
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
-    if not isinstance(protect, Iterable):
-        raise InputError(f"expected a list of texts, found {type(protect).__name__}", "protect")
-    values = [protect] if isinstance(protect, str) else list(protect)
-    for value in values:
-        if not isinstance(value, str):
-            raise InputError(f"expected texts, found {value!r}", "protect")
+    values = [protect] if isinstance(protect, str) or not isinstance(protect, Iterable) else list(protect)
+    if not all(isinstance(value, str) for value in values):
+        raise InputError(f"expected a list of texts, found {protect!r}", "protect")
     perturbation = perturbation_of(which, options)
     name = set_of(perturbation, set_name)
     check_needs_none(perturbation, "plain texts")
     values = longest_first(values)
-    ids = {text: _id(text) for text in texts if text.strip()}
+    # An id depends on the text alone, so that its random draws do not depend on other texts.
+    ids = {text: hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts if text.strip()}
     dialogues = [dialogue_of(ids[text], [user_turn(text, values)]) for text in ids]
     perturbed = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, [name])[name]
     results = {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in perturbed.dialogues()}
     return [results[ids[text]] if text in ids else text for text in texts]
-
-
-def _id(text: str) -> str:
-    """Return an id that depends on the text alone, so that its random draws do not depend on other texts."""
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -39,7 +39,7 @@ from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
 from parapet.transforms.perturbations.simple import simplified
 from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
-from parapet.transforms.reports.numbers import Metric
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Counted, CountKey, Counts, Exact, Invariant, Tally
 from parapet.transforms.running.seeding import key_of
 from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
@@ -77,20 +77,18 @@ class LanguageVariation(Perturbation):
     """
 
     row_schema = PERTURBED_TURNS
-    metrics = (
-        Metric("turns", "user turns"),
-        Metric(
-            "varied",
-            "varied",
-            of="turns",
-            meaning="User turns for which the kind has a rule that applies safely, or words that keep every value. A "
-            "mix has fewer than its rate if no others can be varied.",
+    tables = (
+        Numbers("Sets", "sets/*", ("set",), (
+            Metric("turns", "user turns"),
+            Metric("varied", "varied", shown_first=True, meaning="User turns for which the kind has a rule that applies "
+                   "safely, or words that keep every value. A mix has fewer than its rate if no others can be varied."),
+            Metric("varied_share", "share", percent=True, shown_first=True))),
+        *(
+            Numbers(f"{label.capitalize()}", f"sets/*/{name}/*", ("set", label), (Metric("", "user turns"),))
+            for name, label in (("operations", "operation"), ("sources", "source"), ("refused", "candidate refused"),
+                                ("reasons", "reason to stay unchanged"))
         ),
-        Metric("operations", "operation", by_value=True),
-        Metric("sources", "source", by_value=True),
-        Metric("refused", "candidate refused", by_value=True),
-        Metric("reasons", "reason to stay unchanged", by_value=True),
-    )
+    )  # fmt: skip
     other_outputs = (MATCHED,)
     rewriter: Rewriter | None = None
 

@@ -14,7 +14,6 @@ class Metric(NamedTuple):
       label: the heading of its column: ``turns changed``.
       of: the name of the count that it is a share of; the share is shown beside it.
       meaning: an explanation, for the terms at the end of the page.
-      by_value: whether it is counted by value, and shown in a separate table with a row for each value.
       percent: whether it is a share from 0 to 1.
       digits: the number of decimal places of shares, by default 1, and of other numbers, by default all.
       interval: the keys of the bounds of its interval.
@@ -25,7 +24,6 @@ class Metric(NamedTuple):
     label: str
     of: str = ""
     meaning: str = ""
-    by_value: bool = False
     percent: bool = False
     digits: int | None = None
     interval: tuple[str, str] | None = None

@@ -226,6 +226,40 @@ class Exact(msgspec.Struct, frozen=True):
                 yield _place(self.count, self.set, split)
 
 
+class Least(msgspec.Struct, frozen=True):
+    """Checks a minimum share, such as that of changed turns.
+
+    Attributes:
+      count: the name of the count.
+      total: the name of the count that it is a share of.
+      share: the minimum, from 0 to 1.
+      set: the set in which both are counted.
+      what: the description of ``total`` in messages: ``user turns changed``.
+      flag: the flag that sets the share.
+      needed: whether a total of 0 is an error, too.
+    """
+
+    count: str
+    total: str
+    share: float
+    set: str
+    what: str
+    flag: str = "--least_changed"
+    needed: bool = False
+
+    def __call__(self, counts: Counts) -> Iterator[str]:
+        """Raise InputError if the share is lower, since the cause is the input rather than the run."""
+        count, total = counts.sum(self.count, set=self.set), counts.sum(self.total, set=self.set)
+        if self.share and (count < self.share * total or (self.needed and not total)):
+            reached = count / total if total else 0.0
+            raise InputError(
+                f"{self.set}: only {reached:.1%} of {total:,} {self.what}, but {self.flag} requires "
+                f"{self.share:.0%}, so nothing was published: lower {self.flag} if you expect this of the "
+                "corpus"
+            )
+        return iter(())
+
+
 def _place(name: str, set_name: str, split: str) -> str:
     return name + (f" of {set_name}" if set_name else "") + (f" in {split}" if split else "")
 
@@ -235,7 +269,7 @@ def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:
 
     Raises:
       RuntimeError: a check fails because of a fault in Parapet or a plug-in. Nothing is published then.
-      InputError: the input is the cause.
+      InputError: the input is the cause, see :class:`Least`.
     """
     wrong: list[str] = []
     too_little: InputError | None = None

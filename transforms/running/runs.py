@@ -110,13 +110,13 @@ class Outputs(NamedTuple):
     examples: beam.PCollection | None = None
     others: Mapping[str, beam.PCollection] = {}
 
-    def with_more(self, label: str, **more: beam.PCollection) -> Outputs:
-        """Add further written files, dead letters or counts."""
-        flattened = {
-            name: [pcollection for pcollection in (getattr(self, name), more[name]) if pcollection is not None]
-            | f"{label}: {name}" >> beam.Flatten()
-            for name in more
-        }
+    def with_more(self, label: str, **more: beam.PCollection | None) -> Outputs:
+        """Add further written files, dead letters or counts, if there are any."""
+        flattened = {}
+        for name, further in more.items():
+            if further is not None:
+                both = [pcollection for pcollection in (getattr(self, name), further) if pcollection is not None]
+                flattened[name] = both | f"{label}: {name}" >> beam.Flatten()
         return self._replace(**flattened)
 
 

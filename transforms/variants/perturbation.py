@@ -310,7 +310,6 @@ class ApplyVariants(base.Perturbation):
     """
 
     name = "rewrite"
-    metrics = ()
     title = "Dialogues under the names of schema variants"
     tables = (
         Numbers(

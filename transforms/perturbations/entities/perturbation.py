@@ -18,7 +18,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbations.entities.choosing import GENERATED, Replacer
 from parapet.transforms.perturbations.entities.replacing import replaced
 from parapet.transforms.perturbations.entities.study import Inputs, inputs_of, study_corpus
-from parapet.transforms.reports.numbers import Metric
+from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Balance, Counted, Invariant, Least, Zero
 
 _REPLACER = "replacer"
@@ -44,18 +44,23 @@ class UnseenEntities(Perturbation):
     needs_annotation = True
     row_schema = REPLACEMENTS
     rows_folder = "replacements"
-    metrics = (
-        Metric("open", "dialogues with open slots"),
-        Metric("open_changed", "of these changed", of="open"),
-        Metric("turns", "turns"),
-        Metric("turns_changed", "turns changed", of="turns"),
-        Metric("values", "values of open slots"),
-        Metric("replaced", "values replaced", of="values"),
-        Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent words of "
-               "which are adjacent there (case and punctuation ignored)."),
-        Metric("replaced_by_kind", "values replaced by kind", by_value=True),
-        Metric("kept_by_kind", "values kept by kind", by_value=True),
-        Metric("kept_by_reason", "values kept by reason", by_value=True),
+    tables = (
+        Numbers("Dialogues and values", "sets/*", ("set",), (
+            Metric("open", "dialogues with open slots"),
+            Metric("open_changed", "of these changed", shown_first=True),
+            Metric("open_changed_share", "share", percent=True, shown_first=True),
+            Metric("turns", "turns"),
+            Metric("turns_changed", "turns changed"),
+            Metric("values", "values of open slots"),
+            Metric("replaced", "values replaced", shown_first=True),
+            Metric("replaced_share", "share", percent=True),
+            Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent words of "
+                   "which are adjacent there (case and punctuation ignored)."))),
+        *(
+            Numbers(f"Values {label}", f"sets/*/{name}/*", ("set", label.rpartition(" ")[2]), (Metric("", "values"),))
+            for name, label in (("replaced_by_kind", "replaced by kind"), ("kept_by_kind", "kept by kind"),
+                                ("kept_by_reason", "kept by reason"))
+        ),
     )  # fmt: skip
     in_folders = False
     analyzes_dialogues = False

@@ -52,7 +52,6 @@ class OutOfDomain(Perturbation):
     languages = (ENGLISH,)
     needs_annotation = True
     row_schema = OOD_TURNS
-    metrics = ()
     title = "Out-of-domain utterances"
     known_odd = "Requests have the English of their authors, and the user goes on as if nothing had been asked."
     tables = (

@@ -64,7 +64,6 @@ class SpeechErrors(base.Perturbation):
     languages = (ENGLISH,)
     row_schema = ASR_TURNS
     known_odd = "All users have one American voice without hesitations; at 30 % a few turns are beyond understanding."
-    metrics = ()
     tables = (
         Numbers(
             "Word error rate by set",
