@@ -30,7 +30,7 @@ from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
 from parapet.transforms.perturbation import user_turns
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
-from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.speech.spoken import spoken_words, unspeakable
 from parapet.transforms.reports import markdown, text
 
@@ -85,7 +85,7 @@ def _answer_xml(record: str) -> object:
         return worker_ids.redact(str(reason))
 
 
-KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "digits_of", "code_of")
+KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "code_of")
 OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "rank": lambda one: parapet.rank("gym_name", [one, "name of gym"]),
     "rank jaccard": lambda one: parapet.rank("Name of the gym", [one[:5_000], "a b"], by="jaccard"),
@@ -112,7 +112,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "unspeakable": lambda one: unspeakable(one, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
-    "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
+    "kinds": lambda one: [getattr(forms, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),
     "knowledge": lambda one: (placeholders(one), is_said(one[:50], one), is_said("oslo", one)),
