@@ -85,7 +85,7 @@ def _answer_xml(record: str) -> object:
         return worker_ids.redact(str(reason))
 
 
-KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "digits_of", "code_of")
+KINDS = ("day_of", "minutes_of", "minutes_said", "amount_of", "is_relative", "code_of")
 OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "rank": lambda one: parapet.rank("gym_name", [one, "name of gym"]),
     "rank jaccard": lambda one: parapet.rank("Name of the gym", [one[:5_000], "a b"], by="jaccard"),

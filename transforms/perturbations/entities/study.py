@@ -128,8 +128,8 @@ def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
             try:
                 dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
                 for slot, same, canonical in distinct_annotations(dialogue) if dialogue else ():
-                    said, named = values.setdefault(slot, (set(), set()))
-                    said.update(same)
+                    spoken, named = values.setdefault(slot, (set(), set()))
+                    spoken.update(same)
                     named.update(() if canonical is None else (canonical,))
             except Exception as error:
                 if isinstance(bad := bad_record(error), Fault):
@@ -147,7 +147,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]
       values: the values of each slot.
       schemas: the schemas of the same splits.
     """
-    seen_of = {name: sorted(named or said) for name, (said, named) in sorted(values.items())}
+    seen_of = {name: sorted(named or spoken) for name, (spoken, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
     description = {name: about[name].description if name in about else "" for name in seen_of}
     # Values of slots described as towns help to recognise towns in slots for locations.
@@ -167,15 +167,14 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
     values: Values = {}
     for file in files:
         grams.update(file.grams)
-        for slot, (said, named) in file.perturbed.items():
+        for slot, (spoken, named) in file.perturbed.items():
             known = values.setdefault(slot, (set(), set()))
-            known[0].update(said)
+            known[0].update(spoken)
             known[1].update(named)
     of_slots = kinds_of(values, inputs.schemas)
-    quarters = frozenset(
-        slot for slot, (said, named) in values.items() if of_slots[slot] == "time" and kinds.are_quarters(named or said)
-    )
-    numbers = [text for slot, (said, _) in values.items() if of_slots[slot] in ("phone", "postcode") for text in said]
+    times = [slot for slot, kind in of_slots.items() if kind == "time"]
+    quarters = frozenset(slot for slot in times if kinds.are_quarters(values[slot][1] or values[slot][0]))
+    numbers = [text for slot, kind in of_slots.items() if kind in ("phone", "postcode") for text in values[slot][0]]
     return choosing.Replacer(
         inputs.seed,
         of_slots,
