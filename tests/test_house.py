@@ -111,22 +111,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 9_597,
+    "transforms/perturbation": 7_730,
     "transforms/crowd/": 5_973,
-    "transforms/variants/": 1_703,
-    "transforms/translation/": 668,
-    "transforms/splits/": 916,
+    "transforms/variants/": 1_456,
+    "transforms/translation/": 617,
+    "transforms/splits/": 915,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
     "transforms/release/": 1_670,
-    "transforms/reports/": 649,
+    "transforms/reports/": 648,
     "transforms/": 2_343,
     "evaluation/models/": 5_664,
     "evaluation/": 9_125,
-    "pipelines/": 6_863,
-    "schemas/": 2_923,
-    "parapet/": 792,
-    "tests/": 39_464,
+    "pipelines/": 6_834,
+    "schemas/": 2_895,
+    "parapet/": 696,
+    "tests/": 38_999,
 }
 
 
