@@ -81,7 +81,7 @@ class LanguageVariation(Perturbation):
         Numbers("Sets", "sets/*", ("set",), (
             Metric("turns", "user turns"),
             Metric("varied", "varied", shown_first=True, meaning="User turns for which the kind has a rule that "
-                   "applies safely, or words that keep every value. A mix has fewer than its rate if no others can be."),
+                   "applies safely, or words that keep every value. A mix has fewer than its rate if no others can."),
             Metric("varied_share", "share", percent=True, shown_first=True))),
         *(
             Numbers(f"{label.capitalize()}", f"sets/*/{name}/*", ("set", label), (Metric("", "user turns"),))
