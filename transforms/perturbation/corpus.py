@@ -534,7 +534,7 @@ def _problems(
     perturbation: Perturbation, item: Item, result: Perturbed | None, second: Perturbed | None, keeps_meaning: bool
 ) -> Iterator[str]:
     if (result and result[:2]) != (second and second[:2]):
-        yield "the result differs between two runs: draw random numbers from self.random(dialogue id, turn)"
+        yield "the result differs between two runs: draw from the random that perturb is given"
     try:
         typed(result.dialogue if result else {})
     except InputError:
