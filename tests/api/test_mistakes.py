@@ -36,7 +36,10 @@ MISTAKES = [
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
     (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: contains no variants"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
-    (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]: 'valid' is not a split"),
+    (
+        lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}),
+        r"variants\['v1'\]\['valid'\]: the list of services is empty",
+    ),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}), "variants"),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),

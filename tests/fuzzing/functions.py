@@ -31,7 +31,7 @@ from parapet.transforms.perturbation import edits
 from parapet.transforms.perturbations import language as english
 from parapet.transforms.perturbations import typos
 from parapet.transforms.perturbations.entities import forms
-from parapet.transforms.perturbations.speech.spoken import spoken_words, unspeakable
+from parapet.transforms.perturbations.speech.spoken import spoken_words
 from parapet.transforms.reports import markdown, text
 
 SECONDS = 10.0
@@ -109,7 +109,6 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
     "spoken_words": lambda one: spoken_words(one),
-    "unspeakable": lambda one: unspeakable(one, 10**9),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(forms, name)(one) for name in KINDS],

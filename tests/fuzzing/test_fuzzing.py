@@ -18,7 +18,7 @@ from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.compare import board, submissions
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.mturk import pay, publish
-from parapet.transforms.perturbation import corpora
+from parapet.transforms.perturbation import files
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.storage.set_files import SetFiles
 
@@ -96,12 +96,12 @@ def dialogues_of(place):
 
 
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
-    real = corpora.dialogue_text
+    real = files.dialogue_text
 
     def text(dialogue):
         return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue)
 
-    monkeypatch.setattr(corpora, "dialogue_text", text)
+    monkeypatch.setattr(files, "dialogue_text", text)
     dialogues = dialogues_of(place)
     dialogues[2]["fuzz"] = 1
     file, data = "test/dialogues_001.json", json.dumps(dialogues).encode()

@@ -3,6 +3,8 @@
 import json
 import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kit import cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import PARCEL, TOOLS, toolset, write_answers, write_tasks
@@ -141,8 +143,9 @@ def test_back_translation_of_tools(openai, tmp_path):
     memory += [("pt", "en", f"pt {text}", back) for text, back in phrases.items()]
     keys = ("source", "target", "text", "translation")
     memory = [dict(zip(keys, row, strict=True)) for row in memory]
-    write(tmp_path / "memory.csv", [{**row, "provider": "test", "model": ""} for row in memory])
-    flags = {"memory": tmp_path / "memory.csv", "pivots": "pt", "max_bad": "100%"}
+    table = pa.Table.from_pylist([{**row, "provider": "test", "model": ""} for row in memory])
+    pq.write_table(table, tmp_path / "memory.parquet")
+    flags = {"memory": tmp_path / "memory.parquet", "pivots": "pt", "max_bad": "100%"}
     made = run("back_translate", schemas=openai / "trips.json", output=tmp_path / "out", **flags)
     assert not [name for name in made.files if name.endswith(("mapping.json", "schema.json"))]
     names = made.json("pt/names.json")["trips"]

@@ -79,10 +79,10 @@ class LanguageVariation(Perturbation):
     row_schema = PERTURBED_TURNS
     tables = (
         Numbers("Sets", "sets/*", ("set",), (
-            Metric("turns", "user turns"),
-            Metric("varied", "varied", shown_first=True, meaning="User turns for which the kind has a rule that "
-                   "applies safely, or words that keep every value. A mix has fewer than its rate if no others can."),
-            Metric("varied_share", "share", percent=True, shown_first=True))),
+            Metric("turns", "user turns", shown_first=True),
+            Metric("varied", "varied", of="turns", shown_first=True, meaning="User turns for which the kind has a rule "
+                   "that applies safely, or words that keep every value. A mix has fewer than its rate if no others "
+                   "can be varied."))),
         *(
             Numbers(f"{label.capitalize()}", f"sets/*/{name}/*", ("set", label), (Metric("", "user turns"),))
             for name, label in (("operations", "operation"), ("sources", "source"), ("refused", "candidate refused"),

@@ -16,6 +16,7 @@ from benchmarks.evaluate_reference import evaluate, frame_metrics, match
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import frames, totals
 from parapet.evaluation.dst.frames import METRICS, Scored, State, fuzzy_score, score_frame, slots_of
+from parapet.evaluation.dst.model import References, Set
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 from parapet.scoring import Scores
@@ -173,7 +174,8 @@ def scores_of(places, values, across_turn=False):
     for (name, at, position), value in zip(places, values.tolist(), strict=True):
         one = Scored(name, at, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
         by_dialogue.setdefault(name, []).append(one)
-    return Scores("v", list(by_dialogue.values()), {}, frozenset(), {}, {}, across_turn)
+    references = References(Set("v", "variant", {}, frozenset()), "", [])
+    return Scores("v", {}, {}, list(by_dialogue.values()), references, across_turn)
 
 
 def test_weighted_sums_are_exact():

@@ -46,16 +46,14 @@ class UnseenEntities(Perturbation):
     rows_folder = "replacements"
     tables = (
         Numbers("Dialogues and values", "sets/*", ("set",), (
-            Metric("open", "dialogues with open slots"),
-            Metric("open_changed", "of these changed", shown_first=True),
-            Metric("open_changed_share", "share", percent=True, shown_first=True),
+            Metric("open", "dialogues with open slots", shown_first=True),
+            Metric("open_changed", "of these changed", of="open", shown_first=True),
             Metric("turns", "turns"),
             Metric("turns_changed", "turns changed"),
             Metric("values", "values of open slots"),
-            Metric("replaced", "values replaced", shown_first=True),
-            Metric("replaced_share", "share", percent=True),
-            Metric("leaks", "leaks", meaning="New values of one word that occurs in training, or two adjacent words of "
-                   "which are adjacent there (case and punctuation ignored)."))),
+            Metric("replaced", "values replaced", of="values", shown_first=True),
+            Metric("leaks", "leaks", shown_first=True, meaning="New values of one word that occurs in training, or two "
+                   "adjacent words of which are adjacent there (case and punctuation ignored)."))),
         *(
             Numbers(f"Values {label}", f"sets/*/{name}/*", ("set", label.rpartition(" ")[2]), (Metric("", "values"),))
             for name, label in (("replaced_by_kind", "replaced by kind"), ("kept_by_kind", "kept by kind"),
