@@ -111,14 +111,14 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 7_730,
+    "transforms/perturbation": 7_728,
     "transforms/crowd/": 5_973,
     "transforms/variants/": 1_456,
     "transforms/translation/": 617,
     "transforms/splits/": 915,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
-    "transforms/release/": 1_670,
+    "transforms/release/": 1_669,
     "transforms/reports/": 648,
     "transforms/": 2_343,
     "evaluation/models/": 5_664,
@@ -126,7 +126,7 @@ BUDGETS = {
     "pipelines/": 6_834,
     "schemas/": 2_895,
     "parapet/": 696,
-    "tests/": 39_020,
+    "tests/": 39_005,
 }
 
 

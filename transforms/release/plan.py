@@ -486,13 +486,16 @@ def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iter
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
-    """Yield the spans whose text is not a value of the slot; frames without values are not checked."""
+    """Yield the spans whose text is not a value of the slot in any letter case; frames without values are not checked.
+
+    Transcripts of speech have no capitals, and states keep those of the original.
+    """
     if not frame.slots or (values := _values_of(frame)) is None:
         return
     for i, span in enumerate(frame.slots):
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
             text = turn.utterance[span.start : span.exclusive_end]
-            if text and text not in values.get(span.slot, ()):
+            if text and text.casefold() not in values.get(span.slot, ()):
                 yield i, text
 
 
@@ -502,9 +505,8 @@ def _values_of(frame: Frame) -> dict[str, set[str]] | None:
     values: dict[str, set[str]] = {}
     for action in frame.actions or []:
         slot_values = values.setdefault(action.slot, set())
-        slot_values.update(action.values)
-        slot_values.update(action.canonical_values or [])
+        slot_values.update(map(str.casefold, [*action.values, *(action.canonical_values or [])]))
     if frame.state:
         for slot, texts in frame.state.slot_values.items():
-            values.setdefault(slot, set()).update(texts)
+            values.setdefault(slot, set()).update(map(str.casefold, texts))
     return values
