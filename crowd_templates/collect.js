@@ -77,6 +77,7 @@
   form.addEventListener("input", (event) => {
     const { name } = event.target;
     if (!names.includes(name) || !event.isTrusted) return;
+    if (current !== name) start(event.target); // a window that is not in front has no focus events
     const kind = event.inputType || "";
     if (/^insertFrom(Paste|Drop|Yank)/.test(kind)) telemetry.Pastes[name] += 1;
     else if (/^(insert|delete)/.test(kind)) telemetry.Keystrokes[name] += 1;
