@@ -109,7 +109,7 @@ def test_a_bad_request_is_refused(kind, fault):
 def test_an_outage_is_waited_out_once(kind, monkeypatch):
     monkeypatch.setattr(azure, "WAITS", (0.05, 0.05))
     down = [True]
-    with AzureSpeechServer(lambda: "503" if down[0] else "") as server, opened(kind, server, patience=5) as engine:
+    with AzureSpeechServer(lambda: "503" if down[0] else "") as server, opened(kind, server, patience=0.4) as engine:
         raised(Refused, asked, engine, match=r"unavailable: .*503")
         tries = len(server.keys)
         assert tries > 3

@@ -39,6 +39,7 @@ Answer = TypeVar("Answer")
 KEY_VARIABLE, REGION_VARIABLE = "AZURE_SPEECH_KEY", "AZURE_SPEECH_REGION"
 WAITS = 1.0, 32.0  # seconds: maximum before the second attempt, and before any later one
 DEADLINE = 30.0  # seconds to answer for a sound, beside its length
+_CLOSING = 5.0  # seconds to close a client
 
 _VOICE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+){2,3}(:[A-Za-z0-9]+)?")
 _LANGUAGE = "en-US"
@@ -271,43 +272,74 @@ class AzureRecogniser(_Azure):
 
     def _recognise(self, sound: bytes) -> list[dict[str, Any]]:
         """Return the service's answer for each phrase of a sound."""
+        return _Ear(self._config).hear(sound)
+
+
+class _Ear:
+    """A recogniser for one sound, up to its end: all phrases, whatever the pauses."""
+
+    # No local variable may hold the recogniser: exceptions keep frames alive, which would delay its release.
+
+    def __init__(self, config: Any) -> None:
         audio = sdk().audio
-        stream = audio.PushAudioInputStream(
+        # The stream must outlive the recogniser, which reads from it.
+        self._stream: Any = audio.PushAudioInputStream(
             audio.AudioStreamFormat(samples_per_second=RATE, bits_per_sample=16, channels=1)
         )
-        recogniser = sdk().SpeechRecognizer(self._config, audio.AudioConfig(stream=stream))
-        phrases: list[dict[str, Any]] = []
-        errors: list[Exception] = []
-        over = threading.Event()
+        self._recogniser: Any = sdk().SpeechRecognizer(config, audio.AudioConfig(stream=self._stream))
+        self._events = _Events()
+        self._recogniser.recognized.connect(self._events.recognised)
+        self._recogniser.canceled.connect(self._events.cancelled)
+        self._recogniser.session_stopped.connect(self._events.stopped)
 
-        def recognised(event: Any) -> None:
-            answer = json.loads(event.result.json)
-            if answer["RecognitionStatus"] == "Success":
-                phrases.append(answer)
-
-        def cancelled(event: Any) -> None:
-            details = event.cancellation_details
-            if details.reason.name == "Error":
-                errors.append(_error(details.code.name, details.error_details))
-                over.set()
-
-        recogniser.recognized.connect(recognised)
-        recogniser.canceled.connect(cancelled)
-        recogniser.session_stopped.connect(lambda _: over.set())
+    def hear(self, sound: bytes) -> list[dict[str, Any]]:
+        """Return the service's answer for each phrase. Raises the error for which it cannot answer."""
+        events, is_done = self._events, False
         try:
-            recogniser.start_continuous_recognition_async().get()
-            stream.write(sound)
-            stream.close()
-            if not over.wait(len(sound) / (2 * RATE) + DEADLINE):
-                errors.append(_Transient("no answer in time"))
+            self._recogniser.start_continuous_recognition_async().get()
+            self._stream.write(sound)
+            self._stream.close()
+            if not events.over.wait(len(sound) / (2 * RATE) + DEADLINE):
+                raise _Transient("no answer in time")
+            if events.failure:
+                raise _error(*events.failure)
+            is_done = True
+            return events.phrases
         finally:
-            for signal in (recogniser.recognized, recogniser.canceled, recogniser.session_stopped):
-                signal.disconnect_all()
-            with suppress(RuntimeError):
-                recogniser.stop_continuous_recognition_async().get()
-        if errors:
-            raise errors[0]
-        return phrases
+            for signal in ("recognized", "canceled", "session_stopped"):
+                getattr(self._recogniser, signal).disconnect_all()
+            closing = threading.Thread(target=self._close, daemon=True)
+            closing.start()
+            if is_done:  # takes long after a failure
+                closing.join(_CLOSING)
+
+    def _close(self) -> None:
+        with suppress(RuntimeError):
+            self._recogniser.stop_continuous_recognition_async().get()
+        self._recogniser = self._stream = None
+
+
+class _Events:
+    """Events of the SDK for one sound, from its own threads; has no reference to the recogniser, to avoid a cycle."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.phrases: list[dict[str, Any]] = []
+        self.failure: tuple[str, str] | None = None
+
+    def recognised(self, event: Any) -> None:
+        answer = json.loads(event.result.json)
+        if answer["RecognitionStatus"] == "Success":
+            self.phrases.append(answer)
+
+    def cancelled(self, event: Any) -> None:
+        details = event.cancellation_details
+        if details.reason.name == "Error":
+            self.failure = details.code.name, details.error_details
+            self.over.set()
+
+    def stopped(self, _: Any) -> None:
+        self.over.set()
 
 
 # The names that the module of an engine must define.
