@@ -36,7 +36,7 @@ from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
 from parapet.transforms.perturbation.base import Perturbation, check_analysis, set_of
 from parapet.transforms.perturbation.corpora import Corpus, items_of
-from parapet.transforms.perturbation.corpus import Analyzed, Services, options_named, perturbation_of, results
+from parapet.transforms.perturbation.corpus import Services, analyzed_file, options_named, perturbation_of
 from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
@@ -209,14 +209,10 @@ class _Perturb(beam.DoFn):
 
     def process(self, element: Element, *sides: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
         file, states = element
-        place = (file.relative, 0)
-        shared = dict(zip(self.shared_names, sides, strict=True))
-        analyzed = Analyzed(self.perturbation, {place: states.get(0)}, shared)
+        analyzed = analyzed_file(self.perturbation, file, states, self.shared_names, sides)
         (item,) = items_of(file)
-        item = item._replace(error=item.error or analyzed.refused.get(place))
         try:
-            state = analyzed.of(place)
-            ((_, result),) = results(self.perturbation, item, state, self.services, self.set_name)
+            ((_, result),) = analyzed.results(file.relative, item, self.services, self.set_name)
         except UserCodeError:
             raise
         except Exception as error:

@@ -111,9 +111,9 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 7_728,
+    "transforms/perturbation": 7_751,
     "transforms/crowd/": 5_973,
-    "transforms/variants/": 1_456,
+    "transforms/variants/": 1_454,
     "transforms/translation/": 617,
     "transforms/splits/": 915,
     "transforms/simulators/": 3_143,
@@ -125,7 +125,7 @@ BUDGETS = {
     "evaluation/": 9_125,
     "pipelines/": 6_834,
     "schemas/": 2_895,
-    "parapet/": 696,
+    "parapet/": 692,
     "tests/": 39_005,
 }
 

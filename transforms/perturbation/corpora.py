@@ -73,9 +73,7 @@ class Corpus:
     ) -> None:
         self.files, self.folders = list(files), dict(folders)
         self.schemas = sorted(schemas.items())
-        self.problems = list(
-            dict.fromkeys(str(bad.error) for schemas_here in folders.values() for bad in schemas_here.bad)
-        )
+        self.problems = list(dict.fromkeys(str(bad.error) for of_split in folders.values() for bad in of_split.bad))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self.splits)}; {len(self.files)} dialogue files>"
@@ -297,9 +295,9 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
             raise InputError(f"{split!r} is not a split: must be one of {', '.join(SPLITS)}")
         if split not in services:
             raise InputError(f"the split {split!r} has dialogues, but no services")
-        folders[split] = schemas_here = layout.parse_services(list(services[split]), f"services[{split!r}]", split)
-        if schemas_here.bad:
-            raise schemas_here.bad[0].error
+        folders[split] = of_split = layout.parse_services(list(services[split]), f"services[{split!r}]", split)
+        if of_split.bad:
+            raise of_split.bad[0].error
     for split, listed_dialogues in dialogues.items():
         texts = []
         for i, dialogue in enumerate(listed_dialogues):
@@ -310,9 +308,9 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
         content = sgd.file_bytes(texts)
         files.append(DialogueFile(split, "dialogues_001.json", f"dialogues[{split!r}]", len(content), content))
     schemas = {}
-    for split, schemas_here in folders.items():
+    for split, of_split in folders.items():
         try:
-            schemas[schemas_here.relative_path] = layout.schema_bytes(schemas_here.raw)
+            schemas[of_split.relative_path] = layout.schema_bytes(of_split.raw)
         except TypeError as error:
             raise InputError(f"is not JSON: {error}", f"services[{split!r}]") from None
     return Corpus(files, folders, schemas)

@@ -288,6 +288,26 @@ class Analyzed:
         """Return the state of a dialogue for ``perturb``."""
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
+    def results(
+        self, path: str, item: Item, services: Services | None, set_name: str = ""
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield a dialogue of a file in every set, or in one, as :func:`results`; raise why the analysis refused it."""
+        place = (path, item.position)
+        item = item._replace(error=item.error or self.refused.get(place))
+        return results(self.perturbation, item, self.of(place), services, set_name)
+
+
+def analyzed_file(
+    perturbation: Perturbation,
+    file: DialogueFile,
+    states: Mapping[int, Any],
+    names: Sequence[str],
+    sides: Sequence[Mapping[Any, Any]],
+) -> Analyzed:
+    """Return the analysis of a file on a worker: the states of its dialogues by position, and named side inputs."""
+    by_place = {(file.relative, position): state for position, state in states.items()}
+    return Analyzed(perturbation, by_place, dict(zip(names, sides, strict=True)))
+
 
 class PerturbedCorpus(Corpus):
     """One set of a perturbed corpus. Dialogues are perturbed when they are read.
@@ -325,11 +345,8 @@ class PerturbedCorpus(Corpus):
         """Yield the perturbed dialogues of a file."""
         services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
-            place = (file.relative, item.position)
-            item = item._replace(error=item.error or self.analyzed.refused.get(place))
             try:
-                state = self.analyzed.of(place)
-                ((_, result),) = results(self.perturbation, item, state, services, self.set_name)
+                ((_, result),) = self.analyzed.results(file.relative, item, services, self.set_name)
             except UserCodeError:
                 raise
             except InputError as error:

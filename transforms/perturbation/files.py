@@ -20,9 +20,16 @@ from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text, type
 from parapet.schemas.errors import InputError
 from parapet.schemas.messages import LINE, line_text
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, Place, analysis_of
+from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item
-from parapet.transforms.perturbation.corpus import Services, results, rows_file, services_by_folder, table_of_rows
+from parapet.transforms.perturbation.corpus import (
+    Analyzed,
+    Services,
+    analyzed_file,
+    rows_file,
+    services_by_folder,
+    table_of_rows,
+)
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
 from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files
@@ -149,34 +156,26 @@ def write_file(
 ) -> FileResult:
     """Write one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
-    sides = dict(zip(shared_names, shared, strict=True))
-    refused = sides.pop(REFUSED, {})
-    of_sets = _FileOfSets(file, perturbation, output, refused, services.get(file.split))
+    analyzed = analyzed_file(perturbation, file, states, shared_names, shared)
+    of_sets = _FileOfSets(file, analyzed, output, services.get(file.split))
     try:
-        of_sets.write(states, sides)
+        of_sets.write()
     except Exception as error:
         return of_sets.result.failed(dead_file(file, bad_record(error, perturbation)))
     return of_sets.result
 
 
 class _FileOfSets:
-    """A dialogue file in every set; ``refused`` are dialogues left out of all sets, by place."""
+    """A dialogue file in every set."""
 
-    def __init__(
-        self,
-        file: DialogueFile,
-        perturbation: Perturbation,
-        output: str,
-        refused: Mapping[Place, InputError],
-        services: Services | None,
-    ) -> None:
-        self.file, self.perturbation, self.output, self.refused = file, perturbation, output, refused
-        self.services = services
+    def __init__(self, file: DialogueFile, analyzed: Analyzed, output: str, services: Services | None) -> None:
+        self.file, self.analyzed, self.output, self.services = file, analyzed, output, services
+        self.perturbation = perturbation = analyzed.perturbation
         self.result = FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
 
-    def write(self, states: Mapping[int, Any], shared: Mapping[str, Mapping[Any, Any]]) -> None:
+    def write(self) -> None:
         counts = self.result.counts
         counts.add("files")
         with ExitStack() as stack:
@@ -185,7 +184,7 @@ class _FileOfSets:
             for item in tracked(self.perturbation.items(self.file), "dialogues"):
                 counts.add("dialogues")
                 try:
-                    of_sets = self._perturbed(item, states.get(item.position), shared)
+                    of_sets = self._perturbed(item)
                 except Exception as error:
                     self._leave_out(item, bad_record(error, self.perturbation))
                     continue
@@ -205,23 +204,19 @@ class _FileOfSets:
             path = f"{self.folders[name]}/{path}" if self.folders[name] else path
             self.result.written.append(write_staged(self.output, path, data))
 
-    def _perturbed(
-        self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
-    ) -> list[tuple[str, bytes, Any, Counts]]:
+    def _perturbed(self, item: Item) -> list[tuple[str, bytes, Any, Counts]]:
         """Return the dialogue in each set: its text, the result or error, and counts.
 
         Nothing is written yet: a dialogue for which this raises is in no set.
         """
-        place = (self.file.relative, item.position)
-        item = item._replace(error=item.error or self.refused.get(place))
-        if item.error is None and self.perturbation.languages:
+        is_refused = (self.file.relative, item.position) in self.analyzed.refused
+        if item.error is None and not is_refused and self.perturbation.languages:
             item = item._replace(dialogue=item.dialogue or typed(item.raw))
             assert item.dialogue is not None
             if language := other_language(item.dialogue, self.perturbation.languages):
                 self.result.counts.add(OTHER_LANGUAGES, value=language)
-        state = self.perturbation.state_of(place, state, shared)
         of_sets = []
-        for name, result in results(self.perturbation, item, state, self.services):
+        for name, result in self.analyzed.results(self.file.relative, item, self.services):
             text, counts = b"", Counts()
             if not isinstance(result, InputError):
                 turns = result.dialogue["turns"]

@@ -14,6 +14,8 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from parapet.transforms.variants.distance import lemma
+
 WORDS, ORDER, FORM, GRAMMAR = "other_words", "other_order", "other_form", "grammar"
 
 # A word may be in several groups. Nouns and verbs are apart: "reserve" is no synonym of "booking".
@@ -64,10 +66,11 @@ _CONJUNCTIONS = frozenset({"and", "or", "to", "that", "which", "who", "where", "
 _SAME = {"whether": "if", "for": "to"}  # "for finding" is "to find"
 _FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
 # What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
-_OWNED = """
+_OWNED_WORDS = """
 address airport category chance city code cost date director fare genre id kind language location name number place
 possibility price size specialty speciality style time title type
 """
+_OWNED = frozenset(_OWNED_WORDS.split())
 _NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "ending", "calendar"})
 _WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
 _HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
@@ -157,7 +160,7 @@ def _has_same_owners(pairs: list[tuple[_Word, _Word]], is_action: bool) -> bool:
     ):
         return False  # among others, "flight city of origin" as "city of origin flight"
     owned = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i, old in moved if not old.is_head]
-    return is_action or all(_lemma(word) in _OWNED.split() for word in owned)
+    return is_action or all(word and lemma(word) in _OWNED for word in owned)
 
 
 def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
@@ -196,9 +199,9 @@ def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
 @lru_cache(1 << 14)
 def _is_same(word: str, other: str) -> bool:
     """Whether two words are the same in another form, or synonyms."""
-    if word in _FUNCTION or other in _FUNCTION:
+    if word in _FUNCTION or other in _FUNCTION or not (word and other):
         return word == other
-    left, right = {word, _lemma(word)}, {other, _lemma(other)}
+    left, right = {word, lemma(word)}, {other, lemma(other)}
     return bool(left & right) or any(group & left and group & right for group in _synonyms())
 
 
@@ -206,14 +209,7 @@ def _form(word: str) -> str:
     """Return the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
     if word.endswith("ing"):
         return "ing"
-    return next((end for end in ("ed", "est", "er", "s") if word.endswith(end) and _lemma(word) != word), "")
-
-
-@lru_cache(1 << 14)
-def _lemma(word: str) -> str:
-    import simplemma
-
-    return str(simplemma.lemmatize(word, "en")) if word else ""
+    return next((end for end in ("ed", "est", "er", "s") if word.endswith(end) and lemma(word) != word), "")
 
 
 @cache

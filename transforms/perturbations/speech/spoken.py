@@ -170,11 +170,11 @@ class Reading:
     def __init__(self, text: str, utterance: str, starts: Sequence[int]) -> None:
         self._text, self._utterance, self._starts = text, utterance, starts
         self._last: re.Match[str] | None = None
-        self._here = 0
+        self._token_start = 0
 
     def read(self, match: re.Match[str]) -> str:
         """Return what is spoken for a token; may be empty."""
-        self._here = match.start()
+        self._token_start = match.start()
         kind, text = str(match.lastgroup), match.group()
         spoken_form = text if kind == "word" and text not in SPECIAL else getattr(self, f"_{kind}")(match)
         self._last = match
@@ -250,8 +250,8 @@ class Reading:
 
     def _after(self, *kinds: str, gap: str = " ") -> bool:
         """Whether the previous token is of one of these kinds, with only ``gap`` in between."""
-        last, here = self._last, self._here
-        return last is not None and last.lastgroup in kinds and not self._text[last.end() : here].strip(gap)
+        last, start = self._last, self._token_start
+        return last is not None and last.lastgroup in kinds and not self._text[last.end() : start].strip(gap)
 
     def _word_before(self) -> str:
         return self._last.group() if self._last is not None and self._after("word") else ""
