@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,8 +36,8 @@ from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
 from parapet.transforms.perturbation.base import Perturbation, check_analysis, set_of
-from parapet.transforms.perturbation.corpora import Corpus, items_of
-from parapet.transforms.perturbation.corpus import Services, analyzed_file, options_named, perturbation_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
+from parapet.transforms.perturbation.corpus import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
@@ -86,7 +87,7 @@ class _OfDialogues(beam.PTransform):
           ...     _ = outputs.dead_letters | beam.Map(lambda letter: print(letter.dialogue_id, letter.reason))
           1 not_sgd: Object missing required field `services`
         """
-        return _Outputs(self.default_label(), self._outputs)
+        return self.default_label() >> beam.ptransform_fn(self._outputs)().with_input_types(Dialogue)
 
     def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
         raise NotImplementedError
@@ -143,12 +144,9 @@ class Perturb(_OfDialogues):
         files = dialogues | "As files" >> beam.FlatMap(_as_file).with_outputs(DEAD_LETTERS, main="files")
         elements, analysis = with_states(files.files, self.perturbation)
         check_analysis(self.perturbation, analysis)
-        sides = analysis.side_inputs()
-        perturb = beam.ParDo(
-            _Perturb(self.perturbation, self.set_name, self.services, tuple(sides)),
-            *map(beam.pvalue.AsDict, sides.values()),
-        )
-        perturbed = elements | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+        perturb = _Perturb(self.perturbation, self.set_name, self.services, tuple(analysis.shared))
+        each = beam.ParDo(perturb, *map(beam.pvalue.AsDict, analysis.shared.values()))
+        perturbed = elements | "Perturb" >> each.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         dead_letters = (files[DEAD_LETTERS], perturbed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
         return _Perturbed(perturbed.dialogues, perturbed[ROWS], dead_letters)
 
@@ -169,18 +167,6 @@ def _refused(dialogue: Any, error: Exception, code: object = None, variant: str 
     return TaggedOutput(DEAD_LETTERS, dead_dialogue(file, id_of(dialogue, 0), bad_record(error, code), variant))
 
 
-class _Outputs(beam.PTransform):
-    """A transform with several outputs, defined by a function."""
-
-    def __init__(self, label: str, function: Any) -> None:
-        super().__init__(label)
-        self.with_input_types(Dialogue)
-        self.function = function
-
-    def expand(self, dialogues: beam.PCollection) -> Any:
-        return self.function(dialogues)
-
-
 def _as_file(dialogue: Dialogue) -> Iterator[Any]:
     """Turns a dialogue into a file that contains only it and has its name."""
     try:
@@ -193,30 +179,29 @@ def _as_file(dialogue: Dialogue) -> Iterator[Any]:
         yield DialogueFile("", name, f"dialogue {name}", len(content), content)
 
 
+@dataclass
 class _Perturb(beam.DoFn):
-    """Perturbs files of one dialogue each, with the states of the analysis and its side inputs, which have names."""
+    """Perturbs files of one dialogue each, with the states of the analysis and its shared data, which have names."""
 
-    def __init__(
-        self, perturbation: Perturbation, set_name: str, services: Services | None, shared_names: Sequence[str]
-    ) -> None:
-        super().__init__()
-        self.perturbation, self.set_name, self.services = perturbation, set_name, services
-        self.shared_names = shared_names
+    perturbation: Perturbation
+    set_name: str
+    services: Services | None
+    names: Sequence[str]
 
     def default_type_hints(self) -> IOTypeHints:
-        """Return no hints, since Beam would apply those of ``*sides`` to each side input."""
+        """Return no hints, since Beam would apply those of ``*shared`` to each side input."""
         return IOTypeHints.empty().with_output_types(beam.typehints.Dict[str, Any])
 
-    def process(self, element: Element, *sides: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
+    def process(self, element: Element, *shared: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
         file, states = element
-        analyzed = analyzed_file(self.perturbation, file, states, self.shared_names, sides)
-        (item,) = items_of(file)
+        (dialogue,) = read_items(file)
+        analyzed = Analyzed(self.perturbation, states, dict(zip(self.names, shared, strict=True)))
         try:
-            ((_, result),) = analyzed.results(file.relative, item, self.services, self.set_name)
+            ((_, result),) = analyzed.results(file.relative, Item(0, dialogue), self.services, self.set_name)
         except UserCodeError:
             raise
         except Exception as error:
-            yield _refused(item.raw, error, self.perturbation)
+            yield _refused(dialogue, error, self.perturbation)
             return
         yield result.dialogue
         yield from (TaggedOutput(ROWS, row) for row in result.rows)

@@ -87,8 +87,8 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         whole = read_corpus(self.root, None) if needs_whole else corpus
         perturbation.prepare(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
-        for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
-            logging.log(level, "%s", line)
+        for line in analyzed.problems:
+            logging.warning("%s", line)
         hidden = (*self.without, "split") if self.messages else self.without
         shared = {name: getattr(self, name) for name in ("split", "seed") if name not in hidden}
         options = {**shared, "max_bad": float(self.max_bad), **self.recorded(), **perturbation.recorded_options()}
@@ -130,9 +130,9 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
         """Yields the metrics of each set, and warns about what is remarkable."""
-        from parapet.transforms.perturbation.report import notes_of
+        from parapet.transforms.perturbation.report import lines_of, notes_of
 
-        yield from perturb.perturbation.summary(statistics)
+        yield from lines_of(perturb.perturbation, statistics)
         for note in notes_of(perturb.perturbation, statistics):
             logging.warning("%s", note)
 

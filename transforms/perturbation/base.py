@@ -20,7 +20,7 @@ import pyarrow as pa
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation import report
-from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages
 from parapet.transforms.reports.numbers import Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
 from parapet.transforms.running.seeding import key_of, seed_text
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from parapet.transforms.reports.report import Example
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
-    from parapet.transforms.running.runs import Outputs
 
 
 # A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
@@ -84,7 +83,7 @@ def thresholds_of(keys: beam.PCollection, rates: Sequence[str]) -> beam.PCollect
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position in the file
 States = Mapping[Place, Any]
 Shared = Mapping[str, Mapping[Any, Any]]  # name to data of an analysis shared by all dialogues
-REFUSED = ".refused"  # name of a side input, beside the names of shared data
+REFUSED = ".refused"  # name of shared data: the dialogues that the analysis could not process
 Texts = str | float | Sequence[str | float]  # an option with several values: a list, or comma-separated
 
 # The default rows of a perturbation: one for each changed turn.
@@ -110,7 +109,6 @@ class Perturbed(NamedTuple):
         place in the dialogue.
       shown: data for an example on the page, as input of :meth:`Perturbation.example`; None for its rows.
       files: further files, as (path below the output, bytes).
-      others: further outputs of the pipeline, by tag: each value becomes an element (set, split, value).
     """
 
     dialogue: dict[str, Any]
@@ -119,7 +117,6 @@ class Perturbed(NamedTuple):
     problems: Sequence[InputError] = ()
     shown: Sequence[dict[str, Any]] | None = None
     files: Sequence[tuple[str, bytes]] = ()
-    others: Mapping[str, Sequence[Any]] = {}
 
 
 class Analysis(NamedTuple):
@@ -127,26 +124,19 @@ class Analysis(NamedTuple):
 
     Attributes:
       states: PCollection of ((file.relative, position in the file), state), with a state for each dialogue.
-      shared: name to PCollection of (key, value) shared by all dialogues, small enough for each worker.
-      reported: name to PCollection of values that :meth:`Perturbation.statistics` needs.
+      shared: name to PCollection of (key, value) shared by all dialogues, small enough for each worker. Those named
+        ``REFUSED`` are ((file.relative, position in the file), InputError) of dialogues that the analysis could not
+        process. They are in no set; the step that writes the sets makes their dead letters.
+      reported: PCollection of values that :meth:`Perturbation.statistics` needs.
       counts: PCollection of (CountKey as a tuple, n), added to those of the run.
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
-      files: PCollection of (path below the output, bytes), added to the files of the run.
-      refused: PCollection of ((file.relative, position in the file), InputError) of dialogues that the analysis could
-        not process. They are in no set; the step that writes the sets makes their dead letters.
     """
 
     states: beam.PCollection | None = None
     shared: Mapping[str, beam.PCollection] = {}
-    reported: Mapping[str, beam.PCollection] = {}
+    reported: beam.PCollection | None = None
     counts: beam.PCollection | None = None
     dead_letters: beam.PCollection | None = None
-    files: beam.PCollection | None = None
-    refused: beam.PCollection | None = None
-
-    def side_inputs(self) -> dict[str, beam.PCollection]:
-        """Return the side inputs of all workers: shared data, and refused dialogues under ``REFUSED``."""
-        return {**self.shared, **({} if self.refused is None else {REFUSED: self.refused})}
 
 
 class Perturbation:
@@ -171,8 +161,6 @@ class Perturbation:
       keeps_turns: whether dialogues keep their turns, speakers and services. For plug-ins that declare this, dialogues
         that do not are left out.
       needs_annotation: whether it needs schemas and states, so that it cannot perturb plain texts and chat messages.
-      keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
-      other_outputs: the tags of further outputs of the pipeline, see ``Perturbed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
         :meth:`prepare`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
@@ -208,8 +196,6 @@ class Perturbation:
     shown: ClassVar[int] = 12
     keeps_turns: ClassVar[bool] = True
     needs_annotation: ClassVar[bool] = False
-    keeps_empty_files: ClassVar[bool] = True
-    other_outputs: ClassVar[Sequence[str]] = ()
     analyzes_dialogues: ClassVar[bool] = True
     analyzes_all_splits: ClassVar[bool] = False
 
@@ -298,14 +284,6 @@ class Perturbation:
 
     # Further hooks. The defaults suit most perturbations.
 
-    def items(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the dialogues of a file, each with the error that makes it unusable, if any.
-
-        Raises:
-          InputError: the file cannot be read; possibly raised after some of its dialogues.
-        """
-        return items_of(file)
-
     def state_of(self, place: Place, state: Any, shared: Shared) -> Any:
         """Return the state to pass to :meth:`perturb`.
 
@@ -336,14 +314,10 @@ class Perturbation:
         """Return the sets whose rows are written: all, unless the rows of one set cover others."""
         return self.sets
 
-    def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
-        """Return the schema files of the sets, as (path below the output, content); by default those of the corpus."""
+    def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
+        """Return the schema files of the sets, by path below the output; by default those of the corpus."""
         folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
-        return [(f"{folder}{path}", content) for folder in folders for path, content in corpus.schemas]
-
-    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Add to the outputs of a run after all dialogues are perturbed. The default adds nothing."""
-        return outputs
+        return {f"{folder}{path}": content for folder in folders for path, content in corpus.schemas}
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of bad records besides files and dialogues, which ``--max_bad`` limits."""
@@ -357,27 +331,18 @@ class Perturbation:
         """Return checks on the counts before publishing: every dialogue must be in every set or left out."""
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
-    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Return the content of ``statistics.json``, by default the counts of each set.
 
         Args:
           counts: the counts summed over all dialogues.
-          reported: the values reported by the analysis, by name.
+          reported: the values reported by the analysis.
         """
         return report.statistics_of(self, counts)
 
     def example(self, shown: Mapping[str, Any]) -> Example:
         """Make an example for the page, from an item of ``Perturbed.shown`` or from a row."""
         return report.example_of(shown)
-
-    def summary(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the lines that a run prints, by default the ``shown_first`` numbers of the first table.
-
-        Args:
-          statistics: see :meth:`statistics`.
-        """
-        own = type(self).statistics is Perturbation.statistics or self.tables is not None
-        return report.lines_of(self, statistics) if own else iter(())
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield notes to read before the numbers.
@@ -387,10 +352,6 @@ class Perturbation:
         return iter(())
 
     # Further hooks of the command.
-
-    def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield messages about what :meth:`prepare` has learned, with their levels (``logging.WARNING``)."""
-        return iter(())
 
     def recorded_options(self) -> Mapping[str, object]:
         """Return the options for ``run.json``, in addition to the flags as given, or replacing them."""
@@ -407,10 +368,6 @@ class Perturbation:
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield the lines of ``--dry_run``: the cost of perturbing these files."""
         return iter(())
-
-    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """Return further files made from the statistics, by path below the output; see :meth:`statistics`."""
-        return {}
 
     def needs_analysis(self) -> bool:
         """Whether to run :meth:`analyze`: by default, if it is defined."""

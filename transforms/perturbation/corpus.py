@@ -201,51 +201,6 @@ def services_by_folder(corpus: Corpus) -> dict[str, Services]:
     return {folder: services_by_name([schemas]) for folder, schemas in corpus.folders.items()}
 
 
-def results(
-    perturbation: Perturbation, item: Item, state: Any, services: Services | None, set_name: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Yield the dialogue in every set as Perturbed, or the InputError for a set.
-
-    A dialogue in a language that the perturbation does not know is yielded as it is.
-
-    Args:
-      perturbation: the perturbation to apply.
-      item: the dialogue.
-      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
-      services: the services of its split, by name; None if unknown.
-      set_name: the only set to make.
-
-    Raises:
-      InputError: the dialogue cannot be perturbed.
-      UserCodeError: the perturbation returned a wrong type, which is an error of the class rather than of the dialogue.
-    """
-    if item.error is not None:
-        raise item.error
-    names = [set_name] if set_name else perturbation.sets
-    is_checked = is_plugin(perturbation)  # Parapet's own perturbations are tested
-    if is_checked or perturbation.languages:
-        item = item._replace(dialogue=item.dialogue or typed(item.raw))
-    if item.dialogue and other_language(item.dialogue, perturbation.languages):
-        yield from ((name, Perturbed(item.raw)) for name in names)
-        return
-    text = _text(item.raw) if is_checked else None
-    of_sets: Any = perturbation.perturb_sets(item, state)
-    if set_name:
-        of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
-    sets = []
-    for name, perturbed in of_sets:
-        sets.append(name)
-        if not isinstance(perturbed, InputError):
-            checked(perturbation, perturbed)
-            for where, reason in faults(perturbation, item, text, perturbed.dialogue, services) if is_checked else ():
-                raise Fault(f"{PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
-        yield name, perturbed
-    if is_checked and sorted(sets) != sorted(names):
-        found = ", ".join(map(str, sets)) or "no set"
-        method = f"{type(perturbation).__name__}.perturb_sets"
-        raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
-
-
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
     """Validate the result of ``perturb`` and return it.
 
@@ -278,35 +233,70 @@ def _kind_of(value: object) -> str:
 
 
 class Analyzed:
-    """The analysis of a whole corpus; empty if the perturbation needs none."""
+    """A perturbation with the analysis of a whole corpus.
+
+    Args:
+      perturbation: the fitted perturbation.
+      states: the states of dialogues; empty if the perturbation needs no analysis.
+      shared: the data shared by all dialogues, by name.
+    """
 
     def __init__(self, perturbation: Perturbation, states: States, shared: Shared) -> None:
-        self.perturbation, self.states, self.shared = perturbation, states, dict(shared)
-        self.refused: Mapping[Place, InputError] = self.shared.pop(REFUSED, {})
+        self.perturbation, self.states, self.shared = perturbation, states, shared
 
-    def of(self, place: Place) -> Any:
-        """Return the state of a dialogue for ``perturb``."""
+    def state(self, path: str, item: Item) -> Any:
+        """Return the state of a dialogue of a file for ``perturb_set``."""
+        place = (path, item.position)
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
+
+    def usable(self, path: str, item: Item) -> Item:
+        """Return a dialogue of a file, typed where its language matters. Raises InputError if it cannot be used."""
+        if error := item.error or self.shared.get(REFUSED, {}).get((path, item.position)):
+            raise error
+        needs_types = self.perturbation.languages or is_plugin(self.perturbation)
+        return item._replace(dialogue=item.dialogue or typed(item.raw)) if needs_types else item
 
     def results(
         self, path: str, item: Item, services: Services | None, set_name: str = ""
     ) -> Iterator[tuple[str, Any]]:
-        """Yield a dialogue of a file in every set, or in one, as :func:`results`; raise why the analysis refused it."""
-        place = (path, item.position)
-        item = item._replace(error=item.error or self.refused.get(place))
-        return results(self.perturbation, item, self.of(place), services, set_name)
+        """Yield the dialogue in every set as Perturbed, or the InputError for a set.
 
+        A dialogue in a language that the perturbation does not know is yielded as it is.
 
-def analyzed_file(
-    perturbation: Perturbation,
-    file: DialogueFile,
-    states: Mapping[int, Any],
-    names: Sequence[str],
-    sides: Sequence[Mapping[Any, Any]],
-) -> Analyzed:
-    """Return the analysis of a file on a worker: the states of its dialogues by position, and named side inputs."""
-    by_place = {(file.relative, position): state for position, state in states.items()}
-    return Analyzed(perturbation, by_place, dict(zip(names, sides, strict=True)))
+        Args:
+          path: the file of the dialogue, below the root.
+          item: the dialogue.
+          services: the services of its split, by name; None if unknown.
+          set_name: the only set to make.
+
+        Raises:
+          InputError: the dialogue cannot be perturbed.
+          UserCodeError: the perturbation returned a wrong type, which is an error of the class rather than of the
+            dialogue.
+        """
+        perturbation, item, state = self.perturbation, self.usable(path, item), self.state(path, item)
+        names = [set_name] if set_name else perturbation.sets
+        if item.dialogue and other_language(item.dialogue, perturbation.languages):
+            yield from ((name, Perturbed(item.raw)) for name in names)
+            return
+        is_checked = is_plugin(perturbation)  # Parapet's own perturbations are tested
+        text = _text(item.raw) if is_checked else None
+        of_sets: Any = perturbation.perturb_sets(item, state)
+        if set_name:
+            of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
+        sets = []
+        for name, perturbed in of_sets:
+            sets.append(name)
+            if not isinstance(perturbed, InputError):
+                checked(perturbation, perturbed)
+                problems = faults(perturbation, item, text, perturbed.dialogue, services) if is_checked else ()
+                for where, reason in problems:
+                    raise Fault(f"{PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
+            yield name, perturbed
+        if is_checked and sorted(sets) != sorted(names):
+            found = ", ".join(map(str, sets)) or "no set"
+            method = f"{type(perturbation).__name__}.perturb_sets"
+            raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
 
 
 class PerturbedCorpus(Corpus):
@@ -437,13 +427,13 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                 )
                 analysis = base.analysis_of(perturbation, files)
                 base.check_analysis(perturbation, analysis)
-                kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
+                kept = {**analysis.shared, **({"": analysis.states} if analysis.states else {})}
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
                     _ = batches | f"Keep {i}" >> beam.Map(_keep, name, folder)
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        analyzed: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.side_inputs())}
+        analyzed: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.shared)}
         for path in Path(folder).iterdir():
             name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written by this process)
             analyzed[name].update(batch)
@@ -521,7 +511,7 @@ def check_perturbation(
     for set_name in its.sets:
 
         def perturbed(path: str, item: Item, name: str = set_name) -> tuple[Any, list[str]]:
-            return _applied(its, item, name, analyzed.of((path, item.position)), services)
+            return _applied(its, item, name, analyzed.state(path, item), services)
 
         first = [perturbed(*place) for place in places]
         again = [perturbed(*place) for place in places[::-1]]

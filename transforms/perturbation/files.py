@@ -16,20 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 
-from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text, typed
+from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.messages import LINE, line_text
 from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, analysis_of
-from parapet.transforms.perturbation.corpora import Corpus, Item
-from parapet.transforms.perturbation.corpus import (
-    Analyzed,
-    Services,
-    analyzed_file,
-    rows_file,
-    services_by_folder,
-    table_of_rows,
-)
+from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, States, analysis_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
+from parapet.transforms.perturbation.corpus import Analyzed, Services, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
 from parapet.transforms.perturbation.report import report_of
 from parapet.transforms.reports.report import report_files
@@ -37,13 +30,13 @@ from parapet.transforms.running.counts import FAULTS, CountKey, Counts, DeadLett
 from parapet.transforms.running.fence import Fault, bad_record, is_plugin
 from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.storage.files import WriteFiles, write_staged
+from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
 
 if TYPE_CHECKING:
     from parapet.transforms.reports.report import Example
 
-Element = tuple[DialogueFile, Mapping[int, Any]]  # a file, and the states of its dialogues by position
+Element = tuple[DialogueFile, States]  # a file, and the states of its dialogues
 
 
 class PerturbCorpus(beam.PTransform):
@@ -78,22 +71,16 @@ class PerturbCorpus(beam.PTransform):
                 analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
-        names = tuple(analysis.side_inputs())
         kept = max(self.perturbation.shown, quality.DRAWN)  # examples, and changed turns, kept for each set
         write = WriteEach(
-            partial(write_file, output=self.info.output, shared_names=names, services=services),
-            *(beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()),
+            partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
+            *map(beam.pvalue.AsDict, analysis.shared.values()),
             shown=kept,
-            others=self.perturbation.other_outputs,
             setup=partial(_opened, self.perturbation),
         )
-        written = analysis.files
-        if written is not None:
-            written = written | "Write files of the analysis" >> WriteFiles(self.info.output)
-        more = {"written": written, "counts": analysis.counts, "dead_letters": analysis.dead_letters}
+        more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
         outputs: Outputs = elements | "Sets" >> write
         outputs = outputs.with_more("Of the analysis", **more)
-        outputs = self.perturbation.finish(outputs, analysis)
         return outputs | "Finish" >> FinishRun(
             self.info,
             partial(
@@ -101,9 +88,8 @@ class PerturbCorpus(beam.PTransform):
                 perturbation=self.perturbation,
                 options=self.info.options,
                 schemas=self.perturbation.schema_files(self.corpus),
-                reported_names=tuple(analysis.reported),
             ),
-            *(beam.pvalue.AsList(values) for values in analysis.reported.values()),
+            *([] if analysis.reported is None else [beam.pvalue.AsList(analysis.reported)]),
             tallies=self.tallies,
             invariants=self.perturbation.invariants(),
             shown=kept,
@@ -126,7 +112,7 @@ def with_states(
     analysis = analysis_of(perturbation, files if analyzed is None else analyzed)
     if analysis.states is None:
         return files | "Without states" >> beam.Map(lambda file: (file, {})), analysis
-    states = analysis.states | "States by file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
+    states = analysis.states | "States by file" >> beam.MapTuple(lambda place, state: (place[0], (place, state)))
     by_path = files | "Files by path" >> beam.Map(lambda file: (file.relative, file))
     joined = {"file": by_path, "states": states} | "Join states" >> beam.CoGroupByKey()
     return joined | "With states" >> beam.FlatMapTuple(_joined) | "Spread joined files" >> beam.Reshuffle(), analysis
@@ -156,7 +142,7 @@ def write_file(
 ) -> FileResult:
     """Write one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
-    analyzed = analyzed_file(perturbation, file, states, shared_names, shared)
+    analyzed = Analyzed(perturbation, states, dict(zip(shared_names, shared, strict=True)))
     of_sets = _FileOfSets(file, analyzed, output, services.get(file.split))
     try:
         of_sets.write()
@@ -181,7 +167,8 @@ class _FileOfSets:
         with ExitStack() as stack:
             is_lines = self.file.form == MESSAGES
             files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
-            for item in tracked(self.perturbation.items(self.file), "dialogues"):
+            for position, raw in enumerate(tracked(read_items(self.file), "dialogues")):
+                item = Item(position, raw)
                 counts.add("dialogues")
                 try:
                     of_sets = self._perturbed(item)
@@ -195,7 +182,7 @@ class _FileOfSets:
                         files.add(self.folders[name], text)
                         counts.update(own_counts)
                         self._add(name, item, result)
-            files.close(self.perturbation.keeps_empty_files or not counts[CountKey("dialogues")])
+            files.close(keep_empty=not counts[CountKey("dialogues")])
         for name, folder in self.folders.items():
             counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
         self.result.written += files.written()
@@ -209,12 +196,9 @@ class _FileOfSets:
 
         Nothing is written yet: a dialogue for which this raises is in no set.
         """
-        is_refused = (self.file.relative, item.position) in self.analyzed.refused
-        if item.error is None and not is_refused and self.perturbation.languages:
-            item = item._replace(dialogue=item.dialogue or typed(item.raw))
-            assert item.dialogue is not None
-            if language := other_language(item.dialogue, self.perturbation.languages):
-                self.result.counts.add(OTHER_LANGUAGES, value=language)
+        item = self.analyzed.usable(self.file.relative, item)
+        if item.dialogue and (language := other_language(item.dialogue, self.perturbation.languages)):
+            self.result.counts.add(OTHER_LANGUAGES, value=language)
         of_sets = []
         for name, result in self.analyzed.results(self.file.relative, item, self.services):
             text, counts = b"", Counts()
@@ -250,8 +234,6 @@ class _FileOfSets:
             result.examples.setdefault(name + quality.TURNS, []).extend(turns)
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
-        for tag, values in perturbed.others.items():
-            result.others.setdefault(tag, []).extend((name, self.file.split, value) for value in values)
 
     def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._letter(item, error, name))
@@ -266,15 +248,14 @@ class _FileOfSets:
 def metadata_files(
     counts: Counts,
     shown: Mapping[str, Sequence[Any]],
-    *reported: Sequence[Any],
+    reported: Sequence[Any] = (),
+    *,
     perturbation: Perturbation,
     options: Mapping[str, object],
-    schemas: Sequence[tuple[str, bytes]],
-    reported_names: Sequence[str],
+    schemas: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
-    by_name = dict(zip(reported_names, reported, strict=True))
-    statistics = perturbation.statistics(counts, by_name)
+    statistics = perturbation.statistics(counts, reported)
     examples: dict[str, list[Example]] = {
         name: [perturbation.example(example) for example in shown[name][: perturbation.shown]]
         for name in perturbation.sets
@@ -286,8 +267,4 @@ def metadata_files(
     if others := counts.by("value", OTHER_LANGUAGES):
         statistics[OTHER_LANGUAGES] = others
     report = report_of(perturbation, statistics, examples, options)
-    return {
-        **dict(schemas),
-        **perturbation.metadata_files(statistics, by_name),
-        **report_files(statistics, report),
-    }
+    return {**schemas, **report_files(statistics, report)}

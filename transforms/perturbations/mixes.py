@@ -64,7 +64,7 @@ def thresholds(files: beam.PCollection[DialogueFile], seed: str, rates: Sequence
 
     spread = files | "Spread files" >> beam.Reshuffle()
     keys = spread | "Keys" >> beam.FlatMap(_keys, seed, varied).with_outputs(REFUSED, main="keys")
-    return Analysis(shared={"thresholds": thresholds_of(keys["keys"], rates)}, refused=keys[REFUSED])
+    return Analysis(shared={"thresholds": thresholds_of(keys["keys"], rates), REFUSED: keys[REFUSED]})
 
 
 def _keys(file: DialogueFile, seed: str, varied: VariedTurns) -> Iterator[Any]:

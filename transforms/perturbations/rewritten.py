@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
-from parapet.schemas.errors import reason_and_place
+from parapet.schemas.dialogue import Dialogue, DialogueFile
+from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import KINDS
-from parapet.transforms.running.counts import DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.running.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
 from parapet.transforms.storage.compressed import read_input
+
+if TYPE_CHECKING:
+    import apache_beam as beam
 
 REWRITTEN = "rewritten"  # the source of lines that do not name one
 
@@ -137,3 +143,29 @@ class Rewritten:
         ]
         for i, letter in enumerate([*bad, *rest]):
             yield f"\0{i:09}", [letter]
+
+
+def unused_lines(
+    files: beam.PCollection[DialogueFile], rewritten: Rewritten, kinds: Sequence[str]
+) -> tuple[beam.PCollection, beam.PCollection]:
+    """Find the bad lines, and those without a turn in the dialogues of the files.
+
+    Returns:
+      PCollection of (sort key, letters), and of their counts.
+    """
+    import apache_beam as beam
+
+    keys = files | "Turns of lines" >> beam.FlatMap(_user_turns, kinds)
+    matched = keys | "With a line" >> beam.Filter(rewritten.get)
+    once = files.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
+    unused = beam.FlatMap(lambda _, matched: rewritten.unused(kinds, set(matched)), beam.pvalue.AsIter(matched))
+    letters = once | "Unused lines" >> unused
+    return letters, letters | "Count lines" >> beam.Map(lambda letter: (tuple(CountKey("bad_lines")), len(letter[1])))
+
+
+def _user_turns(file: DialogueFile, kinds: Sequence[str]) -> Iterator[Key]:
+    with suppress(InputError):  # the step that writes the sets reports files and dialogues that cannot be read
+        for _, _, dialogue in dialogues_of(file):
+            for i, turn in enumerate(dialogue.turns if isinstance(dialogue, Dialogue) else ()):
+                if turn.speaker == "USER":
+                    yield from ((dialogue.dialogue_id, i, kind) for kind in kinds)

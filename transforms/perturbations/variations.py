@@ -35,12 +35,12 @@ from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import back_translation, gate, mixes
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.rewording import RULES, Rewrite, by_edits, reworded
-from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten
+from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten, unused_lines
 from parapet.transforms.perturbations.simple import simplified
 from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.perturbations.verbose import verbose
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.running.counts import Counted, CountKey, Counts, Exact, Invariant, Tally
+from parapet.transforms.running.counts import Counted, Counts, Exact, Invariant, Tally
 from parapet.transforms.running.seeding import key_of
 from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
 
@@ -48,11 +48,9 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbations.generated import Rewriter
-    from parapet.transforms.running.runs import Outputs
 
 Paths = str | Path | Sequence[str | Path]
 
-MATCHED = "matched"  # additional output: the keys of rewritten lines with a turn in the dialogues
 BAD_SPAN = "bad_span"
 
 
@@ -89,7 +87,7 @@ class LanguageVariation(Perturbation):
                                 ("reasons", "reason to stay unchanged"))
         ),
     )  # fmt: skip
-    other_outputs = (MATCHED,)
+    max_bad = Fraction(1)  # in Python, rewritten turns may be of more dialogues than are perturbed
     rewriter: Rewriter | None = None
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
@@ -152,12 +150,18 @@ class LanguageVariation(Perturbation):
         return [part.name for part in self.parts]
 
     def needs_analysis(self) -> bool:
-        """Whether there are mixes, whose thresholds depend on the whole corpus."""
-        return bool(self.envs)
+        """Whether there are mixes, whose thresholds depend on the whole corpus, or lines that need a turn in it."""
+        return bool(self.envs or self.rewritten)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Compute the thresholds of the mixes by kind and split."""
-        return mixes.thresholds(files, self.seed, self.envs, self._varied_turns)
+        """Compute the thresholds of the mixes by kind and split, and find rewritten lines without a turn."""
+        analysis = Analysis()
+        if self.envs:
+            analysis = mixes.thresholds(files, self.seed, self.envs, self._varied_turns)
+        if self.rewritten is None:
+            return analysis
+        dead_letters, counts = unused_lines(files, self.rewritten, self.row_sets())
+        return analysis._replace(dead_letters=dead_letters, counts=counts)
 
     def _varied_turns(self, dialogue: Dialogue) -> dict[str, tuple[int, list[UserTurn]]]:
         turns = list(user_turns(dialogue))
@@ -202,28 +206,12 @@ class LanguageVariation(Perturbation):
         def with_varied(chosen: Collection[int]) -> dict[str, Any]:
             return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
-        keys = [(turn.dialogue_id, turn.position, part.name) for turn in turns]
-        lines = [key for key in keys if self.rewritten and self.rewritten.get(key)]
         counts = {**_counts_of(rewrites), "bad_turns": len(bad)}
         shown = [row for row in rows if row["status"] == "varied"]
-        others = {MATCHED: lines} if lines else {}
-        yield part.name, Perturbed(with_varied(new), rows, counts, bad, shown, others=others)
+        yield part.name, Perturbed(with_varied(new), rows, counts, bad, shown)
         for i, name in enumerate(mixes.names(part.name, self.envs), 1):
             chosen = [position for position, level in levels.items() if 0 < level <= i]
             yield name, Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)}, shown=())
-
-    def finish(self, outputs: Outputs, analysis: Analysis) -> Outputs:
-        """Add the dead letters of rewritten lines."""
-        import apache_beam as beam
-
-        if self.rewritten is None:
-            return outputs
-        kinds, rewritten = self.row_sets(), self.rewritten
-        matched = beam.pvalue.AsIter(outputs.others[MATCHED] | "By line" >> beam.MapTuple(lambda _, __, line: line))
-        once = outputs.written.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
-        letters = once | "Unused lines" >> beam.FlatMap(lambda _, keys: rewritten.unused(kinds, set(keys)), matched)
-        counts = letters | "Count" >> beam.Map(lambda letter: (CountKey("bad_lines"), len(letter[1])))
-        return outputs.with_more("Rewritten turns", dead_letters=letters, counts=counts)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of user turns and of rewritten lines."""

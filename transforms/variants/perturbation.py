@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.perturbation import base
-from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
+from parapet.transforms.perturbation.corpora import Corpus, Item
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Counts, Tally, of_variants
 from parapet.transforms.variants import matching
@@ -323,7 +323,6 @@ class ApplyVariants(base.Perturbation):
         ),
     )
     links: ClassVar = {matching.MAPPING: "the names of each variant"}
-    keeps_empty_files = False
     shown = 0
 
     def __init__(self, variants: str | Path, variant: str = "") -> None:
@@ -367,10 +366,6 @@ class ApplyVariants(base.Perturbation):
         """Return an empty tuple: only names change, and ``mapping.json`` lists them."""
         return ()
 
-    def items(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the dialogues of a file without types. Finding their names checks them in a third of the time."""
-        return (Item(position, raw) for position, raw in enumerate(read_items(file)))
-
     def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> str:
         """Return the folder of the dialogue's split."""
         return place[0].rpartition("/")[0]
@@ -385,16 +380,17 @@ class ApplyVariants(base.Perturbation):
             except InputError as error:
                 yield variant.name, error
 
-    def schema_files(self, corpus: Corpus) -> list[tuple[str, bytes]]:
-        """Return the variants' schema files, unchanged."""
+    def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
+        """Return the variants' schema files, unchanged, and ``mapping.json``."""
         # Read here, not on workers: the variants may be on this machine while the dialogues are on gs://.
-        return [(path, read_whole(as_path(source), MAX_SCHEMA_FILE)) for path, source in self.schemas]
+        schemas = {path: read_whole(as_path(source), MAX_SCHEMA_FILE) for path, source in self.schemas}
+        return {**schemas, matching.MAPPING: self.mapping}
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of the dialogues that may be left out of each variant."""
         return of_variants(counts, self.sets)
 
-    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Count the dialogues of each variant."""
         of_all = counts.sum("left_out", set="")
         left_out = {name: counts.sum("left_out", set=name) + of_all for name in self.sets}
@@ -406,7 +402,3 @@ class ApplyVariants(base.Perturbation):
                 name: {"dialogues": counts.sum("dialogues", set=name), "left_out": left_out[name]} for name in self.sets
             },
         }
-
-    def metadata_files(self, statistics: Mapping[str, Any], reported: Mapping[str, Sequence[Any]]) -> dict[str, bytes]:
-        """Return ``mapping.json``."""
-        return {matching.MAPPING: self.mapping}

@@ -12,7 +12,7 @@ import apache_beam as beam
 from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import REPLACEMENTS
-from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturbed, Place, Shared, share_of
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.perturbation.corpora import Corpus, read_corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbations.entities.choosing import GENERATED, Replacer
@@ -99,7 +99,8 @@ class UnseenEntities(Perturbation):
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Learn the n-grams of training and the kinds of slots, which all dialogues share."""
         replacer, refused = study_corpus(files.pipeline, self.inputs)
-        return Analysis(shared={_REPLACER: replacer | "Shared" >> beam.Map(lambda found: ("", found))}, refused=refused)
+        shared = replacer | "Shared" >> beam.Map(lambda found: ("", found))
+        return Analysis(shared={_REPLACER: shared, REFUSED: refused})
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
         """Return the replacer, which all dialogues share."""

@@ -171,7 +171,7 @@ class OutOfDomain(Perturbation):
             Zero("twice_in_dialogue", "utterances that a dialogue has twice"),
         )
 
-    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Count the turns of each set and split, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {

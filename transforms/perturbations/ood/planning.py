@@ -164,7 +164,7 @@ def plan_injections(files: beam.PCollection, config: Config, sources: Sequence[S
     )
     all_counts = (counts, planned[COUNTS]) | "With counts of the plan" >> beam.Flatten()
     dead_letters = (corpus[DEAD_LETTERS], source[DEAD_LETTERS]) | "Dead letters" >> beam.Flatten()
-    return Analysis(planned.states, counts=all_counts, dead_letters=dead_letters, refused=corpus[REFUSED])
+    return Analysis(planned.states, counts=all_counts, dead_letters=dead_letters, shared={REFUSED: corpus[REFUSED]})
 
 
 def injections(

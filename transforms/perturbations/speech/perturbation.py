@@ -216,11 +216,10 @@ class SpeechErrors(base.Perturbation):
         )
         return base.Analysis(
             states,
-            shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value))},
-            reported={"calibration": calibrated},
+            shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value)), base.REFUSED: refused},
+            reported=calibrated,
             counts=turns | "Count turns" >> beam.FlatMapTuple(_counts),
             dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
-            refused=refused,
         )
 
     def state_of(self, place: base.Place, state: Mapping[int, Outcome] | None, shared: base.Shared) -> State:
@@ -294,9 +293,9 @@ class SpeechErrors(base.Perturbation):
         """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
         return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
 
-    def statistics(self, counts: Counts, reported: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Return the word error rates of the sets, and the settings they depend on."""
-        (calibration,) = reported["calibration"]
+        (calibration,) = reported
         sets = {setting.name: replacing.set_statistics(setting, counts) for setting in calibration.settings}
         return {"sets": sets, "made_with": self.made_with}
 
