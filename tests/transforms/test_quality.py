@@ -7,6 +7,7 @@ from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
 from parapet.transforms.reports import meaning
 
+SETS = (("typos", "1"), ("verbose", "2"))
 HELLO = [turn("SYSTEM", "What do you need?"), turn("USER", "A bus to Fresno.")]
 
 
@@ -15,26 +16,36 @@ def no_nets(monkeypatch):
     monkeypatch.setattr(meaning, "has_model", lambda: False)
 
 
+def dialogue(turns):
+    return {"dialogue_id": "1", "turns": turns}
+
+
 def changed(before, after):
-    return [one for _, one in drawn_turns("0", "a", before, after)]
+    return [one for _, one in drawn_turns("a", dialogue(before), dialogue(after))]
 
 
 def test_changed_and_new_turns_are_drawn():
     other = [HELLO[0], turn("USER", "I'd like a bus to Fresno.")]
     more = [*HELLO, turn("SYSTEM", "Sure."), turn("USER", "Who won?"), *HELLO]
     assert changed(HELLO, HELLO) == []
-    assert changed(HELLO, other) == [Changed("A bus to Fresno.", "I'd like a bus to Fresno.")]
-    assert changed(HELLO, more)[0] == Changed("", "Who won?")
+    assert changed(HELLO, other) == [Changed("1", 1, "", "A bus to Fresno.", "I'd like a bus to Fresno.")]
+    assert changed(HELLO, more)[0] == Changed("1", 3, "Sure.", "", "Who won?")
     assert changed(HELLO, [turn("SYSTEM", "Yes?"), HELLO[1]]) == []  # no user said that
-    assert [*drawn_turns("0", "a", HELLO, other)] != [*drawn_turns("1", "a", HELLO, other)]
+
+
+def test_the_draw_of_a_turn_depends_on_its_place():
+    polite, short = ([HELLO[0], turn("USER", text)] for text in ("I'd like a bus to Fresno.", "Fresno."))
+    ((draw, _),) = drawn_turns("a", dialogue(HELLO), dialogue(polite))
+    ((same, _),) = drawn_turns("a", dialogue(HELLO), dialogue(short))
+    ((other, _),) = drawn_turns("b", dialogue(HELLO), dialogue(polite))
+    assert draw == same != other
 
 
 def test_similarity_is_summed_up(no_nets):
-    same, other = Changed("a bus", "A bus!"), Changed("a bus", "who won")
-    assert quality_of([]) is None
+    same, other = Changed("1", 0, "", "a bus", "A bus!"), Changed("1", 0, "", "a bus", "who won")
     assert quality_of([same]) == {"turns": 1, "similarity": 1}
     assert quality_of([same, other])["similarity"] == 0.5
-    assert quality_of([Changed("", "new")]) == {"turns": 1, "similarity": None}
+    assert quality_of([Changed("1", 0, "", "", "new")]) == {"turns": 1, "similarity": None}
 
 
 def test_values_are_kept_where_the_text_or_the_annotation_has_them(no_nets):
@@ -61,7 +72,11 @@ def test_page_and_card_say_it(no_nets, tmp_path):
         assert part.partition("\n## ")[0].count("| dialogue ") == 12
 
 
-@pytest.mark.thorough
-def test_the_seed_draws_other_examples(no_nets, tmp_path):
-    pages = [run("ood", rates="0.2", seed=seed, output=tmp_path / seed).text("README.md") for seed in "01"]
-    assert pages[0].partition("## Examples")[2] != pages[1].partition("## Examples")[2]
+def test_cards_of_all_sets_show_the_same_turns(no_nets, tmp_path):
+    cards = [run("perturb", name, seed=seed, output=tmp_path / name).text("README.md") for name, seed in SETS]
+    shown, of_verbose = ([line.split(" | ")[0] for line in card.split("\n") if "| dialogue " in line] for card in cards)
+    assert len(shown) == len(of_verbose) == 12
+    # verbose leaves some turns as they are: the next ones take their places
+    in_both = [place for place in of_verbose if place in shown]
+    assert in_both == [place for place in shown if place in of_verbose]
+    assert len(in_both) >= 9

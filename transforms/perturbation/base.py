@@ -28,7 +28,6 @@ from parapet.transforms.running.seeding import key_of, seed_text
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.reports.report import Example
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
 
@@ -107,7 +106,6 @@ class Perturbed(NamedTuple):
         summed by set and split.
       problems: turns or values that could not be perturbed and are unchanged, for the dead letters: ``where`` is the
         place in the dialogue.
-      shown: data for an example on the page, as input of :meth:`Perturbation.example`; None for its rows.
       files: further files, as (path below the output, bytes).
     """
 
@@ -115,7 +113,6 @@ class Perturbed(NamedTuple):
     rows: Sequence[dict[str, Any]] = ()
     counts: Mapping[Counted, int] = {}
     problems: Sequence[InputError] = ()
-    shown: Sequence[dict[str, Any]] | None = None
     files: Sequence[tuple[str, bytes]] = ()
 
 
@@ -157,7 +154,6 @@ class Perturbation:
       languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
         Dialogues in others are kept as they are, and a run fails if they are most.
       in_folders: whether each set has its own folder; otherwise, the output folder is the only set.
-      shown: number of examples for each set on the page.
       keeps_turns: whether dialogues keep their turns, speakers and services. For plug-ins that declare this, dialogues
         that do not are left out.
       needs_annotation: whether it needs schemas and states, so that it cannot perturb plain texts and chat messages.
@@ -193,7 +189,6 @@ class Perturbation:
     known_odd: ClassVar[str] = ""
     links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
-    shown: ClassVar[int] = 12
     keeps_turns: ClassVar[bool] = True
     needs_annotation: ClassVar[bool] = False
     analyzes_dialogues: ClassVar[bool] = True
@@ -339,10 +334,6 @@ class Perturbation:
           reported: the values reported by the analysis.
         """
         return report.statistics_of(self, counts)
-
-    def example(self, shown: Mapping[str, Any]) -> Example:
-        """Make an example for the page, from an item of ``Perturbed.shown`` or from a row."""
-        return report.example_of(shown)
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield notes to read before the numbers.

@@ -244,9 +244,8 @@ class Analyzed:
     def __init__(self, perturbation: Perturbation, states: States, shared: Shared) -> None:
         self.perturbation, self.states, self.shared = perturbation, states, shared
 
-    def state(self, path: str, item: Item) -> Any:
-        """Return the state of a dialogue of a file for ``perturb_set``."""
-        place = (path, item.position)
+    def of(self, place: Place) -> Any:
+        """Return the state of a dialogue for ``perturb_set``."""
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
     def usable(self, path: str, item: Item) -> Item:
@@ -274,7 +273,7 @@ class Analyzed:
           UserCodeError: the perturbation returned a wrong type, which is an error of the class rather than of the
             dialogue.
         """
-        perturbation, item, state = self.perturbation, self.usable(path, item), self.state(path, item)
+        perturbation, item, state = self.perturbation, self.usable(path, item), self.of((path, item.position))
         names = [set_name] if set_name else perturbation.sets
         if item.dialogue and other_language(item.dialogue, perturbation.languages):
             yield from ((name, Perturbed(item.raw)) for name in names)
@@ -511,7 +510,7 @@ def check_perturbation(
     for set_name in its.sets:
 
         def perturbed(path: str, item: Item, name: str = set_name) -> tuple[Any, list[str]]:
-            return _applied(its, item, name, analyzed.state(path, item), services)
+            return _applied(its, item, name, analyzed.of((path, item.position)), services)
 
         first = [perturbed(*place) for place in places]
         again = [perturbed(*place) for place in places[::-1]]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apache_beam as beam
 
@@ -24,7 +24,7 @@ from parapet.transforms.perturbation.base import Analysis, Perturbation, Perturb
 from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
 from parapet.transforms.perturbation.corpus import Analyzed, Services, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, other_language
-from parapet.transforms.perturbation.report import report_of
+from parapet.transforms.perturbation.report import example_of, report_of
 from parapet.transforms.reports.report import report_files
 from parapet.transforms.running.counts import FAULTS, CountKey, Counts, DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.running.fence import Fault, bad_record, is_plugin
@@ -32,9 +32,6 @@ from parapet.transforms.running.progress import ANALYSIS, expect_dialogues, trac
 from parapet.transforms.running.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
-
-if TYPE_CHECKING:
-    from parapet.transforms.reports.report import Example
 
 Element = tuple[DialogueFile, States]  # a file, and the states of its dialogues
 
@@ -71,11 +68,10 @@ class PerturbCorpus(beam.PTransform):
                 analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
-        kept = max(self.perturbation.shown, quality.DRAWN)  # examples, and changed turns, kept for each set
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
             *map(beam.pvalue.AsDict, analysis.shared.values()),
-            shown=kept,
+            shown=quality.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
         more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
@@ -92,7 +88,7 @@ class PerturbCorpus(beam.PTransform):
             *([] if analysis.reported is None else [beam.pvalue.AsList(analysis.reported)]),
             tallies=self.tallies,
             invariants=self.perturbation.invariants(),
-            shown=kept,
+            shown=quality.DRAWN,
         )
 
 
@@ -223,15 +219,12 @@ class _FileOfSets:
             counts.add(count, int(n), set=name, split=self.file.split)
 
     def _add(self, name: str, item: Item, perturbed: Perturbed) -> None:
-        """Add the rows, examples, problems and files of a dialogue in a set."""
-        result, seed, place = self.result, self.perturbation.seed, f"{self.file.relative}\0{item.position}"
-        shown = perturbed.rows if perturbed.shown is None else perturbed.shown
-        examples = [(quality.draw_of("example", seed, name, place, str(i)), example) for i, example in enumerate(shown)]
-        result.examples.setdefault(name, []).extend(examples)
+        """Add the rows, changed turns, problems and files of a dialogue in a set."""
+        result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
-            turns = quality.drawn_turns(seed, place, item.raw["turns"], perturbed.dialogue["turns"])
-            result.examples.setdefault(name + quality.TURNS, []).extend(turns)
+            turns = quality.drawn_turns(place, item.raw, perturbed.dialogue)
+            result.examples.setdefault(name, []).extend(turns)
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
 
@@ -247,7 +240,7 @@ class _FileOfSets:
 
 def metadata_files(
     counts: Counts,
-    shown: Mapping[str, Sequence[Any]],
+    changed: Mapping[str, Sequence[quality.Changed]],
     reported: Sequence[Any] = (),
     *,
     perturbation: Perturbation,
@@ -256,14 +249,10 @@ def metadata_files(
 ) -> dict[str, bytes]:
     """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     statistics = perturbation.statistics(counts, reported)
-    examples: dict[str, list[Example]] = {
-        name: [perturbation.example(example) for example in shown[name][: perturbation.shown]]
-        for name in perturbation.sets
-        if shown.get(name)
-    }
-    drawn = {name: quality.quality_of(shown.get(name + quality.TURNS, ())) for name in perturbation.sets}
-    if of_sets := {name: numbers for name, numbers in drawn.items() if numbers}:
-        statistics["quality"] = of_sets
+    in_order = {name: changed[name] for name in perturbation.sets if name in changed}
+    if in_order:
+        statistics["quality"] = {name: quality.quality_of(turns) for name, turns in in_order.items()}
+    examples = {name: [*map(example_of, turns[: quality.SHOWN])] for name, turns in in_order.items()}
     if others := counts.by("value", OTHER_LANGUAGES):
         statistics[OTHER_LANGUAGES] = others
     report = report_of(perturbation, statistics, examples, options)

@@ -1,6 +1,6 @@
-"""The quality of a set's changed turns: similarity to the originals, and values kept. For its page and card.
+"""The changed turns of a set that its page and card show, and their quality: similarity to the originals, values kept.
 
-The turns are drawn by seed, so that sets with the same changed turns have the same draw.
+Turns are drawn by a hash of their places in the corpus, so that all sets of a corpus show the same turns.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from parapet.transforms.reports import meaning
 from parapet.transforms.reports.numbers import Metric, Numbers
 
 DRAWN = 100  # turns drawn from a set
-TURNS = "\0turns"  # appended to the name of a set, as the key of its changed turns among a run's examples
+SHOWN = 12  # of these, the turns on its page
+_SEED = "0"  # of the draw, whatever that of the run
 
 
 class Changed(NamedTuple):
     """A user turn that was changed in a set.
 
     Attributes:
+      dialogue_id: the dialogue.
+      turn: its position in the dialogue in the set, from 0.
+      previous: if the turn is new, the text of the turn before it.
       before: the original text; empty if the turn is new.
       after: the text in the set.
       kept: for each annotated value of the original turn, whether the turn in the set still has it.
     """
 
+    dialogue_id: str
+    turn: int
+    previous: str
     before: str
     after: str
     kept: tuple[bool, ...] = ()
 
 
-def draw_of(*key: str) -> bytes:
-    """Return the draw of an example or a turn: the lowest ones are shown."""
-    return blake2b("\0".join(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def drawn_turns(
-    seed: str, place: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[bytes, Changed]]:
-    """Yield the changed user turns of a dialogue, each with its draw.
+def drawn_turns(place: str, dialogue: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[bytes, Changed]]:
+    """Yield the changed user turns of a dialogue, each with its draw: the lowest ones are shown.
 
     Args:
-      seed: the seed of the draws.
       place: the dialogue's place in the corpus.
-      before: its original turns.
-      after: its turns in the set; if their number differs, those that do not occur in the original are new.
+      dialogue: the original dialogue.
+      changed: the dialogue in the set; if it has more or fewer turns, those that do not occur in the original are new.
     """
+    before, after = dialogue["turns"], changed["turns"]
     same = len(before) == len(after)
     known = Counter(turn["utterance"] for turn in before)
     for i, turn in enumerate(after):
@@ -56,7 +56,10 @@ def drawn_turns(
         was = before[i]["utterance"] if same else "" if known[text] == 0 else text
         known[text] -= not same
         if turn["speaker"] == "USER" and text != was:
-            yield draw_of(seed, place, str(i)), Changed(was, text, tuple(_values_kept(before[i], turn)) if same else ())
+            key = "\0".join((_SEED, place, str(i))).encode("utf-8", "surrogatepass")
+            previous = after[i - 1]["utterance"] if i and not was else ""
+            kept = tuple(_values_kept(before[i], turn)) if same else ()
+            yield blake2b(key, digest_size=8).digest(), Changed(changed["dialogue_id"], i, previous, was, text, kept)
 
 
 def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[bool]:
@@ -78,15 +81,9 @@ def span_texts(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]
                 yield (frame["service"], span["slot"]), turn["utterance"][span["start"] : span["exclusive_end"]]
 
 
-def quality_of(turns: Sequence[Changed]) -> dict[str, Any] | None:
-    """Return the median similarity and the share of values kept; None without turns.
-
-    Args:
-      turns: at most ``DRAWN``, in the order of their draws.
-    """
-    if not turns:
-        return None
-    similar = [meaning.similarity(before, after) for before, after, _ in turns if before]
+def quality_of(turns: Sequence[Changed]) -> dict[str, Any]:
+    """Return the median similarity of turns, and the share of values kept."""
+    similar = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
     numbers: dict[str, Any] = {"turns": len(turns), "similarity": round(median(similar), 2) if similar else None}
     if kept := [value for turn in turns for value in turn.kept]:
         numbers["values_kept"] = sum(kept) / len(kept)

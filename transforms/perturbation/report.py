@@ -135,18 +135,11 @@ def summary_of(perturbation: type[Perturbation]) -> str:
     return (inspect.getdoc(perturbation) or "").partition("\n")[0].rstrip(".")
 
 
-def place_of(row: Mapping[str, Any]) -> str:
-    """Describe the place of a row: ``dialogue 1_00000, turn 3``."""
-    place = ", ".join(f"{name} {row[name]}" for name in ("dialogue_id", "turn") if name in row)
-    return place.replace("dialogue_id", "dialogue")
-
-
-def example_of(row: Mapping[str, Any]) -> Example:
-    """Make an example from a row: the differences between ``original`` and ``utterance``, or else its columns."""
-    if isinstance(row.get("original"), str) and isinstance(row.get("utterance"), str):
-        speaker = row.get("speaker", "USER")
-        return Example(place_of(row), [Line(speaker, _differences(row["original"], row["utterance"]))])
-    return Example(place_of(row), [Line(str(name), [Part(str(value))]) for name, value in row.items()])
+def example_of(changed: quality.Changed) -> Example:
+    """Make an example from a changed turn: the differences, and before a new turn what it follows."""
+    lines = [Line("SYSTEM", [Part(changed.previous)])] if changed.previous else []
+    lines.append(Line("USER", _differences(changed.before, changed.after)))
+    return Example(f"dialogue {changed.dialogue_id}, turn {changed.turn}", lines)
 
 
 def _differences(original: str, utterance: str) -> list[Part]:

@@ -207,11 +207,10 @@ class LanguageVariation(Perturbation):
             return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
         counts = {**_counts_of(rewrites), "bad_turns": len(bad)}
-        shown = [row for row in rows if row["status"] == "varied"]
-        yield part.name, Perturbed(with_varied(new), rows, counts, bad, shown)
+        yield part.name, Perturbed(with_varied(new), rows, counts, bad)
         for i, name in enumerate(mixes.names(part.name, self.envs), 1):
             chosen = [position for position, level in levels.items() if 0 < level <= i]
-            yield name, Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)}, shown=())
+            yield name, Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies of user turns and of rewritten lines."""

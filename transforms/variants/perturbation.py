@@ -323,7 +323,6 @@ class ApplyVariants(base.Perturbation):
         ),
     )
     links: ClassVar = {matching.MAPPING: "the names of each variant"}
-    shown = 0
 
     def __init__(self, variants: str | Path, variant: str = "") -> None:
         super().__init__()

@@ -5,7 +5,8 @@ import pytest
 pytest.importorskip("jiwer")
 pytest.importorskip("scipy")
 
-from parapet.transforms.perturbation.report import report_of
+from parapet.transforms.perturbation.quality import Changed
+from parapet.transforms.perturbation.report import example_of, report_of
 from parapet.transforms.perturbations.speech.alignment import Setting
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import set_statistics
@@ -49,14 +50,6 @@ def section(of, title):
     return found
 
 
-def row(**other):
-    lost = {"slot": "time", "value": "7:30", "status": "lost"}
-    slots = [lost, {"slot": "city", "value": "San Jose", "status": "kept"}]
-    alignment = "at seven thirty>thirteen in san jose> >please"
-    base = {"dialogue_id": "1_00001", "turn": 4, "original": "At 7:30 in San Jose", "alignment": alignment}
-    return {**base, "snr": 7.5, "wer": 0.5, "slots": slots, **other}
-
-
 def test_every_set_is_there():
     found = numbers()
     made = report(found)
@@ -73,25 +66,13 @@ def test_every_set_is_there():
 
 
 def test_the_page_and_the_card_have_it():
-    made = report(numbers(), {"SR-20": [SpeechErrors().example(row())]}, seed="a`b")
+    turn = Changed("1_00001", 4, "", "At 7:30 in San Jose", "at seven thirteen in san please")
+    made = report(numbers(), {"SR-20": [example_of(turn)]}, seed="a`b")
     text, html = card(made), page(made)
     assert "| SR-10 | 7.05% · " in text
     assert all(made in text for made in ("hibari", "heart, fenrir", "recordings:aaaa", "moonshine tiny-en", "a\\`b"))
-    assert all(part in html for part in ("SR-12.5", "7.05%", "At 7:30 in San Jose"))
+    assert all(part in html for part in ("SR-12.5", "7.05%", "thirteen"))
     assert "None" not in text + html
-
-
-def test_an_example_marks_the_errors_and_names_lost_values():
-    example = SpeechErrors().example(row())
-    assert example.place == "dialogue 1_00001, turn 4: 50.0% of the words wrong at 7.5 dB"
-    original, recognised, lost = example.lines
-    assert original.parts[0].text == "At 7:30 in San Jose"
-    edits = [(part.removed, part.added) for part in recognised.parts if part.removed or part.added]
-    assert edits == [("thirty", "thirteen"), ("jose", ""), ("", "please")]
-    before = "".join(part.text + part.removed for part in recognised.parts)
-    assert before.split() == ["at", "seven", "thirty", "in", "san", "jose"]
-    assert (lost.label, lost.parts[0].text) == ("lost slot values", "time: 7:30")
-    assert [line.label for line in SpeechErrors().example(row(slots=[])).lines] == ["original", "recognised"]
 
 
 def test_sets_without_a_transcript():

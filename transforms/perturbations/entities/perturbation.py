@@ -110,7 +110,7 @@ class UnseenEntities(Perturbation):
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """Return the dialogue with other values, and a row for every value of an open slot."""
         result = replaced(dialogue, typed(dialogue), state)
-        is_open, turns_changed = bool(result.rows), len(result.changed)
+        is_open, turns_changed = bool(result.rows), result.turns_changed
         counts: Counter[Counted] = Counter()
         counts["open"] = is_open
         counts["open_changed"] = is_open and turns_changed > 0
@@ -123,7 +123,7 @@ class UnseenEntities(Perturbation):
             counts[f"{row['status']}_by_kind", row["kind"]] += 1
             if row["reason"]:
                 counts["kept_by_reason", row["reason"]] += 1
-        return Perturbed(result.dialogue, result.rows, counts=counts, shown=result.changed)
+        return Perturbed(result.dialogue, result.rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""

@@ -10,7 +10,6 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, is_marker
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.base import changed_turn
 from parapet.transforms.perturbation.edits import Edit, move_spans
 from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import Chooser, Replacer
@@ -72,13 +71,13 @@ class Replaced(msgspec.Struct):
     Attributes:
       dialogue: the dialogue in the format of its file.
       rows: a row for every value of every open slot, see ``parapet.schemas.rows``.
-      changed: the changed turns, for examples on the page.
+      turns_changed: the number of changed turns.
       leaks: the number of new values that occur in training, which the run asserts to be 0.
     """
 
     dialogue: dict[str, Any]
     rows: list[dict[str, Any]]
-    changed: list[dict[str, Any]]
+    turns_changed: int
     leaks: int
 
 
@@ -97,7 +96,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     mentions = find_mentions(dialogue, values)
     Chooser(dialogue.dialogue_id, values, replacer).choose()
     new_texts = {old: new for group in values.groups for old, new in group.shown.items()}
-    turns, changed = [], []
+    turns, turns_changed = [], 0
     for position, of_turn in enumerate(mentions):
         turn = raw["turns"][position]
         turn = {**turn, "frames": [_new_frame(frame, replacer, new_texts) for frame in turn["frames"]]}
@@ -106,7 +105,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
             if torn := move_spans(turn, edits):
                 reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
                 raise InputError(reason, "", f"turns[{position}]")
-            changed.append(changed_turn(raw, position, turn) | {"speaker": turn["speaker"]})
+            turns_changed += 1
     leaking = sum(
         leaks(replacer.training, group.kind, text)
         for group in values.groups
@@ -115,7 +114,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
     )
     rows = [_row(dialogue.dialogue_id, slot, group) for group in values.groups for slot in group.slots]
     rows.sort(key=lambda row: (row["service"], row["slot"], row["canonical"]))
-    return Replaced({**raw, "turns": turns}, rows, changed, leaking)
+    return Replaced({**raw, "turns": turns}, rows, turns_changed, leaking)
 
 
 def _new_frame(frame: dict[str, Any], replacer: Replacer, new_texts: dict[str, str]) -> dict[str, Any]:

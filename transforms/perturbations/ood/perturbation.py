@@ -23,15 +23,13 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
-from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.ood import CHAT, OWN
-from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, Row, injected, parse_rates, set_name
+from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, injected, parse_rates, set_name
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.perturbations.ood.requests import Topics, topics_of_services
 from parapet.transforms.perturbations.ood.sources import PLUG_IN, SMALL_TALK, list_sources, names_of, plugin_of
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import Balance, Counted, Counts, Exact, Invariant, Tally, Zero
 
@@ -145,15 +143,13 @@ class OutOfDomain(Perturbation):
 
     def _perturbed(self, dialogue: dict[str, Any], injections: Sequence[Injection]) -> Perturbed:
         new, rows = injected(dialogue, injections, self.seed)
-        turns = new["turns"]
         ood = [row for row in rows if row["label"] == "ood"]
         counts: Counter[Counted] = Counter(("sources", injection.utterance.origin) for injection in injections)
         counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
         counts["twice_in_dialogue"] = len(injections) - len({injection.utterance.key for injection in injections})
-        shown = [_with_context(turns, row) for row in ood]
-        return Perturbed(new, rows, counts=counts, shown=shown)
+        return Perturbed(new, rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
         """Check that rates are exact, original turns are kept, and no dialogue has an utterance twice."""
@@ -188,23 +184,6 @@ class OutOfDomain(Perturbation):
                     f"{name} has foreign utterances up to {most} times, in different dialogues: lower --rates, or add "
                     "files of your own to --source"
                 )
-
-    def example(self, shown: Mapping[str, Any]) -> Example:
-        """Show an injected turn and its fallback with the surrounding turns, if any."""
-        around = [
-            Line("SYSTEM", [Part(shown["before"])]),
-            Line("USER", [Part(added=shown["utterance"])]),
-            Line("SYSTEM", [Part(added=shown["fallback"])]),
-            Line("USER", [Part(shown["after"])]),
-        ]
-        lines = [line for line in around if line.parts[0].text or line.parts[0].added]
-        return Example(f"{place_of(shown)}; from {shown['source']}", lines)
-
-
-def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
-    at = row["turn"]
-    after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
-    return {**row, "before": turns[at - 1]["utterance"] if at else "", "after": after}
 
 
 def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[str, Any]:

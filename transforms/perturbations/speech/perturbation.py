@@ -18,15 +18,13 @@ from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
-from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, replacing, spoken
 from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
 from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, transcribe
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Example, Line, Part
-from parapet.transforms.reports.text import counted, percent
+from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Invariant, Tally
 
@@ -236,9 +234,8 @@ class SpeechErrors(base.Perturbation):
         replaced = self._replaced(known, setting, state)
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
         counts = replacing.counts(state.place, rows)
-        shown = [row for row in rows if row["wer"]]
         sounds = self._sounds(set_name, state.place, rows) if self._transcriber and self.audio else []
-        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), shown, sounds)
+        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), sounds)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -310,19 +307,6 @@ class SpeechErrors(base.Perturbation):
             **self.made_with,
             **dict.fromkeys(("cache", *AZURE), ""),
         }
-
-    def example(self, shown: Mapping[str, Any]) -> Example:
-        """Show a turn with its recognition errors marked, and its lost slot values."""
-        pairs = (word.partition(">") for word in shown["alignment"].split(" "))
-        words: list[Part] = []
-        for before, arrow, after in pairs:
-            space = " " if words else ""
-            words.append(Part(space, before, after) if arrow else Part(space + before))
-        lines = [Line("original", [Part(shown["original"])]), Line("recognised", words)]
-        lost = [f"{slot['slot']}: {slot['value']}" for slot in shown["slots"] if slot["status"] == "lost"]
-        if lost:
-            lines.append(Line("lost slot values", [Part(", ".join(lost))]))
-        return Example(f"{place_of(shown)}: {percent(shown['wer'])} of the words wrong at {shown['snr']:g} dB", lines)
 
 
 def parse_targets(text: str) -> list[float]:
