@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kit import BUNDLED, TWO_WORKERS, cases, files_of, refused, rows_of, run, write
 
 from parapet.evaluation.tools.tasks import read_tasks
-from parapet.schemas.plain_texts import values_in
-from parapet.transforms.perturbation.task_corpus import corpus_of_tasks, reworded_tasks
+from parapet.schemas.plain_texts import user_turn, values_in
+from parapet.transforms.perturbation.task_corpus import reworded_tasks, texts_of_tasks
 from parapet.transforms.perturbation.toolkits import Catalogue, may_be_same, things_of
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
@@ -29,10 +29,13 @@ def test_what_right_calls_need(calls, values):
 @given(st.text("ab 1,.'", min_size=1, max_size=40).filter(str.strip))
 def test_tasks_are_a_corpus_and_come_back(text):
     task = {"id": "a_0", "question": [[{"role": "system", "content": "S"}, {"role": "user", "content": text}]]}
-    corpus, _ = corpus_of_tasks([task], {"a_0": {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}})
-    assert reworded_tasks([task], corpus) == ([task], 0)
-    (dialogue,) = corpus.dialogues("test")
-    frame = dialogue["turns"][0]["frames"][0]
+    texts, _ = texts_of_tasks([task], {"a_0": {"id": "a_0", "ground_truth": [{"f": {"x": ["a", "b 1"]}}]}})
+    ((name, (said, values)),) = texts.items()
+    assert said == text
+    assert reworded_tasks([task], {name: text}) == ([task], 0)
+    ((changed,), n) = reworded_tasks([task], {name: "Bye."})
+    assert (n, changed["question"][0][1]["content"], task["question"][0][1]["content"]) == (1, "Bye.", text)
+    frame = user_turn(text, values)["frames"][0]
     said = [text[span["start"] : span["exclusive_end"]].lower() for span in frame["slots"]]
     assert set(said) <= {"a", "b", "b 1", "1"}
 

@@ -1,7 +1,6 @@
-"""Perturb the requests of agents' tasks: each file of tasks is a corpus, whose user turns are perturbed.
+"""Perturb the requests of agents' tasks: each text of a user message is perturbed as a dialogue of one turn.
 
-Each text of a user message is a dialogue of one turn. The values of the expected calls are marked as slot values, which
-perturbations do not change.
+The values of the expected calls are marked as slot values, which perturbations do not change.
 """
 
 from __future__ import annotations
@@ -15,22 +14,18 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn, values_in
+from parapet.schemas.plain_texts import longest_first, values_in
 from parapet.schemas.tasks import ANSWERS, answers_beside, by_id
 from parapet.transforms.perturbation.base import Perturbation
-from parapet.transforms.perturbation.corpora import Corpus, corpus_of
-from parapet.transforms.perturbation.corpus import perturbed_sets
 from parapet.transforms.perturbation.languages import OTHER_LANGUAGES, check_most, language_of
+from parapet.transforms.perturbation.utterances import perturbed_texts
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.storage.files import Written, write_staged
 
 Task = Mapping[str, Any]
 
 Rows = list[dict[str, Any]]
-
-_SPLIT = "test"
 
 
 class Reworded(msgspec.Struct, frozen=True):
@@ -44,19 +39,15 @@ class Reworded(msgspec.Struct, frozen=True):
         return self.perturbation.sets
 
     def write(self, path: str, output: str) -> FileResult:
-        """Write a file of tasks, and the right calls beside it, in every set.
-
-        Raises:
-          InputError: the perturbation adds or removes turns.
-        """
+        """Write a file of tasks, and the right calls beside it, in every set."""
         result = FileResult(path)
         tasks, truths = read_rows(path)
         right = {truth["id"]: truth for truth in truths}
-        corpus, others = corpus_of_tasks(tasks, right, self.perturbation.languages)
+        texts, others = texts_of_tasks(tasks, right, self.perturbation.languages)
         result.counts.add("messages", sum(1 for task in tasks for _ in messages_of(task)))
         for language, n in others.items():
             result.counts.add(OTHER_LANGUAGES, n, set=language)
-        for name, perturbed in perturbed_sets(corpus, self.perturbation).items():
+        for name, perturbed in perturbed_texts(texts, self.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             result.counts.add("changed", changed, set=name)
             result.written += write_rows(output, name, path, reworded, truths)
@@ -92,10 +83,10 @@ def _json_lines(rows: Rows) -> bytes:
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode("utf-8", "surrogatepass")
 
 
-def corpus_of_tasks(
+def texts_of_tasks(
     tasks: Sequence[Task], truths: Mapping[str, Task], languages: Collection[str] = ()
-) -> tuple[Corpus, Counter[str]]:
-    """Convert the texts of user messages to dialogues, with ids for :func:`reworded_tasks`.
+) -> tuple[dict[str, tuple[str, list[str]]], Counter[str]]:
+    """Collect the texts of user messages.
 
     Args:
       tasks: lines of task files.
@@ -103,57 +94,49 @@ def corpus_of_tasks(
       languages: messages in another language, or of a task in another, are left out; if empty, none are.
 
     Returns:
-      The corpus, and the number of messages that are left out, by language.
+      Each text with the values that its task's calls need, by an id for :func:`reworded_tasks`; and the number of
+        messages that are left out, by language.
     """
-    dialogues, others, known = [], Counter[str](), ("", *languages)
+    texts, others, known = {}, Counter[str](), ("", *languages)
     for at, task in enumerate(tasks):
         values = longest_first(values_in(truths.get(task["id"], {}).get("ground_truth", [])))
-        texts = list(messages_of(task))
-        of_task = language_of(" ".join(text for _, text in texts))
-        for place, text in texts:
+        messages = [(place, holder[key]) for place, holder, key in messages_of(task)]
+        of_task = language_of(" ".join(text for _, text in messages))
+        for place, text in messages:
             language = of_task if of_task not in known else language_of(text)
             if languages and language not in known:
                 others[language] += 1
             else:
-                dialogues.append(dialogue_of(_id(at, *place), [user_turn(text, values)]))
-    return corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), others
+                texts[_id(at, *place)] = text, values
+    return texts, others
 
 
-def reworded_tasks(tasks: Sequence[Task], corpus: Corpus) -> tuple[list[dict[str, Any]], int]:
-    """Return the tasks with the messages of a perturbed corpus, and the number of changed messages.
-
-    Raises:
-      InputError: the perturbation adds or removes turns.
-    """
-    texts = {}
-    for dialogue in corpus.dialogues(_SPLIT):
-        if len(dialogue["turns"]) != 1:
-            raise InputError("adds or removes turns, but the request of a task is a single turn")
-        texts[dialogue["dialogue_id"]] = dialogue["turns"][0]["utterance"]
-    changed, messages = 0, []
+def reworded_tasks(tasks: Sequence[Task], texts: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
+    """Return the tasks with other texts of messages, by id, and the number of changed messages."""
+    changed, reworded = 0, []
     for at, task in enumerate(tasks):
-        question = copy.deepcopy(task["question"])
-        for (i, j, k), text in messages_of(task):
-            new = texts.get(_id(at, i, j, k), text)
-            if k < 0:
-                question[i][j]["content"] = new
-            else:
-                question[i][j]["content"][k]["text"] = new
-            changed += new != text
-        messages.append({**task, "question": question})
-    return messages, changed
+        new_task = {**task, "question": copy.deepcopy(task["question"])}
+        for place, holder, key in messages_of(new_task):
+            new = texts.get(_id(at, *place), holder[key])
+            changed += new != holder[key]
+            holder[key] = new
+        reworded.append(new_task)
+    return reworded, changed
 
 
-def messages_of(task: Task) -> Iterator[tuple[tuple[int, int, int], str]]:
-    """Yield ((turn, message, part), text) of each non-empty text of the user; the part of a plain text is -1."""
+def messages_of(task: Task) -> Iterator[tuple[tuple[int, int, int], dict[str, Any], str]]:
+    """Yield ((turn, message, part), object, key) of each non-empty text of the user; the part of a plain text is -1."""
     for i, turn in enumerate(task["question"]):
         for j, message in enumerate(turn):
-            content = message.get("content") if message.get("role") == "user" else None
-            parts = [*enumerate(content)] if isinstance(content, list) else [(-1, {"type": "text", "text": content})]
-            for k, part in parts:
-                text = part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
-                if isinstance(text, str) and text.strip():
-                    yield (i, j, k), text
+            if message.get("role") != "user":
+                continue
+            holders = [(-1, message, "content")]
+            if isinstance(message.get("content"), list):
+                parts = [part if isinstance(part, dict) else {} for part in message["content"]]
+                holders = [(k, part, "text") for k, part in enumerate(parts) if part.get("type") == "text"]
+            for k, holder, key in holders:
+                if isinstance(holder.get(key), str) and holder[key].strip():
+                    yield (i, j, k), holder, key
 
 
 def _id(task: int, turn: int, message: int, part: int) -> str:

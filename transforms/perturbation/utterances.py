@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
@@ -35,7 +35,23 @@ def perturb_texts(
     values = longest_first(values)
     # An id depends on the text alone, so that its random draws do not depend on other texts.
     ids = {text: hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts if text.strip()}
-    dialogues = [dialogue_of(ids[text], [user_turn(text, values)]) for text in ids]
-    perturbed = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, [name])[name]
-    results = {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in perturbed.dialogues()}
-    return [results[ids[text]] if text in ids else text for text in texts]
+    perturbed = perturbed_texts({ids[text]: (text, values) for text in ids}, perturbation, [name])[name]
+    return [perturbed[ids[text]] if text in ids else text for text in texts]
+
+
+def perturbed_texts(
+    texts: Mapping[str, tuple[str, Sequence[str]]], perturbation: Perturbation, set_names: Sequence[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return the texts in every set, by set and id.
+
+    Args:
+      texts: by id, each text and the values in it that must stay, in the order of :func:`longest_first`.
+      perturbation: the perturbation, which is fitted here.
+      set_names: the sets to return; None for all.
+    """
+    dialogues = [dialogue_of(name, [user_turn(text, values)]) for name, (text, values) in texts.items()]
+    sets = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, set_names)
+    return {
+        name: {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in of_set.dialogues()}
+        for name, of_set in sets.items()
+    }
