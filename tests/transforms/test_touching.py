@@ -38,14 +38,14 @@ def test_the_list_of_a_dialogue_counts_only_where_it_has_no_frame():
 def test_touched_and_idle_and_without():
     call = {"method": "FindB_1", "parameters": {}}
     raw, found = typed(["A_1", "B_1"], [idle("A_1"), idle("C")], [frame("B_1", service_call=call)])
-    used = corpora.used_by(found, SERVICES)
-    assert (used, used.all) == (corpora.Used(("B_1",), ("A_1", "C")), ["A_1", "B_1", "C"])
+    assert corpora.touched_services(found) == ("B_1",)
+    assert corpora.services_in(found, SERVICES) == ["A_1", "B_1", "C"]
     cut = corpora.without(raw, ("A_1",))
     assert [[one["service"] for one in turn["frames"]] for turn in cut["turns"]] == [["C"], ["B_1"]]
     assert (cut["services"], len(raw["turns"][0]["frames"]), raw["services"]) == (["B_1"], 2, ["A_1", "B_1"])
     for services, frames in ((["Z_1"], [idle("A_1")]), (["A_1"], [idle("Z_1")])):
         with pytest.raises(InputError, match="unknown_service: 'Z_1' is not in the split's schema"):
-            corpora.used_by(typed(services, frames)[1], SERVICES)
+            corpora.services_in(typed(services, frames)[1], SERVICES)
 
 
 @given(st.integers(0, 99), st.lists(st.sampled_from(DOMAINS), min_size=1, unique=True), st.booleans())

@@ -209,15 +209,9 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
-def inlined(corpus: Corpus) -> list[DialogueFile]:
-    """Return the dialogue files of a corpus after :func:`inline`."""
-    return [inline(corpus, file) for file in corpus.files]
-
-
-def train_files(corpus: Corpus) -> list[DialogueFile]:
-    """Return the dialogue files of the split train; all files if the corpus has no splits."""
-    folder = "" if set(corpus.folders) == {""} else "train"
-    return [inline(corpus, file) for file in corpus.files if file.split == folder]
+def inlined(corpus: Corpus, folders: Collection[str] = ()) -> list[DialogueFile]:
+    """Return the dialogue files of some splits, by folder, or of all if none is named, after :func:`inline`."""
+    return [inline(corpus, file) for file in corpus.files if not folders or file.split in folders]
 
 
 def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
@@ -257,14 +251,6 @@ def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
                 )
         folders = {split: folders[split] for split in splits}
     return Corpus(sgd.list_files(as_path(root), folders), folders, _bytes_of(folders))
-
-
-def selected(corpus: Corpus, splits: Sequence[str]) -> Corpus:
-    """Return some splits of a corpus, by folder; all if none are named."""
-    if not splits or set(splits) == {*corpus.folders}:
-        return corpus
-    folders = {name: schemas for name, schemas in corpus.folders.items() if name in splits}
-    return Corpus([file for file in corpus.files if file.split in folders], folders, _bytes_of(folders))
 
 
 def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
@@ -430,23 +416,6 @@ def domain_of(service: str) -> str:
 NO_INTENT = "NONE"
 
 
-class Used(msgspec.Struct, frozen=True):
-    """The services of a dialogue, sorted.
-
-    Attributes:
-      touched: services with content in a frame, see :func:`touched_in_turns`.
-      idle: other services in its list or in frames.
-    """
-
-    touched: tuple[str, ...]
-    idle: tuple[str, ...]
-
-    @property
-    def all(self) -> list[str]:
-        """Return the touched and idle services, which a schema for the dialogue needs, sorted."""
-        return sorted((*self.touched, *self.idle))
-
-
 def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
     """Return the services that each turn touches, in the order of its frames.
 
@@ -492,8 +461,8 @@ def domains_of(dialogue: Dialogue) -> tuple[str, ...]:
     return tuple(sorted({domain_of(service) for service in touched_services(dialogue)}))
 
 
-def used_by(dialogue: Dialogue, services: Mapping[str, Service]) -> Used:
-    """Return the services of a dialogue.
+def services_in(dialogue: Dialogue, services: Mapping[str, Service]) -> list[str]:
+    """Return the services in the list of a dialogue or in frames, which a schema for the dialogue needs, sorted.
 
     Args:
       dialogue: the dialogue.
@@ -506,8 +475,7 @@ def used_by(dialogue: Dialogue, services: Mapping[str, Service]) -> Used:
     for service in sorted(named):
         if service not in services:
             raise InputError(f"unknown_service: {service!r} is not in the split's schema")
-    touched = touched_services(dialogue)
-    return Used(touched, tuple(sorted(named.difference(touched))))
+    return sorted(named)
 
 
 def without(raw: dict[str, Any], services: Collection[str]) -> dict[str, Any]:

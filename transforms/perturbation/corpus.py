@@ -9,7 +9,6 @@ import os
 import pickle
 import re
 import tempfile
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,7 @@ from parapet.transforms.perturbation.quality import span_texts
 from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import PLUGIN, Fault, is_plugin
 
+_STATES = ".states"  # beside the names of shared data
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
 
 
@@ -283,19 +283,13 @@ class Analyzed:
         of_sets: Any = perturbation.perturb_sets(item, state)
         if set_name:
             of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
-        sets = []
         for name, perturbed in of_sets:
-            sets.append(name)
             if not isinstance(perturbed, InputError):
                 checked(perturbation, perturbed)
                 problems = faults(perturbation, item, text, perturbed.dialogue, services) if is_checked else ()
                 for where, reason in problems:
                     raise Fault(f"{PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
             yield name, perturbed
-        if is_checked and sorted(sets) != sorted(names):
-            found = ", ".join(map(str, sets)) or "no set"
-            method = f"{type(perturbation).__name__}.perturb_sets"
-            raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
 
 
 class PerturbedCorpus(Corpus):
@@ -408,12 +402,10 @@ def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Fit a perturbation to a corpus, and analyze the corpus."""
     with options_named():
         perturbation.prepare(corpus)
-        if not perturbation.needs_analysis():
-            return Analyzed(perturbation, {}, {})
-        return Analyzed(perturbation, *_analyzed(perturbation, corpus))
+        return analyzed(perturbation, corpus) if perturbation.needs_analysis() else Analyzed(perturbation, {}, {})
 
 
-def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, Any], dict[str, dict[Any, Any]]]:
+def analyzed(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Compute the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
     import apache_beam as beam
 
@@ -421,22 +413,18 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
         try:
             # Beam's default would look for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
-                files = pipeline | "Dialogue files" >> beam.Create(
-                    inlined(corpus) if perturbation.analyzes_dialogues else []
-                )
+                dialogue_files = inlined(corpus) if perturbation.analyzes_dialogues else []
+                files = pipeline | "Dialogue files" >> beam.Create(dialogue_files)
                 analysis = base.analysis_of(perturbation, files)
                 base.check_analysis(perturbation, analysis)
-                kept = {**analysis.shared, **({"": analysis.states} if analysis.states else {})}
-                for i, (name, pairs) in enumerate(kept.items()):
-                    batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
-                    _ = batches | f"Keep {i}" >> beam.Map(_keep, name, folder)
+                states = {} if analysis.states is None else {_STATES: analysis.states}
+                for i, (name, pairs) in enumerate({**states, **analysis.shared}.items()):
+                    as_dict = pairs | f"Gather {i}" >> beam.combiners.ToDict()
+                    _ = as_dict | f"Keep {i}" >> beam.Map(_keep, name, f"{folder}/{i}")
         except InputError as error:
             raise InputError(error.reason.partition(" [while running")[0], error.path, error.where) from None
-        analyzed: dict[str, dict[Any, Any]] = {name: {} for name in ("", *analysis.shared)}
-        for path in Path(folder).iterdir():
-            name, batch = pickle.loads(path.read_bytes())  # noqa: S301 (written by this process)
-            analyzed[name].update(batch)
-    return analyzed.pop(""), analyzed
+        kept = dict(pickle.loads(path.read_bytes()) for path in Path(folder).iterdir())  # noqa: S301 (our own)
+    return Analyzed(perturbation, kept.pop(_STATES, {}), kept)
 
 
 @contextmanager
@@ -452,8 +440,8 @@ def _quiet_beam() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _keep(pairs: list[tuple[Any, Any]], name: str, folder: str) -> None:
-    Path(folder, uuid.uuid4().hex).write_bytes(pickle.dumps((name, pairs)))
+def _keep(data: dict[Any, Any], name: str, path: str) -> None:
+    Path(path).write_bytes(pickle.dumps((name, data)))
 
 
 def check_perturbation(

@@ -18,7 +18,7 @@ import msgspec
 from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes
-from parapet.transforms.perturbation.corpora import Used, dialogues_of, domain_of, used_by, without
+from parapet.transforms.perturbation.corpora import dialogues_of, domain_of, domains_of, services_in, without
 from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
 from parapet.transforms.reports.report import Report, Tile, report_files
 from parapet.transforms.reports.sections import sections_of
@@ -265,7 +265,7 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
         try:
             if isinstance(dialogue, InputError):
                 raise dialogue
-            candidates = candidates_of(dialogue, used_by(dialogue, services), rule, file, position)
+            candidates = candidates_of(dialogue, services_in(dialogue, services), rule, file, position)
         except Exception as error:
             result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
             result.counts.add("left_out")
@@ -285,7 +285,7 @@ def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
 
 
 def candidates_of(
-    dialogue: sgd.Dialogue, used: Used, rule: Rule, file: sgd.DialogueFile, position: int
+    dialogue: sgd.Dialogue, needed_services: Sequence[str], rule: Rule, file: sgd.DialogueFile, position: int
 ) -> dict[str, Candidate]:
     """Return the dialogue as a candidate of each requested domain that it touches.
 
@@ -293,19 +293,19 @@ def candidates_of(
 
     Args:
       dialogue: the dialogue.
-      used: the services of the dialogue.
+      needed_services: the services that a schema for the dialogue needs.
       rule: the requested sets.
       file: the file of the dialogue.
       position: the position of the dialogue in the file.
     """
-    touched = {domain_of(service) for service in used.touched}
+    touched = set(domains_of(dialogue))
     is_unseen = rule.unseen_services and file.split == rule.train_split
     digest = short_digest(key_of(*(turn.utterance for turn in dialogue.turns)))
     slots = {slot for turn in dialogue.turns for frame in turn.frames for slot in frame_slots(frame)}
     candidates = {}
     for domain in sorted(set(rule.domains) - touched if is_unseen else touched.intersection(rule.domains)):
         own_slots = [slot for slot in slots if (domain_of(slot.partition("/")[0]) == domain) != is_unseen]
-        services = [name for name in used.all if not is_unseen or domain_of(name) != domain]
+        services = [name for name in needed_services if not is_unseen or domain_of(name) != domain]
         candidates[domain] = Candidate(
             draw=stable_hash(rule.seed, "few_shot", domain, dialogue.dialogue_id),
             dialogue_id=dialogue.dialogue_id,

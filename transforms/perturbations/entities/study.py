@@ -19,7 +19,7 @@ from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
+from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items
 from parapet.transforms.perturbation.languages import ENGLISH, check_language
 from parapet.transforms.perturbations.entities import choosing, kinds, words
 from parapet.transforms.perturbations.entities.mentions import Slot, distinct_annotations
@@ -73,7 +73,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     Raises:
       InputError: training has no split train, or the gazetteer is invalid.
     """
-    trained = train_files(training) or ([] if root else inlined(training))
+    trained = inlined(training, ["" if {*training.folders} == {""} else "train"]) or ([] if root else inlined(training))
     if not trained:
         known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
         raise InputError(
@@ -81,8 +81,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
             f"(these splits have some: {known}): --training must be the corpus that models are trained on",
             root,
         )
-    chosen = selected(corpus, splits)
-    perturbed = inlined(chosen)
+    perturbed = inlined(corpus, splits)
     in_training, is_perturbed = set(trained), set(perturbed)
     files = [
         StudiedFile(in_languages(file, (ENGLISH,)), file in in_training, file in is_perturbed)
@@ -91,7 +90,8 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     services = [service for split in {file.split for file in trained} for service in training.folders[split].services]
     named = [value for service in services for slot in service.slots for value in slot.possible_values]
     gazetteer = [] if values == choosing.GENERATED else choosing.read_gazetteer(values)
-    return Inputs(seed, values, files, list(chosen.folders.values()), named, gazetteer)
+    schemas = [schemas for name, schemas in corpus.folders.items() if not splits or name in splits]
+    return Inputs(seed, values, files, schemas, named, gazetteer)
 
 
 class Learned(msgspec.Struct):
