@@ -251,18 +251,15 @@ class ApplyVariants(_OfDialogues):
         original = corpus_from(corpus)
         self.known: dict[str, Any] = {}
         self.variants: list[Variant] = []
-        folders = [
-            folder for folder, name in zip(original.folders, original.splits, strict=True) if split in (None, name)
-        ]
         for name, renamed in renamed_corpora(original, variants, names).items():
-            of_folders = [renamed.names[folder] for folder in folders]
-            matched = {old: new for folder_names in of_folders for old, new in folder_names.names.items()}
-            bad = {
-                old: why for folder_names in of_folders for old, why in folder_names.bad.items() if old not in matched
-            }
-            self.variants.append(Variant(name, matched, bad))
-            for folder in folders:
+            variant = Variant(name, {}, {})
+            for folder in original.folders_of(split):
+                variant.names.update(renamed.names[folder].names)
+                variant.bad.update(renamed.names[folder].bad)
                 self.known |= renamed.known[folder]
+            for service in variant.names.keys() & variant.bad.keys():  # it has a match in another split
+                del variant.bad[service]
+            self.variants.append(variant)
 
     def _outputs(self, dialogues: beam.PCollection[Dialogue]) -> Any:
         rename_each = beam.FlatMap(_renamed, self.variants, self.known)

@@ -93,7 +93,7 @@ class Corpus:
         Raises:
           InputError: the split does not exist.
         """
-        return list(layout.raw_by_name([self.folders[folder] for folder in self._folders(split)]).values())
+        return list(layout.raw_by_name([self.folders[folder] for folder in self.folders_of(split)]).values())
 
     def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield the dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
@@ -108,7 +108,7 @@ class Corpus:
 
     def files_of(self, split: str | None = None) -> list[DialogueFile]:
         """Return the dialogue files of one split, or of all splits, ordered by split and name."""
-        folders = self._folders(split)
+        folders = self.folders_of(split)
         return sorted(
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
@@ -170,7 +170,8 @@ class Corpus:
         """Return how the corpus was derived, for ``run.json``; empty if it was loaded."""
         return {}
 
-    def _folders(self, split: str | None) -> list[str]:
+    def folders_of(self, split: str | None) -> list[str]:
+        """Return the folder of one split, or of all splits. Raises InputError if the split does not exist."""
         if split is None:
             return list(self.folders)
         if split not in self.splits:

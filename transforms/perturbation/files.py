@@ -43,15 +43,11 @@ class PerturbCorpus(beam.PTransform):
       perturbation: the fitted perturbation.
       corpus: the dialogues to perturb.
       info: the run.
-      analyzed: the files to analyze, if they differ from those to perturb, such as other splits.
+      analyzed: the files to analyze, which may be of other splits, too.
     """
 
     def __init__(
-        self,
-        perturbation: Perturbation,
-        corpus: Corpus,
-        info: RunInfo,
-        analyzed: Sequence[DialogueFile] | None = None,
+        self, perturbation: Perturbation, corpus: Corpus, info: RunInfo, analyzed: Sequence[DialogueFile]
     ) -> None:
         super().__init__()
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
@@ -63,9 +59,8 @@ class PerturbCorpus(beam.PTransform):
         files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
         analyzed = None
         if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
-            expect_dialogues(self.analyzed or self.corpus.files, ANALYSIS)
-            if self.analyzed is not None:
-                analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
+            expect_dialogues(self.analyzed, ANALYSIS)
+            analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
         write = WriteEach(
@@ -74,9 +69,8 @@ class PerturbCorpus(beam.PTransform):
             shown=quality.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
-        more = {"counts": analysis.counts, "dead_letters": analysis.dead_letters}
-        outputs: Outputs = elements | "Sets" >> write
-        outputs = outputs.with_more("Of the analysis", **more)
+        of_dialogues: Outputs = elements | "Sets" >> write
+        outputs = of_dialogues.with_more("Of the analysis", counts=analysis.counts, dead_letters=analysis.dead_letters)
         return outputs | "Finish" >> FinishRun(
             self.info,
             partial(
