@@ -171,12 +171,9 @@ def options_of(name: str) -> type[PerturbationOptions]:
         module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
-    from parapet.transforms.perturbation.corpus import Registry, unknown
+    from parapet.transforms.perturbation.corpus import installed
 
-    registry = Registry()
-    if name not in registry:
-        raise InputError(unknown(name))
-    return declared_options(registry[name])
+    return declared_options(installed(name))
 
 
 def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptions]:

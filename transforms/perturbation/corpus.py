@@ -80,10 +80,7 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
             )
         return complete(copy.copy(which))  # what one corpus teaches it is not for another
     if isinstance(which, str):
-        registry = Registry()
-        if which not in registry:
-            raise InputError(unknown(which))
-        which = registry[which]
+        which = installed(which)
     if not (isinstance(which, type) and issubclass(which, Perturbation)):
         raise InputError(
             "expected the name of a perturbation, a subclass of Perturbation or an object of one, found "
@@ -98,9 +95,12 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
         return complete(which(**options))
 
 
-def unknown(name: str) -> str:
-    """Return the message for an unknown perturbation, with the closest name or all names."""
-    return no_such("perturbation", name, Registry())
+def installed(name: str) -> type[Perturbation]:
+    """Return the class of an installed perturbation. Raises InputError if there is none of this name."""
+    registry = Registry()
+    if name not in registry:
+        raise InputError(no_such("perturbation", name, registry))
+    return registry[name]
 
 
 @contextmanager
