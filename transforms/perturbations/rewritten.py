@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile
+from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import KINDS
@@ -166,6 +166,8 @@ def unused_lines(
 def _user_turns(file: DialogueFile, kinds: Sequence[str]) -> Iterator[Key]:
     with suppress(InputError):  # the step that writes the sets reports files and dialogues that cannot be read
         for _, _, dialogue in dialogues_of(file):
-            for i, turn in enumerate(dialogue.turns if isinstance(dialogue, Dialogue) else ()):
+            if isinstance(dialogue, InputError):
+                continue
+            for i, turn in enumerate(dialogue.turns):
                 if turn.speaker == "USER":
                     yield from ((dialogue.dialogue_id, i, kind) for kind in kinds)
