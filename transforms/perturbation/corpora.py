@@ -124,7 +124,11 @@ class Corpus:
         Raises:
           InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
-        return items_of(file)
+        for position, raw, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                yield Item(position, raw, dialogue)
+            else:
+                yield Item(position, raw, dialogue=dialogue)
 
     def save(self, folder: str | Path) -> None:
         """Write the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
@@ -389,19 +393,6 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | Inpu
             yield position, raw, check_language(typed(raw), file.languages)
         except InputError as error:
             yield position, raw, error
-
-
-def items_of(file: DialogueFile) -> Iterator[Item]:
-    """Yield the dialogues of a file, each with the error that makes it unusable, if any.
-
-    Raises:
-      InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
-    """
-    for position, raw, dialogue in dialogues_of(file):
-        if isinstance(dialogue, InputError):
-            yield Item(position, raw, dialogue)
-        else:
-            yield Item(position, raw, dialogue=dialogue)
 
 
 def listed(given: str) -> list[str]:
