@@ -107,7 +107,6 @@ def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) ->
             for label, error in versions.refused.items():
                 result.dead_letters.append(dead_dialogue(file, name, error, label))
                 counts.add("left_out", set=label)
-            counts.add("unknown_intents", versions.unknown_intents)
             rows += versions.rows
             for label, text in versions.texts.items():
                 counts.add("versions", set=label)
@@ -135,13 +134,11 @@ class Versions(msgspec.Struct):
       texts: version to its text in the file.
       rows: a batch with the row of each version.
       refused: version to the reason why it cannot be created.
-      unknown_intents: how many intents are missing from the schema; they are unchanged.
     """
 
     texts: dict[str, bytes] = {}
     rows: list[pa.RecordBatch] = []
     refused: dict[str, InputError] = {}
-    unknown_intents: int = 0
 
 
 def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versions:
@@ -166,8 +163,6 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
         else:
             versions.texts[variant.name] = text
             versions.rows.append(row)
-    if versions.rows:
-        versions.unknown_intents = places.unknown_intents
     return versions
 
 
@@ -206,7 +201,6 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
-        "unknown_intents": counts.sum("unknown_intents"),
         "sets": {
             training_set.name: {
                 "dialogues": counts.sum("dialogues", set=training_set.name),
@@ -238,7 +232,6 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             "changes places.",
         ),
     ]
-    intents = statistics["unknown_intents"]
     return Report(
         command="augment",
         title="Training sets",
@@ -249,7 +242,6 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             Tile("original dialogues", number(statistics["dialogues"])),
             Tile("versions", number(len(statistics["versions"]))),
         ],
-        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
         sections=sections_of({**statistics, "shares": shares}, *tables),
         links={
             MAPPING: "the names of each variant",
