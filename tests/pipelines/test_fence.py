@@ -190,7 +190,7 @@ FAULTS = {
         "speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test",
         "perturbations.speech.spoken.voice_of",
     ),
-    "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.places_of"),
+    "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.Places"),
     "augment": ("augment --sets none", "splits.augment.augmenting.row_of"),
     "few_shot": ("few_shot --sizes 2 --test 2", "splits.few_shot.candidates_of"),
 }

@@ -96,11 +96,11 @@ class Places:
       services: the services of the dialogue, in its list or in a frame, with the places of their names.
 
     Args:
-      dialogue: the parsed dialogue; :meth:`write` replaces its names in place.
+      dialogue: the parsed dialogue, or why it could not be parsed; :meth:`rename` replaces its names in place.
       known: the slots and intents of every service of its split.
 
     Raises:
-      InputError: the schema lacks a service or slot, or the dialogue is not in SGD format; ``where`` is the place.
+      InputError: the schema lacks a service or slot, or it is no dialogue in SGD format; ``where`` is the place.
     """
 
     def __init__(self, dialogue: Any, known: matching.Known) -> None:
@@ -141,15 +141,21 @@ class Places:
             raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
         self.services[owners[0]].add_slot(span, "copy_from")
 
-    def write(self, names: Mapping[str, matching.Names]) -> None:
-        """Write the names of one variant in all places. Can be repeated for other variants.
+    def rename(self, variant: matching.Variant) -> Any:
+        """Return the dialogue, renamed in place. Can be repeated for other variants.
 
         Args:
-          names: the names of every service in ``services``. New names may be swapped, or be old names of other
-            elements.
+          variant: the variant. New names may be swapped, or be old names of other elements.
+
+        Raises:
+          InputError: the variant lacks a service.
         """
+        for service in self.services:
+            if service in variant.bad:
+                raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
         for service, places in self.services.items():
-            places.write(names[service])
+            places.write(variant.names[service])
+        return self.dialogue
 
 
 def _add_frame(frame: dict[str, Any], places: ServicePlaces) -> None:
@@ -196,33 +202,6 @@ def _typed(value: Any, kind: type) -> Any:
     return value
 
 
-def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
-    """Return the places of a dialogue, or the reason why it cannot be read or renamed."""
-    try:
-        return dialogue if isinstance(dialogue, InputError) else Places(dialogue, known)
-    except InputError as error:
-        return error
-
-
-def rename(variant: matching.Variant, places: Places | InputError) -> Any:
-    """Rename a dialogue to the names of a variant, in place.
-
-    Args:
-      variant: the variant.
-      places: the places in the dialogue, or the reason why it cannot be renamed.
-
-    Raises:
-      InputError: the dialogue cannot be renamed.
-    """
-    if isinstance(places, InputError):
-        raise places
-    for service in places.services:
-        if service in variant.bad:
-            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
-    places.write(variant.names)
-    return places.dialogue
-
-
 Services = Sequence[Mapping[str, Any]]
 Variants = Mapping[str, Mapping[str, Services]]  # name to split to services
 
@@ -251,9 +230,9 @@ class RenamedCorpus(Corpus):
         """Yield the renamed dialogues of a file."""
         for item in self.original.read(file):
             if item.error is None:
-                places = places_of(item.raw, self.known[file.split])
                 try:
-                    item = item._replace(raw=rename(self.names[file.split], places), dialogue=None)
+                    places = Places(item.raw, self.known[file.split])
+                    item = item._replace(raw=places.rename(self.names[file.split]), dialogue=None)
                 except InputError as error:
                     item = item._replace(error=error)
             yield item
@@ -383,11 +362,14 @@ class ApplyVariants(base.Perturbation):
 
     def perturb_sets(self, item: Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
         """Yield the dialogue under the names of each variant, renamed in place."""
-        places = places_of(item.raw, self.known[state])
+        try:
+            places = Places(item.raw, self.known[state])
+        except InputError as error:
+            yield from ((name, error) for name in self.sets)
+            return
         for variant in self.of_folders[state]:
             try:
-                # A new object, since the driver identifies texts by dialogue; its content is still modified in place.
-                yield variant.name, base.Perturbed({**rename(variant, places)})
+                yield variant.name, base.Perturbed(places.rename(variant))
             except InputError as error:
                 yield variant.name, error
 

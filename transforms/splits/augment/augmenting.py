@@ -35,7 +35,7 @@ from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan,
 from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes
-from parapet.transforms.variants.perturbation import places_of, rename
+from parapet.transforms.variants.perturbation import Places
 
 CORRUPTIONS = "corruptions"
 
@@ -145,9 +145,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
     """Rename a dialogue for every version. The original keeps its id, the others append their name."""
     versions = Versions()
     try:
-        places = places_of(dialogue, augmentation.known)
-        if isinstance(places, InputError):
-            raise places
+        places = Places(dialogue, augmentation.known)
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
     except Exception as error:
         bad = bad_record(error)
@@ -156,7 +154,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
     for variant in augmentation.versions:
         try:
             dialogue["dialogue_id"] = source if variant.name == ORIGINAL else f"{source}_{variant.name}"
-            text = dialogue_text(rename(variant, places))
+            text = dialogue_text(places.rename(variant))
             row = row_of(dialogue, file, variant.name, source)
         except Exception as error:
             versions.refused[variant.name] = bad_record(error)
