@@ -293,35 +293,31 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 Measured = Mapping[str, float | None]
 
+_SEEN = "The share of the names of unseen services that occur in train. The lower, the harder."
 MEASURES = {
-    "slot_names_seen": Metric("slot_names_seen", "slots seen", percent=True, digits=0),
-    "intent_names_seen": Metric("intent_names_seen", "intents seen", percent=True, digits=0),
-    "name_distance": Metric("name_distance", "name distance", digits=2),
-    "description_bleu": Metric("description_bleu", "BLEU", digits=1),
-}
-_SEEN = (
-    "Slots seen, intents seen",
-    "The share of the names of unseen services that occur in train. The lower, the harder.",
-)
-# Explanations by column; self-BLEU is computed over all variants together.
-TERMS = {
-    "slot_names_seen": _SEEN,
-    "intent_names_seen": _SEEN,
-    "name_distance": (
-        "Name distance",
-        "1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the same, "
-        "1 has nothing in common.",
+    "slot_names_seen": Metric("slot_names_seen", "slots seen", meaning=_SEEN, percent=True, digits=0),
+    "intent_names_seen": Metric("intent_names_seen", "intents seen", meaning=_SEEN, percent=True, digits=0),
+    "name_distance": Metric(
+        "name_distance",
+        "name distance",
+        meaning="1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the "
+        "same, 1 has nothing in common.",
+        digits=2,
     ),
-    "description_bleu": (
+    "description_bleu": Metric(
+        "description_bleu",
         "BLEU",
-        "Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has nothing in "
-        "common.",
-    ),
-    "self_bleu": (
-        "Self-BLEU",
-        "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+        meaning="Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has "
+        "nothing in common.",
+        digits=1,
     ),
 }
+
+
+def terms_of(measures: Iterable[str]) -> dict[str, str]:
+    """Return the explanations of measures, and that of self-BLEU, which all variants have together."""
+    self_bleu = "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse."
+    return {**{MEASURES[name].label: MEASURES[name].meaning for name in measures}, "self-BLEU": self_bleu}
 
 
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
@@ -348,7 +344,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
                 MEASURES if variants else original,
             ),
         ],
-        terms=dict(TERMS.values() if variants else [_SEEN]),
+        terms=terms_of(MEASURES) if variants else {"slots seen, intents seen": _SEEN},
         notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
         if left_out
         else [],
