@@ -42,7 +42,7 @@ from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.variants.matching import Known, Variant
-from parapet.transforms.variants.perturbation import places_of, rename, renamed_corpora
+from parapet.transforms.variants.perturbation import Places, renamed_corpora
 
 if TYPE_CHECKING:
     from parapet.transforms.variants.perturbation import Variants
@@ -276,7 +276,7 @@ def _renamed(dialogue: Dialogue, variants: Sequence[Variant], known: Known) -> I
         try:
             # Renames in place, which must not affect other steps; pickle is faster than deepcopy.
             copy = pickle.loads(pickle.dumps(dialogue, pickle.HIGHEST_PROTOCOL))  # noqa: S301 (written here)
-            renamed = rename(variant, places_of(copy, known))
+            renamed = Places(copy, known).rename(variant)
         except InputError as error:
             yield _refused(dialogue, error, variant=variant.name)
         else:

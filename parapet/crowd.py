@@ -46,7 +46,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
     >>> rank("City of the event", ["Where an event is", "The city of events"], by="jaccard")
     [(0.0, 'The city of events'), (0.8, 'Where an event is')]
     """
-    from parapet.transforms.variants.distance import Method, check_distance
+    from parapet.transforms.variants.distance import check_distance, metric_named
 
     check_distance(by, "by")
     if isinstance(paraphrases, str):
@@ -55,7 +55,7 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
     for place, text in [("original", original), *((f"paraphrases[{i}]", text) for i, text in enumerate(texts))]:
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", place)
-    metric = Method().named(by)
+    metric = metric_named(by)
     return sorted((float(metric(original, text)), text) for text in texts)
 
 
@@ -138,8 +138,6 @@ def compose(
     allow_not_blind: bool = False,
     name_distance: str = "levenshtein",
     description_distance: str = "jaccard",
-    stopwords: str = "articles",
-    spacy_model: str = "",
     vetting_rules: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Composition:
@@ -160,8 +158,6 @@ def compose(
       allow_not_blind: use the answers of workers who also did the sibling task of a service; ``statistics`` says so.
       name_distance: ranks names: ``levenshtein``, ``jaccard``, or an installed plug-in of ``parapet.distances``.
       description_distance: ranks descriptions, likewise.
-      stopwords: words that a description's lemmas exclude: ``articles``, ``spacy``, ``none``, or a file of words.
-      spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
       vetting_rules: further rules, the names of installed plug-ins of ``parapet.vetting_rules``.
       encoding: of response files without a byte order mark.
 
@@ -196,7 +192,7 @@ def compose(
 
     distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
-    options = Options(seed, selection, allow_partial, *distances, stopwords, spacy_model, rules, allow_not_blind)
+    options = Options(seed, selection, allow_partial, *distances, rules, allow_not_blind)
     task = SchemaTask(read_schemas(services), options)
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
     sheets, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)

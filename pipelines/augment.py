@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.layout import TRAIN
-from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -81,12 +80,10 @@ class Augment(CorpusPipeline["Plan"]):
         _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augment
 
     def lines(self, plan: Plan, statistics: Any) -> Iterator[str]:
-        """Yields what was written for each set, and how much the corruptions changed; warns about unknown intents."""
+        """Yields what was written for each set, and how much the corruptions changed."""
         from parapet.transforms.splits.augment.augmenting import lines_of
 
         yield from lines_of(statistics)
-        if statistics["unknown_intents"]:
-            logging.warning("left unchanged: %s that no schema has", counted(statistics["unknown_intents"], "intent"))
 
 
 COMMAND = Augment

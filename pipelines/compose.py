@@ -44,8 +44,6 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
     vetting_rules: tuple[str, ...] = option(
         (), "vetting rules of plug-ins: NAME or NAME=ARGUMENT, comma-separated", rare=True, commas=True
     )
-    stopwords: str = option("articles", "articles, spacy, none, or a file of words", rare=True, metavar="SET")
-    spacy_model: str = option("", "spaCy pipeline that lemmatises (default: simplemma)", rare=True, metavar="NAME")
     seed: int = options.seed("--selection", 0)
 
     def check(self) -> SchemaTask:

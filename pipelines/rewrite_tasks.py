@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.reports.text import counted
@@ -27,11 +25,15 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
 
     def check(self) -> TaskVariants:
         """Reads the variants. Raises InputError if they cannot be used."""
+        from parapet.schemas.layout import NAMES
+        from parapet.schemas.limits import MAX_FILE, read_whole
         from parapet.transforms.variants.matching import find_variants
         from parapet.transforms.variants.tasks import TaskVariants, list_tasks, read_variant
 
         paths = find_variants(self.variants, self.variant_names)
-        return TaskVariants(list_tasks(self.tasks), [read_variant(name, path) for name, path in paths.items()])
+        variants = [read_variant(name, path) for name, path in paths.items()]
+        mappings = {name: read_whole(path / NAMES, MAX_FILE) for name, path in paths.items()}
+        return TaskVariants(list_tasks(self.tasks), variants, mappings)
 
     def inputs(self, tasks: TaskVariants) -> list[tuple[str, str]]:
         """Lists the files that workers read: the tasks."""
@@ -44,8 +46,7 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
         from parapet.transforms.running.runs import WriteEach
         from parapet.transforms.variants.tasks import metadata_files, write_file
 
-        variants = [msgspec.structs.replace(variant, mapping=b"") for variant in tasks.variants]  # workers need it not
-        write_tasks = partial(write_file, variants=variants, output=self.output)
+        write_tasks = partial(write_file, variants=tasks.variants, output=self.output)
         write = WriteEach(write_tasks, shown=0, progress=("files", "tasks"))
         outputs = pipeline | "Files" >> beam.Create(tasks.files) | "Tasks" >> write
         _ = outputs | "Finish" >> self.finish(tasks, metadata_files)

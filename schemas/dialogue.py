@@ -408,15 +408,20 @@ def file_bytes(texts: Sequence[bytes]) -> bytes:
     return OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
 
 
-def dialogue_text(dialogue: Any) -> bytes:
+def dialogue_text(dialogue: Any, is_from_json: bool = False) -> bytes:
     """Format a dialogue as in a file, like ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
+
+    Args:
+      dialogue: the dialogue.
+      is_from_json: whether its values were read from JSON, so that none is NaN. To search for it takes as long as
+        formatting.
 
     Raises:
       InputError: it is nested too deeply, or has a value that JSON cannot represent.
     """
     try:
         data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
-        if b"null" in data:  # orjson also writes it for NaN
+        if not is_from_json and b"null" in data:  # orjson also writes it for NaN
             json.dumps(dialogue, allow_nan=False)
         return as_ascii(data)
     except (TypeError, ValueError) as error:

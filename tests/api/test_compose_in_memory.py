@@ -64,7 +64,7 @@ def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answer
 
 
 def test_options_are_the_flags(tmp_path, sample, answers):
-    options = {"allow_partial": True, "seed": 7, "selection": "diverse", "stopwords": "none"}
+    options = {"allow_partial": True, "seed": 7, "selection": "diverse"}
     options |= {"name_distance": "jaccard", "description_distance": "levenshtein"}
     flags = argv_of("--schemas", sample, "--responses", *answers, **options)
     assert saved(compose(sample, answers, **options), tmp_path / "api") == by_command(tmp_path / "command", *flags)

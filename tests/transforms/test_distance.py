@@ -1,12 +1,11 @@
 from itertools import pairwise
 
 import pytest
-import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parapet.transforms.variants import distance as distances
-from parapet.transforms.variants.distance import Method, jaccard, lemma_set, levenshtein, load_stopwords
+from parapet.transforms.variants.distance import Method, jaccard, lemma_set, levenshtein
 
 SHORT = st.text(st.sampled_from("abé_😀"), max_size=8) | st.text(max_size=8)
 SETS = st.frozensets(st.sampled_from("abcdef"))
@@ -48,18 +47,8 @@ def test_jaccard_is_a_distance(a, b, c):
     assert jaccard(a, c) <= jaccard(a, b) + jaccard(b, c) + 1e-12
 
 
-def test_stopwords_are_left_out():
-    text = "The number of seats"
-    assert lemma_set(text, Method(stopwords=frozenset())) == {"the", "number", "of", "seat"}
-    assert lemma_set(text, Method(stopwords=frozenset({"of", "seat"}))) == {"the", "number"}
-    assert lemma_set(text, Method(stopwords=load_stopwords("spacy"))) == {"number", "seat"}
-
-
-def test_lemmas_are_those_of_the_model_that_is_named(tmp_path):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("attribute_ruler").add([[{"LOWER": "seats"}]], {"LEMMA": "Chair"})
-    nlp.to_disk(tmp_path / "model")
-    assert lemma_set("Seats.", Method(spacy_model=str(tmp_path / "model"))) == {"chair"}
+def test_articles_are_left_out():
+    assert lemma_set("The number of seats") == {"number", "of", "seat"}
 
 
 @given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))
@@ -67,15 +56,6 @@ def test_a_description_is_at_no_distance_from_itself_or_its_shouted_self(text):
     metric = Method().metric("descriptions")
     assert metric(text, text) == 0
     assert 0 <= metric(text, "the city") <= 1
-
-
-def test_load_stopwords(tmp_path):
-    assert load_stopwords("articles") == distances.ARTICLES == {"a", "an", "the"}
-    assert load_stopwords("none") == frozenset()
-    assert {"the", "whereupon", "of"} < load_stopwords("spacy")
-    path = tmp_path / "stop.txt"
-    path.write_text("# ours\nThe\n\n  Of \nzu\n", encoding="utf-8")
-    assert load_stopwords(str(path)) == {"the", "of", "zu"}
 
 
 def test_names_of_the_release_are_ordered_by_raw_levenshtein(real_data):

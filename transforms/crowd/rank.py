@@ -135,8 +135,6 @@ class Rank(WithDeadLetters):
       answers: the number of answers that are used, one for each variant.
       seed: the seed of the draw.
       selection: ``random``, or ``diverse`` for the answers that differ most from each other.
-      stopwords: words that a description's lemmas exclude: ``articles``, ``spacy``, ``none``, or a file of words.
-      spacy_model: a trained spaCy pipeline for lemmas; by default simplemma's.
 
     Raises:
       InputError: an option is invalid.
@@ -163,8 +161,6 @@ class Rank(WithDeadLetters):
         seed: int = 0,
         *,
         selection: str = "random",
-        stopwords: str = "articles",
-        spacy_model: str = "",
     ) -> None:
         super().__init__()
         seed_text(seed)
@@ -172,9 +168,7 @@ class Rank(WithDeadLetters):
         distance.check_distance(description, "description")
         if selection not in SELECTIONS:
             raise InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
-        distance.check_spacy_model(spacy_model)
-        method = Method(name, description, distance.load_stopwords(stopwords), spacy_model)
-        self.ranker = Ranker(method, seed, selection, answers)
+        self.ranker = Ranker(Method(name, description), seed, selection, answers)
 
     def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
         """Return ``rankings`` and ``dead_letters``."""

@@ -12,7 +12,7 @@ from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dot, Report, Section, Table, Text, Tile
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted, number, percent
-from parapet.transforms.variants.table1 import TERMS, distance_charts, measures_table
+from parapet.transforms.variants.table1 import distance_charts, measures_table, terms_of
 
 DISPOSITIONS = {
     "used": "used in one of the variants",
@@ -79,7 +79,7 @@ def compose_report(
             Text(title="What is missing", paragraphs=missing),
             *sections(statistics, explanations, more),
         ],
-        terms=dict(TERMS[key] for key in (*keys, "self_bleu")) if variants else {},
+        terms=terms_of(keys) if variants else {},
         links=FILES,
     )
 

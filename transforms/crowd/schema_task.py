@@ -54,8 +54,6 @@ class Options(msgspec.Struct, frozen=True):
     allow_partial: bool = False
     name_distance: str = "levenshtein"
     description_distance: str = "jaccard"
-    stopwords: str = "articles"
-    spacy_model: str = ""
     vetting_rules: tuple[str, ...] = ()
     allow_not_blind: bool = False
 
@@ -63,17 +61,15 @@ class Options(msgspec.Struct, frozen=True):
         """Return the transform that ranks answers. Raises InputError if an option is invalid."""
         distance.check_distance(self.name_distance, "name_distance")
         distance.check_distance(self.description_distance, "description_distance")
-        lemmas = {"stopwords": self.stopwords, "spacy_model": self.spacy_model}
-        names = (self.name_distance, self.description_distance)
-        return Rank(*names, NEEDED, self.seed, selection=self.selection, **lemmas)
+        return Rank(self.name_distance, self.description_distance, NEEDED, self.seed, selection=self.selection)
 
     def method(self) -> dict[str, str]:
         """Return ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
         return {
             "names": f"{self.name_distance.partition('=')[0]} distance",
             "descriptions": f"{self.description_distance.partition('=')[0]} distance",
-            "stopwords": self.stopwords if self.stopwords in ("articles", "spacy", "none") else "a file",
-            "lemmas": self.spacy_model or f"simplemma {version('simplemma')}",
+            "stopwords": "articles",
+            "lemmas": f"simplemma {version('simplemma')}",
             "selection": self.selection,
             "seed": str(self.seed),
             "meaning": meaning.measure(),

@@ -190,13 +190,14 @@ class _FileOfSets:
         if item.dialogue and (language := other_language(item.dialogue, self.perturbation.languages)):
             self.result.counts.add(OTHER_LANGUAGES, value=language)
         of_sets = []
+        is_ours = not is_plugin(self.perturbation)
         for name, result in self.analyzed.results(self.file.relative, item, self.services):
             text, counts = b"", Counts()
             if not isinstance(result, InputError):
                 turns = result.dialogue["turns"]
                 is_line = self.file.form == MESSAGES
-                text = line_text(item.raw[LINE], turns) if is_line else dialogue_text(result.dialogue)
-                if name in self.rows and is_plugin(self.perturbation):
+                text = line_text(item.raw[LINE], turns) if is_line else dialogue_text(result.dialogue, is_ours)
+                if name in self.rows and not is_ours:
                     table_of_rows(self.perturbation, result.rows)  # raises if they do not fit its schema
                 for key, n in result.counts.items():
                     count, value = (key, "") if isinstance(key, str) else key

@@ -271,7 +271,7 @@ def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
     for operation, services in by_operation.items():
         files = schemas.variant_files(list(services.values()))
         names = msgspec.json.decode(files[NAMES], type=dict[str, ToolNames])
-        variants[operation] = variant_of(operation, ToolFile(files[TOOLS], path), names, files[NAMES], path)
+        variants[operation] = variant_of(operation, ToolFile(files[TOOLS], path), names, path)
     return variants
 
 

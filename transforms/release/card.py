@@ -26,7 +26,7 @@ from parapet.transforms.reports import report
 from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, text
 from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
 from parapet.transforms.reports.text import number
-from parapet.transforms.variants.table1 import MEASURES, TERMS, measures_table
+from parapet.transforms.variants.table1 import MEASURES, measures_table, terms_of
 
 _TAGS = [keyword.replace(" ", "-") for keyword in (*KEYWORDS, "paraphrases")]
 TOOL_TAGS = ("function-calling", "tool-use", "agents")
@@ -69,7 +69,7 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
             *_quality(manifest),
             *_origin(manifest),
         ],
-        terms=dict(TERMS[key] for key in (*MEASURES, "self_bleu")) if manifest.statistics else {},
+        terms=terms_of(MEASURES) if manifest.statistics else {},
         links={
             "../README.md": "how to load the data, its licence, how to cite it",
             "../MANIFEST.json": f"all numbers, made by Parapet {manifest.code.get('parapet', '')}".rstrip(),

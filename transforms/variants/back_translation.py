@@ -209,7 +209,6 @@ _TABLES = (
         REASONS,
     ),
 )
-_TERMS = dict(table1.TERMS[key] for key in ("name_distance", "description_bleu", "self_bleu"))
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTranslation]) -> Report:
@@ -239,7 +238,7 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTra
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
         sections=sections,
-        terms=_TERMS,
+        terms=table1.terms_of(["name_distance", "description_bleu"]),
         links={
             "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",
             "translations.parquet": "every name and description, its translation and back-translation",

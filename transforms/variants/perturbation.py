@@ -6,7 +6,7 @@ The places of names in a dialogue are located once, then written with the names 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,201 +20,186 @@ from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Counts, Tally, of_variants
 from parapet.transforms.variants import matching
 
-NO_INTENT = "NONE"
 _FRAME_KEYS = {"service", "slots", "actions", "state", "service_call", "service_results"}
 _STATE_KEYS = {"active_intent", "requested_slots", "slot_values"}
 
 
-def _service(names: matching.Names, _: object) -> str:
-    return names.service
+class ServicePlaces:
+    """The places of one service's names in a dialogue: each an object and a key, or a list and a position.
 
+    Attributes:
+      service: the service.
+      known_slots: the slots in its schema.
+      copies: the spans that are copied from another slot, possibly of another service.
+    """
 
-def _slot(names: matching.Names, slot: str) -> str:
-    return names.slots[slot]
+    def __init__(self, service: str, known: matching.Known) -> None:
+        if service not in known:
+            raise InputError(f"unknown_service: no schema has a service {service!r}")
+        self.service = service
+        self.known_slots, self._known_intents = known[service]
+        self.copies: list[dict[str, Any]] = []
+        self._names: list[tuple[Any, str | int]] = []
+        self._intents: list[tuple[Any, str | int, str]] = []  # with the original name
+        self._slots: list[tuple[Any, str | int, str]] = []
+        self._records: list[tuple[Any, str | int, dict[str, Any]]] = []  # with the original, which has slots as keys
 
+    def add_name(self, holder: Any, key: str | int) -> None:
+        """Add a place of the service's own name."""
+        self._names.append((holder, key))
 
-def _slots(names: matching.Names, slots: Sequence[str]) -> list[str]:
-    return [names.slots[slot] for slot in slots]
+    def add_intent(self, holder: Any, key: str | int) -> None:
+        """Add a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
+        intent = _typed(holder[key], str)
+        if intent in self._known_intents:
+            self._intents.append((holder, key, intent))
 
+    def add_slot(self, holder: Any, key: str | int) -> None:
+        """Add a place of a slot. Raises InputError if the schema lacks it."""
+        slot = holder[key]
+        self._check((slot,))
+        self._slots.append((holder, key, slot))
 
-def _intent(names: matching.Names, intent: str) -> str:
-    return names.intents[intent]
+    def add_slots(self, slots: list[str]) -> None:
+        """Add a list of slots."""
+        for i in range(len(_typed(slots, list))):
+            self.add_slot(slots, i)
 
+    def add_record(self, holder: Any, key: str | int) -> None:
+        """Add the place of an object with a key for each slot."""
+        record = _typed(holder[key], dict)
+        self._check(record)
+        self._records.append((holder, key, record))
 
-def _intents(names: matching.Names, values: Sequence[str]) -> list[str]:
-    return [names.intents.get(value, value) for value in values]
+    def _check(self, slots: Collection[str]) -> None:
+        if not self.known_slots.issuperset(slots):
+            unknown = next(slot for slot in slots if slot not in self.known_slots)
+            raise InputError(f"unknown_slot: service {self.service!r} has no slot {unknown!r}")
 
-
-def _record(names: matching.Names, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename all keys of a record at once, since names may be swapped."""
-    return dict(zip(map(names.slots.__getitem__, record), record.values(), strict=True))
-
-
-def _records(names: matching.Names, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [_record(names, record) for record in records]
+    def write(self, names: matching.Names) -> None:
+        """Write the names of a variant in all places."""
+        slots, intents = names.slots, names.intents
+        for holder, key in self._names:
+            holder[key] = names.service
+        for holder, key, intent in self._intents:
+            holder[key] = intents[intent]
+        for holder, key, slot in self._slots:
+            holder[key] = slots[slot]
+        for holder, key, record in self._records:  # all keys at once, since names may be swapped
+            holder[key] = {slots[slot]: value for slot, value in record.items()}
 
 
 class Places:
-    """The places of names in one dialogue, with the original names.
+    """The places of names in one dialogue.
 
     Attributes:
-      services: the services of the dialogue, in its list or in a frame.
-      unknown_intents: the number of intents that the schema does not have; they are unchanged.
+      services: the services of the dialogue, in its list or in a frame, with the places of their names.
 
     Args:
-      dialogue: the parsed dialogue; :meth:`write` replaces its names in place.
+      dialogue: the parsed dialogue, or why it could not be parsed; :meth:`rename` replaces its names in place.
       known: the slots and intents of every service of its split.
 
     Raises:
-      InputError: the schema lacks a service or slot, or the dialogue is not in SGD format; ``where`` is the place.
+      InputError: the schema lacks a service or slot, or it is no dialogue in SGD format; ``where`` is the place.
     """
 
     def __init__(self, dialogue: Any, known: matching.Known) -> None:
         self.dialogue = dialogue
-        self.unknown_intents = 0
-        self.services: list[str] = []
+        self.services: dict[str, ServicePlaces] = {}
         self._known = known
-        # Object, key and service of each place, the function that renames it, and the original name or names.
-        self._places: list[tuple[dict[str, Any], str, str, Callable[[matching.Names, Any], Any], Any]] = []
-        copies: list[tuple[dict[str, Any], str]] = []  # spans with ``copy_from``, and their services
         place = ""
         try:
-            self._listed: list[str] = _typed(dialogue["services"], list)
-            for i, service in enumerate(self._listed):
+            for i, service in enumerate(_typed(dialogue["services"], list)):
                 place = f"services[{i}]"
-                self._touch(service)
+                self._of(service).add_name(dialogue["services"], i)
             for t, turn in enumerate(_typed(dialogue["turns"], list)):
                 for f, frame in enumerate(_typed(turn["frames"], list)):
                     place = f"turns[{t}].frames[{f}]"
-                    copies += self._take(frame, frame["service"])
+                    _add_frame(frame, self._of(frame["service"]))
             place = ""
-            for span, service in copies:
-                self._take_copy(span, service)
+            for service, places in self.services.items():
+                for span in places.copies:
+                    self._add_copy(span, service)
         except InputError as error:
             raise InputError(error.reason, "", error.where or place) from None
         except (TypeError, KeyError, AttributeError):
             typed(dialogue)  # stricter and slower, but with a clear error
             raise InputError("not_sgd: does not have the structure of an SGD dialogue", "", place) from None
 
-    def _touch(self, service: str) -> None:
-        if service not in self._known:
-            raise InputError(f"unknown_service: no schema has a service {service!r}")
+    def _of(self, service: str) -> ServicePlaces:
         if service not in self.services:
-            self.services.append(service)
+            self.services[service] = ServicePlaces(service, self._known)
+        return self.services[service]
 
-    def _take(self, frame: dict[str, Any], service: str) -> Iterator[tuple[dict[str, Any], str]]:
-        """Collect the places of a frame, and yield the spans that are copied from another slot."""
-        self._touch(service)
-        slots = self._known[service][0]
-
-        def add(holder: dict[str, Any], key: str, rename: Callable[[matching.Names, Any], Any], used: Any) -> None:
-            _check_slots((used,) if rename is _slot else used, slots, service)
-            self._places.append((holder, key, service, rename, used))
-
-        self._places.append((frame, "service", service, _service, None))
-        for span in frame.get("slots", ()):
-            add(span, "slot", _slot, span["slot"])
-            if "copy_from" in span:
-                yield span, service
-        for action in frame.get("actions", ()):
-            if "slot" not in _typed(action, dict):
-                continue
-            slot, act = action["slot"], action.get("act", "")
-            if slot == "intent" and is_marker(act, slot):
-                for key in ("values", "canonical_values"):
-                    if texts := action.get(key):
-                        texts = [_typed(value, str) for value in _typed(texts, list)]
-                        self._places.append((action, key, service, _intents, texts))
-            elif slot and not is_marker(act, slot, slots):
-                add(action, "slot", _slot, slot)
-        if "state" in frame:
-            state = frame["state"]
-            self._take_intent(state, "active_intent", service)
-            add(state, "requested_slots", _slots, _typed(state["requested_slots"], list))
-            add(state, "slot_values", _record, _typed(state["slot_values"], dict))
-        if "service_call" in frame:
-            call = frame["service_call"]
-            self._take_intent(call, "method", service)
-            add(call, "parameters", _record, _typed(call["parameters"], dict))
-        if results := frame.get("service_results"):
-            for record in _typed(results, list):
-                _check_slots(_typed(record, dict), slots, service)
-            self._places.append((frame, "service_results", service, _records, results))
-        for holder, known in ((frame, _FRAME_KEYS), (frame.get("state", {}), _STATE_KEYS)):
-            for key in holder.keys() - known:
-                if matching.names_slots(names := holder[key], slots):
-                    add(holder, key, _record if isinstance(names, dict) else _slots, names)
-
-    def _take_intent(self, holder: dict[str, Any], key: str, service: str) -> None:
-        intent = holder[key]
-        if intent in self._known[service][1]:
-            self._places.append((holder, key, service, _intent, intent))
-        elif intent != NO_INTENT:
-            _typed(intent, str)
-            self.unknown_intents += 1
-
-    def _take_copy(self, span: dict[str, Any], service: str) -> None:
-        """Collect a ``copy_from``.
-
-        Its slot belongs to the frame's service or else to another service of the dialogue.
-        """
+    def _add_copy(self, span: dict[str, Any], service: str) -> None:
+        """Add a ``copy_from``: its slot belongs to the frame's service or else to another service of the dialogue."""
         slot = span["copy_from"]
-        owners = [name for name in self.services if slot in self._known[name][0]]
+        owners = [name for name, places in self.services.items() if slot in places.known_slots]
         owners = [service] if service in owners else owners
         if len(owners) != 1:
             which = "none" if not owners else "several"
             raise InputError(f"unknown_slot: copy_from {slot!r}: {which} of the dialogue's services has it")
-        self._places.append((span, "copy_from", owners[0], _slot, slot))
+        self.services[owners[0]].add_slot(span, "copy_from")
 
-    def write(self, names: Mapping[str, matching.Names]) -> None:
-        """Write the names of one variant in all places. Can be repeated for other variants.
+    def rename(self, variant: matching.Variant) -> Any:
+        """Return the dialogue, renamed in place. Can be repeated for other variants.
 
         Args:
-          names: the names of every service in ``services``. New names may be swapped, or be old names of other
-            elements.
+          variant: the variant. New names may be swapped, or be old names of other elements.
+
+        Raises:
+          InputError: the variant lacks a service.
         """
-        self.dialogue["services"] = [names[service].service for service in self._listed]
-        for holder, key, service, rename, old in self._places:
-            holder[key] = rename(names[service], old)
+        for service in self.services:
+            if service in variant.bad:
+                raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
+        for service, places in self.services.items():
+            places.write(variant.names[service])
+        return self.dialogue
 
 
-def _check_slots(used: Collection[str], slots: frozenset[str], service: str) -> None:
-    if not slots.issuperset(used):
-        unknown = next(slot for slot in used if slot not in slots)
-        raise InputError(f"unknown_slot: service {service!r} has no slot {unknown!r}")
+def _add_frame(frame: dict[str, Any], places: ServicePlaces) -> None:
+    """Add the places in a frame of the service, and the spans that are copied from another slot."""
+    slots = places.known_slots
+    places.add_name(frame, "service")
+    for span in frame.get("slots", ()):
+        places.add_slot(span, "slot")
+        if "copy_from" in span:
+            places.copies.append(span)
+    for action in frame.get("actions", ()):
+        if "slot" not in _typed(action, dict):
+            continue
+        slot, act = action["slot"], action.get("act", "")
+        if slot == "intent" and is_marker(act, slot):
+            for key in ("values", "canonical_values"):
+                for i in range(len(_typed(action.get(key) or [], list))):
+                    places.add_intent(action[key], i)
+        elif slot and not is_marker(act, slot, slots):
+            places.add_slot(action, "slot")
+    if "state" in frame:
+        state = frame["state"]
+        places.add_intent(state, "active_intent")
+        places.add_slots(state["requested_slots"])
+        places.add_record(state, "slot_values")
+    if "service_call" in frame:
+        places.add_intent(frame["service_call"], "method")
+        places.add_record(frame["service_call"], "parameters")
+    results = _typed(frame.get("service_results") or [], list)
+    for i in range(len(results)):
+        places.add_record(results, i)
+    for holder, known in ((frame, _FRAME_KEYS), (frame.get("state", {}), _STATE_KEYS)):
+        for key in holder.keys() - known:
+            if matching.names_slots(names := holder[key], slots):
+                if isinstance(names, dict):
+                    places.add_record(holder, key)
+                else:
+                    places.add_slots(names)
 
 
 def _typed(value: Any, kind: type) -> Any:
     if type(value) is not kind:
         raise TypeError
     return value
-
-
-def places_of(dialogue: Any, known: matching.Known) -> Places | InputError:
-    """Return the places of a dialogue, or the reason why it cannot be read or renamed."""
-    try:
-        return dialogue if isinstance(dialogue, InputError) else Places(dialogue, known)
-    except InputError as error:
-        return error
-
-
-def rename(variant: matching.Variant, places: Places | InputError) -> Any:
-    """Rename a dialogue to the names of a variant, in place.
-
-    Args:
-      variant: the variant.
-      places: the places in the dialogue, or the reason why it cannot be renamed.
-
-    Raises:
-      InputError: the dialogue cannot be renamed.
-    """
-    if isinstance(places, InputError):
-        raise places
-    for service in places.services:
-        if service in variant.bad:
-            raise InputError(f"bad_service: {service!r}: {variant.bad[service]}")
-    places.write(variant.names)
-    return places.dialogue
 
 
 Services = Sequence[Mapping[str, Any]]
@@ -245,9 +230,9 @@ class RenamedCorpus(Corpus):
         """Yield the renamed dialogues of a file."""
         for item in self.original.read(file):
             if item.error is None:
-                places = places_of(item.raw, self.known[file.split])
                 try:
-                    item = item._replace(raw=rename(self.names[file.split], places), dialogue=None)
+                    places = Places(item.raw, self.known[file.split])
+                    item = item._replace(raw=places.rename(self.names[file.split]), dialogue=None)
                 except InputError as error:
                     item = item._replace(error=error)
             yield item
@@ -371,11 +356,14 @@ class ApplyVariants(base.Perturbation):
 
     def perturb_sets(self, item: Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
         """Yield the dialogue under the names of each variant, renamed in place."""
-        places = places_of(item.raw, self.known[state])
+        try:
+            places = Places(item.raw, self.known[state])
+        except InputError as error:
+            yield from ((name, error) for name in self.sets)
+            return
         for variant in self.of_folders[state]:
             try:
-                # A new object, since the driver identifies texts by dialogue; its content is still modified in place.
-                yield variant.name, base.Perturbed({**rename(variant, places)})
+                yield variant.name, base.Perturbed(places.rename(variant))
             except InputError as error:
                 yield variant.name, error
 

@@ -33,7 +33,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
 from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted, number
+from parapet.transforms.reports.text import aligned, counted, number
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -293,35 +293,31 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 Measured = Mapping[str, float | None]
 
+_SEEN = "The share of the names of unseen services that occur in train. The lower, the harder."
 MEASURES = {
-    "slot_names_seen": Metric("slot_names_seen", "slots seen", percent=True, digits=0),
-    "intent_names_seen": Metric("intent_names_seen", "intents seen", percent=True, digits=0),
-    "name_distance": Metric("name_distance", "name distance", digits=2),
-    "description_bleu": Metric("description_bleu", "BLEU", digits=1),
-}
-_SEEN = (
-    "Slots seen, intents seen",
-    "The share of the names of unseen services that occur in train. The lower, the harder.",
-)
-# Explanations by column; self-BLEU is computed over all variants together.
-TERMS = {
-    "slot_names_seen": _SEEN,
-    "intent_names_seen": _SEEN,
-    "name_distance": (
-        "Name distance",
-        "1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the same, "
-        "1 has nothing in common.",
+    "slot_names_seen": Metric("slot_names_seen", "slots seen", meaning=_SEEN, percent=True, digits=0),
+    "intent_names_seen": Metric("intent_names_seen", "intents seen", meaning=_SEEN, percent=True, digits=0),
+    "name_distance": Metric(
+        "name_distance",
+        "name distance",
+        meaning="1 − Levenshtein ratio of a name and its paraphrase, the mean over all intents and slots: 0 is the "
+        "same, 1 has nothing in common.",
+        digits=2,
     ),
-    "description_bleu": (
+    "description_bleu": Metric(
+        "description_bleu",
         "BLEU",
-        "Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has nothing in "
-        "common.",
-    ),
-    "self_bleu": (
-        "Self-BLEU",
-        "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse.",
+        meaning="Word sequences that a variant's descriptions share with the original's: 100 is the same, 0 has "
+        "nothing in common.",
+        digits=1,
     ),
 }
+
+
+def terms_of(measures: Iterable[str]) -> dict[str, str]:
+    """Return the explanations of measures, and that of self-BLEU, which all variants have together."""
+    self_bleu = "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse."
+    return {**{MEASURES[name].label: MEASURES[name].meaning for name in measures}, "self-BLEU": self_bleu}
 
 
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
@@ -348,7 +344,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
                 MEASURES if variants else original,
             ),
         ],
-        terms=dict(TERMS.values() if variants else [_SEEN]),
+        terms=terms_of(MEASURES) if variants else {"slots seen, intents seen": _SEEN},
         notes=[f"{counted(len(left_out), 'service')} of the original in no variant and not counted: {shown}."]
         if left_out
         else [],
@@ -363,20 +359,14 @@ def text_table(statistics: Mapping[str, Any]) -> str:
     columns = {"slots seen": ("slot_names_seen", ".1%"), "intents seen": ("intent_names_seen", ".1%")}
     if variants:
         columns |= {"name distance": ("name_distance", ".3f"), "description BLEU": ("description_bleu", ".2f")}
-    lines = measure_lines(rows, columns)
-    if variants:
-        lines.append(f"self-BLEU {_form(statistics['self_bleu'], '.2f')}")
-    return "\n".join(lines)
+    self_bleu = f"\nself-BLEU {_form(statistics['self_bleu'], '.2f')}" if variants else ""
+    return measure_lines(rows, columns) + self_bleu
 
 
-def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
+def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> str:
     """Format numbers as lines of text: a row per name, and a column per heading, given its key and format."""
-    width = max(len(name) for name in rows)
-    lines = ["  ".join((" " * width, *columns))]
-    for name, row in rows.items():
-        cells = [f"{_form(row.get(key), form):>{len(title)}}" for title, (key, form) in columns.items()]
-        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
-    return lines
+    cells = ([name, *(_form(row.get(key), form) for key, form in columns.values())] for name, row in rows.items())
+    return aligned([["", *columns], *cells])
 
 
 def _form(value: float | None, form: str) -> str:

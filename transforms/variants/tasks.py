@@ -5,10 +5,9 @@ A task and its answer form one record: if one of them cannot be renamed, neither
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,17 +17,10 @@ from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
-from parapet.schemas.mentions import NO_MENTIONS, Mentions
+from parapet.schemas.mentions import Mentions
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
-from parapet.schemas.tools import (
-    Tool,
-    ToolFile,
-    ToolNames,
-    Toolset,
-    mentions_of,
-    read_names,
-    read_tools,
-)
+from parapet.schemas.tools import Tool, ToolFile, ToolNames, Toolset, mentions_of, read_names, read_tools
+from parapet.transforms.perturbation.task_corpus import write_rows
 from parapet.transforms.running.counts import (
     Balance,
     CountKey,
@@ -41,23 +33,18 @@ from parapet.transforms.running.counts import (
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.runs import FileResult
-from parapet.transforms.storage.files import write_staged
 
 
-class ToolTexts(msgspec.Struct, frozen=True):
+class VariantTool(NamedTuple):
     """A tool in a variant.
 
     Attributes:
-      name: the new name.
-      description: the new description.
+      tool: the tool with its new names and descriptions.
       names: JSON Pointer of each parameter in the original to its new name.
-      descriptions: JSON Pointer of each parameter in the variant to its new description.
     """
 
-    name: str
-    description: str
+    tool: Tool
     names: dict[str, str]
-    descriptions: dict[str, str]
 
 
 class TaskVariant(msgspec.Struct, frozen=True):
@@ -65,18 +52,16 @@ class TaskVariant(msgspec.Struct, frozen=True):
 
     Attributes:
       name: the name of its folder.
-      tools: toolset to original tool name to new texts.
-      mapping: the bytes of ``names.json``.
+      tools: toolset to original tool name to the tool in the variant.
     """
 
     name: str
-    tools: dict[str, dict[str, ToolTexts]]
-    mapping: bytes
+    tools: dict[str, dict[str, VariantTool]]
 
-    def texts(self, task: str, tool: Tool) -> ToolTexts:
-        """Return the texts of a tool from a task's own toolset.
+    def counterpart(self, task: str, tool: Tool) -> VariantTool:
+        """Return the tool in the variant, from the task's own toolset.
 
-        Otherwise, return them from the first toolset with the same tool and parameters.
+        Otherwise, return it from the first toolset with the same tool and parameters.
 
         Raises:
           InputError: no toolset has it.
@@ -95,26 +80,24 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
     place = folder / NAMES
     if not is_there(place):
         raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
-    return variant_of(name, read_tools(folder / TOOLS), read_names(place), read_whole(place, MAX_FILE), place)
+    return variant_of(name, read_tools(folder / TOOLS), read_names(place), place)
 
 
-def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: bytes, place: object) -> TaskVariant:
+def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: object) -> TaskVariant:
     """Make a variant from tools and names. Raises InputError with ``place`` if they do not match."""
     toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
     if len(names) == len(file.toolsets) == 1:  # which is named after the file
         toolsets = dict(zip(names, file.toolsets.values(), strict=True))
-    tools: dict[str, dict[str, ToolTexts]] = {}
+    tools: dict[str, dict[str, VariantTool]] = {}
     for toolset, of_toolset in names.items():
-        tools_here = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
+        by_name = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
         for old, new in of_toolset.tools.items():
-            parameters = of_toolset.parameters.get(old, {})
-            known = tools_here[new].parameters.all if new in tools_here else []
-            if new not in tools_here or len(known) != len(parameters):
+            tool, parameters = by_name.get(new), of_toolset.parameters.get(old, {})
+            if tool is None or len(tool.parameters.all) != len(parameters):
                 raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
-            texts = {each.pointer: each.description for each in known if each.description}
-            tools.setdefault(toolset, {})[old] = ToolTexts(new, tools_here[new].description, parameters, texts)
+            tools.setdefault(toolset, {})[old] = VariantTool(tool, parameters)
     tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
-    return TaskVariant(name, tools, mapping)
+    return TaskVariant(name, tools)
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
@@ -139,15 +122,17 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
     toolset = Toolset(task["id"], task["function"], lambda i, pointer: f"/function/{i}{pointer}")
     if toolset.bad:
         raise toolset.bad[0]
-    chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
-    if len({texts.name for texts in chosen.values()}) < len(chosen):
+    counterparts = {tool.name: variant.counterpart(task["id"], tool) for tool in toolset.tools}
+    new_tools = {old: counterpart.tool for old, counterpart in counterparts.items()}
+    new_names = {old: tool.name for old, tool in new_tools.items()}
+    if len({*new_names.values()}) < len(new_names):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    names = {tool.name: _renaming(tool, chosen[tool.name], NO_MENTIONS) for tool in toolset.tools}
-    mentions = mentions_of({old: texts.name for old, texts in chosen.items()}, names)
-    renamings = {tool.name: _renaming(tool, chosen[tool.name], mentions) for tool in toolset.tools}
+    parameters = {tool.name: tool.parameters.renaming(counterparts[tool.name].names) for tool in toolset.tools}
+    mentions = mentions_of(new_names, parameters)
+    renamings = {tool.name: _renaming(tool, counterparts[tool.name], mentions) for tool in toolset.tools}
     functions = toolset.written(
         lambda tool: tool.renamed(
-            chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name], is_final=True
+            new_names[tool.name], new_tools[tool.name].description, renamings[tool.name], is_final=True
         )
     )
     renamed_answer = None
@@ -155,21 +140,22 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
         calls = answer.get("ground_truth")
         if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
             raise InputError("bad_answer: expected a list of calls", "", "/ground_truth")
-        if unknown := next((name for call in calls for name in call if name not in chosen), None):
+        if unknown := next((name for call in calls for name in call if name not in new_names), None):
             raise InputError(f"unknown_tool: the answer calls {unknown!r}, which the task lacks", "", "/ground_truth")
         renamed = [
-            {chosen[name].name: renamings[name].arguments(arguments) for name, arguments in call.items()}
+            {new_names[name]: renamings[name].arguments(arguments) for name, arguments in call.items()}
             for call in calls
         ]
         renamed_answer = {**answer, "ground_truth": renamed}
     return {**mentions.task(task), "function": functions}, renamed_answer
 
 
-def _renaming(tool: Tool, texts: ToolTexts, mentions: Mentions) -> Renaming:
-    names = tool.parameters.renaming(texts.names)
+def _renaming(tool: Tool, counterpart: VariantTool, mentions: Mentions) -> Renaming:
+    names = tool.parameters.renaming(counterpart.names)
     pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
-    descriptions = {old: texts.descriptions[new] for old, new in pointers.items() if new in texts.descriptions}
-    return tool.parameters.renaming(texts.names, descriptions, mentions, is_final=True)
+    texts = {each.pointer: each.description for each in counterpart.tool.parameters.all if each.description}
+    descriptions = {old: texts[new] for old, new in pointers.items() if new in texts}
+    return tool.parameters.renaming(counterpart.names, descriptions, mentions, is_final=True)
 
 
 @collection_paused()
@@ -191,7 +177,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
             result.counts.add("unused_answers")
         else:
             answers[answer["id"]] = where, answer
-    lines: dict[tuple[str, str], list[Any]] = {}
+    rows: dict[str, tuple[list[Any], list[Any]]] = {variant.name: ([], []) for variant in variants}
     seen: set[str] = set()
     for where, task in records(data):
         result.counts.add("tasks")
@@ -205,7 +191,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
                     raise InputError("duplicate_id" if name in seen else "not_a_task: it defines no functions")
                 if has_answers and answer is None:
                     raise InputError(f"no_answer: {ANSWERS}/{file.name} has no answer to this task")
-                renamed = renamed_task(task, answer, variant)
+                renamed, renamed_answer = renamed_task(task, answer, variant)
             except Exception as error:
                 known = bad_record(error)
                 known.where = known.where if known.where.startswith("line") else f"{where}: {known.where}".rstrip(": ")
@@ -213,9 +199,9 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
                 result.counts.add("left_out", set=variant.name)
                 continue
             result.counts.add("written", set=variant.name)
-            for folder, record in zip(("", f"{ANSWERS}/"), renamed, strict=True):
-                if record is not None:
-                    lines.setdefault((variant.name, folder), []).append(record)
+            tasks, expected = rows[variant.name]
+            tasks.append(renamed)
+            expected += [] if renamed_answer is None else [renamed_answer]
         seen.add(name)
     for where, answer in answers.values():
         unknown = InputError("unknown_task: no task has this id", "", where)
@@ -223,23 +209,22 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
         result.counts.add("unused_answers")
     if not result.counts.sum("tasks"):
         raise InputError("contains no tasks: expected JSON lines in BFCL's format", file.path)
-    is_ascii = {"": data.isascii(), f"{ANSWERS}/": of_answers.isascii()}
-    for (variant_name, folder), records_here in lines.items():
-        text = "".join(json.dumps(record, ensure_ascii=is_ascii[folder]) + "\n" for record in records_here)
-        result.written.append(write_staged(output, f"{variant_name}/{folder}{file.name}", text.encode()))
+    for variant_name, (tasks, expected) in rows.items():
+        result.written += write_rows(output, variant_name, file.path, tasks, expected)
     return result
 
 
 class TaskVariants(msgspec.Struct, frozen=True):
-    """The files of tasks to rewrite, and the variants."""
+    """The files of tasks to rewrite, the variants, and ``names.json`` of each."""
 
     files: list[DialogueFile]
     variants: list[TaskVariant]
+    mappings: dict[str, bytes]
 
     @property
     def names(self) -> list[str]:
         """The names of the variants."""
-        return [variant.name for variant in self.variants]
+        return [*self.mappings]
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
@@ -261,4 +246,4 @@ class TaskVariants(msgspec.Struct, frozen=True):
 
 def metadata_files(counts: Counts, _: object, config: TaskVariants) -> dict[str, bytes]:
     """Return the mapping of each variant."""
-    return {f"{variant.name}/{NAMES}": variant.mapping for variant in config.variants}
+    return {f"{name}/{NAMES}": mapping for name, mapping in config.mappings.items()}

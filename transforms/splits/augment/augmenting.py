@@ -35,7 +35,7 @@ from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan,
 from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes
-from parapet.transforms.variants.perturbation import places_of, rename
+from parapet.transforms.variants.perturbation import Places
 
 CORRUPTIONS = "corruptions"
 
@@ -107,7 +107,6 @@ def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) ->
             for label, error in versions.refused.items():
                 result.dead_letters.append(dead_dialogue(file, name, error, label))
                 counts.add("left_out", set=label)
-            counts.add("unknown_intents", versions.unknown_intents)
             rows += versions.rows
             for label, text in versions.texts.items():
                 counts.add("versions", set=label)
@@ -135,22 +134,18 @@ class Versions(msgspec.Struct):
       texts: version to its text in the file.
       rows: a batch with the row of each version.
       refused: version to the reason why it cannot be created.
-      unknown_intents: how many intents are missing from the schema; they are unchanged.
     """
 
     texts: dict[str, bytes] = {}
     rows: list[pa.RecordBatch] = []
     refused: dict[str, InputError] = {}
-    unknown_intents: int = 0
 
 
 def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versions:
     """Rename a dialogue for every version. The original keeps its id, the others append their name."""
     versions = Versions()
     try:
-        places = places_of(dialogue, augmentation.known)
-        if isinstance(places, InputError):
-            raise places
+        places = Places(dialogue, augmentation.known)
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
     except Exception as error:
         bad = bad_record(error)
@@ -159,15 +154,13 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
     for variant in augmentation.versions:
         try:
             dialogue["dialogue_id"] = source if variant.name == ORIGINAL else f"{source}_{variant.name}"
-            text = dialogue_text(rename(variant, places))
+            text = dialogue_text(places.rename(variant))
             row = row_of(dialogue, file, variant.name, source)
         except Exception as error:
             versions.refused[variant.name] = bad_record(error)
         else:
             versions.texts[variant.name] = text
             versions.rows.append(row)
-    if versions.rows:
-        versions.unknown_intents = places.unknown_intents
     return versions
 
 
@@ -206,7 +199,6 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
-        "unknown_intents": counts.sum("unknown_intents"),
         "sets": {
             training_set.name: {
                 "dialogues": counts.sum("dialogues", set=training_set.name),
@@ -238,7 +230,6 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             "changes places.",
         ),
     ]
-    intents = statistics["unknown_intents"]
     return Report(
         command="augment",
         title="Training sets",
@@ -249,7 +240,6 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             Tile("original dialogues", number(statistics["dialogues"])),
             Tile("versions", number(len(statistics["versions"]))),
         ],
-        notes=[f"{counted(intents, 'intent')} that no schema has: unchanged."] if intents else [],
         sections=sections_of({**statistics, "shares": shares}, *tables),
         links={
             MAPPING: "the names of each variant",
