@@ -28,7 +28,6 @@ MISTAKES = [
         r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1",
     ),
     (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': must be one of typos"),
-    (lambda: parapet.perturb(SAMPLE, "paraphrase", memory="nowhere.csv"), "nowhere.csv"),
     (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
     (lambda: parapet.perturb(SAMPLE, int), "a subclass of Perturbation or an object of one, found type"),
     (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
