@@ -22,7 +22,7 @@ MISTAKES = [
         r"^rates: there is no rate 'wrod': did you mean 'word'\?",
     ),
     (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: there is no rate '0.5'"),
-    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: 2 is not a number above 0"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: '0.1,2' must be different numbers above 0"),
     (
         lambda: parapet.perturb(SAMPLE, "typos", env=0.1),
         r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1",

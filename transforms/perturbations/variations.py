@@ -94,7 +94,8 @@ class LanguageVariation(Perturbation):
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
         self.languages = () if rewritten else (ENGLISH,)
-        self.envs = mixes.parse_rates(comma_separated(env))
+        rates = comma_separated(env)
+        self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
         self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
         if rewritten and self.rewritten is None:
             self.rewritten = Rewritten(_paths(rewritten))
