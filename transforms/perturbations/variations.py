@@ -96,10 +96,10 @@ class LanguageVariation(Perturbation):
         self.languages = () if rewritten else (ENGLISH,)
         rates = comma_separated(env)
         self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
-        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
-        if rewritten and self.rewritten is None:
-            self.rewritten = Rewritten(_paths(rewritten))
-            self.rewritten.check(Fraction(0))
+        if rewritten and not isinstance(rewritten, Rewritten):
+            rewritten = Rewritten([rewritten] if isinstance(rewritten, str | Path) else rewritten)
+            rewritten.check(Fraction(0))
+        self.rewritten = rewritten or None
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Apply the rules of the kind to a turn.
@@ -293,10 +293,6 @@ def row_of(user_turn: UserTurn, rewrite: Rewrite, level: int) -> dict[str, Any]:
         "operations": rewrite.operations,
         "env": level,
     }
-
-
-def _paths(paths: Paths | Rewritten) -> list[str]:
-    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]  # type: ignore[union-attr]
 
 
 class Typos(LanguageVariation):
