@@ -14,14 +14,13 @@ if TYPE_CHECKING:
     from parapet.transforms.perturbations.generated import Rewriter
     from parapet.transforms.perturbations.variations import LanguageVariations
 
-RULES, EMBEDDED, MEMORY, LLM = "rules", "embedded", "memory", "llm"
 _KIND, _WORDS = "variation", "words"
 
 
 class LanguageVariation(EndpointOptions, Perturb):
     """``parapet language_variations``."""
 
-    group = "--engine llm"
+    group = "a language model"
     description = (
         "Varies user turns: one set of dialogues for each kind of variation, and mixes of it with the original: "
         "OUT/typos, OUT/typos-env1 and so on."
@@ -53,21 +52,12 @@ class LanguageVariation(EndpointOptions, Perturb):
     perturb_values: bool = option(
         False, "typos in annotated values, too; states keep the correct value", group=_KIND, rare=True
     )
-    engine: str = option(
-        "",
-        "rules; paraphrases also by embedded or memory, which translate and back; llm at --endpoint (default: rules)",
-        group=_WORDS,
-        choices=(RULES, EMBEDDED, MEMORY, LLM),
-    )
-    memory: list[str] = option(
-        [], "translation memories: Parquet, CSV, or folders", group=_WORDS, metavar="PATH", reads=True
-    )
     model: str = option("", "the model's name at --endpoint", group=_WORDS, rare=True)
     endpoint: str = address(rare=True)
     parallel_calls: int | None = option(None, f"{PARALLEL_CALLS} (default: 4)", group=_WORDS, rare=True)
 
     def make(self, **more: object) -> LanguageVariations:
-        """Makes the perturbation: reads memories and rewritten turns, and opens the language model.
+        """Makes the perturbation: reads rewritten turns, and opens the language model.
 
         Raises:
           InputError: the options cannot be used.
@@ -79,38 +69,29 @@ class LanguageVariation(EndpointOptions, Perturb):
         if rewritten:
             rewritten.check(self.max_bad)
         kinds = variations.kinds_of(self.kinds, rewritten)
-        engine = self.engine or (LLM if self.endpoint else MEMORY if self.memory else RULES)
-        self._check_unused(kinds, engine)
-        rewriter = self._rewriter() if engine == LLM else None
-        options: dict[str, dict[str, Any]] = {
-            "typos": {"rates": self.rates, "perturb_values": self.perturb_values},
-            "paraphrase": {"memory": self.memory, "engine": EMBEDDED if engine == EMBEDDED else RULES},
-        }
+        self._check_unused(kinds)
+        rewriter = self._rewriter() if self.endpoint else None
+        own: dict[str, dict[str, Any]] = {"typos": {"rates": self.rates, "perturb_values": self.perturb_values}}
         parts = []
         for kind in kinds:
-            part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **options.get(kind, {}))
+            part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **own.get(kind, {}))
             part.rewriter = rewriter if kind in generated.KINDS else None
             parts.append(part)
         return variations.LanguageVariations(parts, self.env)
 
-    def _check_unused(self, kinds: list[str], engine: str) -> None:
+    def _check_unused(self, kinds: list[str]) -> None:
         """Raises InputError if an option has no effect."""
-        of_kinds = ("paraphrase",) if engine in (EMBEDDED, MEMORY) else ("verbose", "simple", "paraphrase")
+        from parapet.transforms.perturbations import generated
+
         of_llm = ("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS)
-        needed = {
-            **dict.fromkeys(("rates", "perturb_values"), ("typos",)),
-            **dict.fromkeys(("engine", "memory", *of_llm), of_kinds),
-        }
-        engines = {"memory": MEMORY, **dict.fromkeys(of_llm, LLM)}
-        for name in filter(lambda name: getattr(self, name), needed):
+        kinds_of = {**dict.fromkeys(("rates", "perturb_values"), ("typos",)), **dict.fromkeys(of_llm, generated.KINDS)}
+        for name in filter(lambda name: getattr(self, name), kinds_of):
             if self.rewritten:
                 raise InputError("has no effect with --rewritten, whose turns are used unchanged", f"--{name}")
-            if not {*needed[name]} & {*kinds}:
-                raise InputError(f"is for {', '.join(needed[name])}, which --kinds does not include", f"--{name}")
-            if engines.get(name, engine) != engine:
-                raise InputError(f"is for --engine {engines[name]}, but the engine is {engine}", f"--{name}")
-        if engine == MEMORY and not self.memory:
-            raise InputError("is required by --engine memory", "--memory")
+            if {*kinds_of[name]}.isdisjoint(kinds):
+                raise InputError(f"is for {', '.join(kinds_of[name])}, which --kinds does not include", f"--{name}")
+            if name in of_llm and not self.endpoint:
+                raise InputError("is for a language model: give its address with --endpoint", f"--{name}")
 
     def _rewriter(self) -> Rewriter:
         """Returns the language model. Raises InputError if it cannot be used."""

@@ -332,8 +332,7 @@ PERTURBED_TURNS = pa.schema(
         pa.field("reason", pa.string(), nullable=False),  # why it is unchanged; empty if it was varied
         pa.field("original", pa.string(), nullable=False),  # the original utterance
         pa.field("utterance", pa.string(), nullable=False),  # in the set
-        # Source of the words: rules, back_translation:PIVOT, or as named in a file of rewritten turns; empty if
-        # unchanged.
+        # Source of the words: rules, llm, or as named in a file of rewritten turns; empty if unchanged.
         pa.field("source", pa.string(), nullable=False),
         # Kinds of changes of single words, in order: omission, politeness, ...
         pa.field("operations", pa.list_(pa.field("item", pa.string(), nullable=False)), nullable=False),

@@ -57,7 +57,7 @@ CASES = {
         {"rates": {"word": 0.4}},
     ),
     "mixed": ("verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
-    "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, {**ONE_ENV, "engine": "embedded"}, {"engine": "embedded"}),
+    "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, ONE_ENV, {}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
     "a source": (
         *("ood", "test", {"source": "{source}"}),

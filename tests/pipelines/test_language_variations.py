@@ -174,7 +174,7 @@ def test_what_cannot_be_mended(tmp_path):
 @cases(
     "flags told",
     (["--kinds", "typo"], "--kinds: there is no kind 'typo': must be one of typos, verbose, simple"),
-    (["--env", "10"], "--env: 10 is not a number above 0"),
+    (["--env", "10"], "--env: '10' must be different numbers above 0"),
     (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
     (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),

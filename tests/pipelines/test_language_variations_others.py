@@ -1,18 +1,14 @@
-"""``parapet language_variations`` with the words of others: rewritten turns of files, and turns translated and back."""
+"""``parapet language_variations`` with the words of others: rewritten turns of files."""
 
 from collections import Counter
 
-import kit
-import pytest
-from kit import THOROUGH, TWO_WORKERS, cases, dialogues_of, refused, refused_at_once, sample_dialogues, write
+from kit import TWO_WORKERS, cases, dialogues_of, refused, refused_at_once, write
 from test_language_variations import check_turn, rows_of, user_turns, vary
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.schemas.rows import Translation
 from parapet.transforms.perturbation.user_turns import user_turns as list_user_turns
-from parapet.transforms.perturbations.variations import Paraphrase, Verbose
-from parapet.transforms.translation.memory import memory_bytes, merge
+from parapet.transforms.perturbations.variations import Verbose
 
 
 def original_turns():
@@ -28,17 +24,6 @@ def check_set(before, out, kind):
         check_turn(old, after[place], rows[place], False)
         assert (rows[place]["reason"] == "") == (rows[place]["source"] != "")
     return rows
-
-
-@pytest.fixture(scope="module")
-def few(tmp_path_factory):
-    """The first dialogues of the sample's test split."""
-    return kit.corpus(tmp_path_factory.mktemp("few") / "sgd", test=sample_dialogues()[: 8 if THOROUGH else 3])
-
-
-def read_turns(root):
-    """The user turns of a corpus as the perturbations see them."""
-    return [turn for one in read_dialogues(root / "test" / "dialogues_001.json") for turn in list_user_turns(one)]
 
 
 def lines_of():
@@ -85,62 +70,16 @@ def test_rewritten_turns(tmp_path):
     assert str(tmp_path) not in made.text("run.json")
 
 
-NOT_NAMED = "is for paraphrase, which --kinds does not include"
-
-
 @cases(
     "flags told",
-    (["--kinds", "typos", "--engine", "memory"], f"--engine: {NOT_NAMED}"),
-    (["--engine", "rules", "--dry_run"], "--dry_run: is for --engine llm, but the engine is rules"),
-    (["--kinds", "typos", "--memory", "EMPTY"], f"--memory: {NOT_NAMED}"),
-    (["--engine", "memory"], "--memory: is required by --engine memory"),
-    (["--engine", "rules", "--memory", "EMPTY"], "--memory: is for --engine memory, but the engine is rules"),
-    (["--memory", "nowhere"], "there is no such file or folder"),
+    (["--dry_run"], "--dry_run: is for a language model: give its address with --endpoint"),
     (["--rewritten", "EMPTY"], "--rewritten contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "there is no kind 'typos' in --rewritten: must be one of verbose"),
     (["--rewritten", "ONE", "--perturb_values"], "--perturb_values: has no effect with --rewritten"),
-    (["--rewritten", "ONE", "--engine", "memory"], "--engine: has no effect with --rewritten"),
+    (["--rewritten", "ONE", "--endpoint", "http://a/v1"], "--endpoint: has no effect with --rewritten"),
 )
 def test_mistakes(flags, told, tmp_path):
     write(tmp_path / "EMPTY", "\n")
     write(tmp_path / "ONE", {"dialogue_id": "1", "turn": 0, "kind": "verbose", "utterance": "x"})
     flags = [tmp_path / flag if flag in ("EMPTY", "ONE") else flag for flag in flags]
     assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
-
-
-BACK = {"Someone has to look at my phone.": "Somebody needs to look at my phone."}
-
-
-def memory_of(turns, path):
-    """A memory with the turns there and back; one comes back in other words."""
-    texts = {turn["utterance"] for turn in turns}
-    there = [Translation("p", "m", "en", "ko", text, f"ko {text}") for text in texts]
-    back = [Translation("p", "m", "ko", "en", f"ko {text}", BACK.get(text, text)) for text in texts]
-    path.write_bytes(memory_bytes(merge([*there, *back])))
-    return path
-
-
-@pytest.mark.thorough
-def test_translated_without_a_network(few, tmp_path):
-    """What the embedded engine makes with two workers is what the class makes turn by turn."""
-    made = vary(tmp_path / "out", *TWO_WORKERS, sgd=few, kinds="paraphrase", env="none", engine="embedded")
-    rows = check_set(user_turns(dialogues_of(few)), tmp_path / "out", "paraphrase")
-    numbers = made.json("statistics.json")["sets"]["paraphrase"]
-    assert numbers["sources"].keys() == {"rules", "back_translation:pt"}
-    assert sum(numbers["refused"].values()) > numbers["turns"] / 4
-    paraphrase = Paraphrase(engine="embedded")
-    for turn in read_turns(few):
-        (rewrite,) = paraphrase.rewrite_all([turn])
-        assert (rewrite.text or turn.utterance) == rows[turn.dialogue_id, turn.position]["utterance"]
-
-
-def test_translations_of_a_memory(tmp_path):
-    """A text that is not in the memory becomes a dead letter."""
-    _, *turns = original_turns().values()
-    flags = {"env": "none", "kinds": "paraphrase", "memory": memory_of(turns, tmp_path / "memory.parquet")}
-    made = vary(tmp_path / "out", **flags, max_bad="100%")
-    (letter,) = made.dead_letters
-    assert letter["reason"].startswith("not_translated: not_in_memory: add a memory")
-    rows = check_set(original_turns(), tmp_path / "out", "paraphrase")
-    found = {row["original"]: row["utterance"] for row in rows.values() if row["source"] == "back_translation:ko"}
-    assert found == BACK

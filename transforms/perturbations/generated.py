@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,10 +19,10 @@ import msgspec
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import dialogues_of
+from parapet.transforms.perturbation.edits import Edit, edited
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations import gate
-from parapet.transforms.perturbations.back_translation import NOT_TRANSLATED, plain_text, with_texts
-from parapet.transforms.perturbations.rewording import LOST, Rewrite, anchors_of, occurrences, reworded
+from parapet.transforms.perturbations.rewording import NOT_ANSWERED, Rewrite, anchors_of, reworded
 from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
 from parapet.transforms.running.fence import Refused, Stopped
 from parapet.transforms.running.replies import Unreadable
@@ -98,26 +97,32 @@ class Rewriter:
                 continue
             except (Refused, Stopped) as error:  # must be reported, even if there is a version by rules
                 self._stopped = str(error) if isinstance(error, Stopped) else ""
-                return Rewrite(reason=f"{NOT_TRANSLATED}: {error}")
+                return Rewrite(reason=f"{NOT_ANSWERED}: {error}")
             rewriting = reworded(user_turn, answer, LLM) if answer else Rewrite(reason="empty_answer")
-            reason = rewriting.reason or refusal(kind, user_turn.utterance, answer, gate.values_of(user_turn))
+            reason = rewriting.reason or refusal(kind, user_turn.utterance, answer, values_of(user_turn))
             if not reason:
                 return rewriting
         return msgspec.structs.replace(by_rules, refused=(f"{LLM}: {reason.partition(':')[0]}",))
 
 
+def values_of(user_turn: UserTurn) -> list[str]:
+    """Return the texts of a turn that must be kept."""
+    return [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors_of(user_turn)]
+
+
 def marked(user_turn: UserTurn) -> str:
     """Return the turn with its values in brackets, as sent to a model; empty if it is not sent.
 
-    A turn that contains brackets is sent without marks. Turns of one or two words are not sent, since their meaning is
-    unclear.
+    A turn that contains brackets is sent without marks. Turns that consist of values, and those of one or two words,
+    are not sent, since their meaning is unclear.
     """
-    text = plain_text(user_turn)
-    if len(_WORD.findall(text)) < gate.SHORTEST:
+    text, anchors = user_turn.utterance, anchors_of(user_turn)
+    rest = edited(text, [Edit(anchor.start, anchor.end, "") for anchor in anchors])
+    if user_turn.wrong or not any(map(str.isalpha, rest)) or len(_WORD.findall(text)) < gate.SHORTEST:
         return ""
     if "[" in text or "]" in text:
         return text
-    return with_texts(text, anchors_of(user_turn), [f"[{value}]" for value in gate.values_of(user_turn)])
+    return edited(text, [Edit(anchor.start, anchor.end, f"[{text[anchor.start : anchor.end]}]") for anchor in anchors])
 
 
 def messages_of(text: str, kind: str) -> list[Message]:
@@ -138,15 +143,12 @@ def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
       after: the answer.
       values: the values of the turn.
     """
-    places = occurrences(after, sorted(set(values), key=lambda value: (-len(value), value)))
-    if any(len(places.get(value, ())) < n for value, n in Counter(values).items()):
-        return LOST
     least, most = (round(factor * len(before)) for factor in _LONGER)
     if kind == "verbose" and not least <= len(after) <= max(most, _SHORT):
         return LENGTH
     if kind == "simple" and len(_WORD.findall(after)) >= len(_WORD.findall(before)):
         return LENGTH
-    return gate.refusal(before, after, values, is_translated=False)
+    return gate.refusal(before, after, values)
 
 
 def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], rewriter: Rewriter) -> Iterator[str]:

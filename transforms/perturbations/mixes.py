@@ -9,7 +9,6 @@ does not need other files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
@@ -27,17 +26,16 @@ if TYPE_CHECKING:
 VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[UserTurn]]]]
 
 
-def parse_rates(text: str) -> list[str]:
-    """Parse ``0.1,0.5,0.8`` to rates as written, ascending; empty for ``none``. Raises InputError."""
-    rates = [] if text.strip() == "none" else listed(text)
-    for rate in rates:
-        try:
-            is_rate = 0 < Decimal(rate) <= 1
-        except ArithmeticError:
-            is_rate = False
-        if not is_rate:
-            raise InputError(f"{rate} is not a number above 0 and up to 1 (example: 0.1,0.5,0.8)", "--env")
-    return sorted(rates, key=Decimal)
+def parse_rates(text: str, flag: str) -> list[str]:
+    """Parse ``0.1,0.2`` to rates as written, ascending. Raises InputError if a rate is invalid or repeated."""
+    rates = listed(text)
+    try:
+        different = {f"{float(rate):g}" for rate in rates if 0 < float(rate) <= 1}
+    except ValueError:
+        different = set()
+    if not rates or len(different) < len(rates):
+        raise InputError(f"{text!r} must be different numbers above 0 and up to 1 (example: 0.1,0.2,0.5)", flag)
+    return sorted(rates, key=float)
 
 
 def names(kind: str, rates: Sequence[str]) -> list[str]:

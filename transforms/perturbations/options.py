@@ -69,19 +69,6 @@ class ParaphraseOptions(KindOptions):
     """The options of ``paraphrase``."""
 
     target = "parapet.transforms.perturbations.variations:Paraphrase"
-    description = (
-        "User turns in other words: by rules, on request also translated and back; or as others have rewritten them. "
-        + FILES
-    )
+    description = f"User turns in other words. {FILES}"
     example = EXAMPLE.format("paraphrase")
     group = "options of paraphrase"
-
-    engine: str | None = option(
-        None,
-        "rules uses rules alone, embedded also translates, by the extra translate (default: rules)",
-    )
-    memory: str | None = option(
-        None,
-        "translation memories, Parquet or CSV, which replace the engine",
-        metavar="LIST",
-    )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from parapet.transforms.perturbation.edits import Range
+from parapet.transforms.perturbation.edits import Edit, Range, edited
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
@@ -174,24 +174,19 @@ def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
     ranges = _joined([*ranges, *(match.span() for match in _LEFT_ALONE.finditer(utterance))])
     if _VALUE.search(utterance) or len(ranges) > _MOST_VALUES:
         return "", []
-    values: list[str] = []
-    pieces, at = [], 0
-    for start, end in ranges:
-        pieces += [utterance[at:start], chr(_FIRST_VALUE + len(values))]
-        values.append(utterance[start:end])
-        at = end
-    return "".join([*pieces, utterance[at:]]), values
+    edits = [Edit(start, end, chr(_FIRST_VALUE + i)) for i, (start, end) in enumerate(ranges)]
+    return edited(utterance, edits), [utterance[start:end] for start, end in ranges]
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
     """Sort ranges and merge those that overlap."""
-    ranges_here: list[Range] = []
+    joined: list[Range] = []
     for start, end in sorted(ranges):
-        if ranges_here and start < ranges_here[-1][1]:
-            ranges_here[-1] = (ranges_here[-1][0], max(end, ranges_here[-1][1]))
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
-            ranges_here.append((start, end))
-    return ranges_here
+            joined.append((start, end))
+    return joined
 
 
 def _sentence(body: str, marks: str, draw: Draw) -> str:

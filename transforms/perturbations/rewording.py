@@ -13,6 +13,7 @@ from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.text import words
 
 COPY = "copy"
+NOT_ANSWERED = "not_answered"
 RULES = "rules"  # the source if nobody else wrote the words
 
 

@@ -3,7 +3,7 @@
 There are two ways. If the acts express everything in a turn (a yes, a no, thanks), it becomes one or two words.
 Otherwise, sentences lose optional beginnings and polite phrases, but stay sentences: "I am looking for a bus" becomes
 "I want a bus", never "A bus". Only safe rules are applied: words of values are never touched, and a turn is unchanged
-if no rule applies, or none except contractions.
+if no rule applies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def simplified(user_turn: UserTurn) -> Rewrite:
     if not any(map(str.isalpha, user_turn.utterance)):
         return Rewrite(reason="no_word")
     operations = _by_acts(user_turn) or _by_sentences(user_turn)
-    if all(operation.kind == "contraction" for operation in operations):
+    if not operations:
         return Rewrite(reason="no_rule")
     rewrite = by_edits(user_turn, operations)
     if len(rewrite.text) >= len(user_turn.utterance) or not any(map(str.isalnum, rewrite.text)):
@@ -40,14 +40,13 @@ def simplified(user_turn: UserTurn) -> Rewrite:
 def _by_acts(user_turn: UserTurn) -> list[Operation]:
     """Replace the whole turn by its acts, if these are only a yes, a no or thanks."""
     text, acts = user_turn.utterance, user_turn.acts
-    if not acts or not text.replace("’", "'").isascii() or user_turn.protected() or OBJECTING.search(text):
+    if not acts or user_turn.protected() or OBJECTING.search(text):
         return []
     end = _end(text, acts)
     if "GOODBYE" in acts and not end:
         return []  # an unknown form of farewell
     if acts <= _YES_ACTS | {"GOODBYE"} and not NEGATED.search(text):
-        first = YES.match(text) or (PLEASED.match(text) if "SELECT" in acts else None)
-        return _cut(text, first, end) or _pleasant(text, end)
+        return _cut(text, YES.match(text), end) or _pleasant(text, end)
     if acts & _NO_ACTS and acts <= _NO_ACTS | _END_ACTS:
         return _cut(text, NO.match(text), end or (", thanks" if "THANK_YOU" in acts else ""))
     if acts <= _END_ACTS and end.startswith(", thanks"):
@@ -60,7 +59,7 @@ def _end(text: str, acts: frozenset[str]) -> str:
     thanks = ", thanks" if acts & _END_ACTS and THANKS.search(text) else ""
     if "GOODBYE" not in acts:
         return thanks
-    leave = ", bye" if BYE.search(text) else ", that's all" if ALL.search(text) else ""
+    leave = ", that's all" if ALL.search(text) else ""
     # The other words may be an unknown farewell, so they are kept.
     return thanks + leave if leave or THANKING.match(text) else ""
 
@@ -112,7 +111,7 @@ def _may_drop(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> bool:
         return False
     sentence = user_turn.utterance[start:end]
     thanks = not user_turn.acts & _END_ACTS and THANKING.match(sentence)
-    return bool(thanks) or any(pattern.match(sentence) for pattern in DROPPED)
+    return bool(thanks) or GREETING.fullmatch(sentence) is not None
 
 
 def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Iterator[Operation]:
@@ -123,59 +122,37 @@ def _in_sentence(user_turn: UserTurn, start: int, end: int, kept: Ranges) -> Ite
         if yes and PLEASANT.match(rest) and not OBJECTING.search(rest) and not NEGATED.search(rest):
             yield Operation(yes.end(), end, ".", "by_acts")
             return
-    first, new, mark = start, "", ""
+    first, new, keeps_mark = start, "", True
     for kind, pattern in LEADING:
         match = pattern.match(text, first, end)
         if match is None or kept.overlap(*match.span()):
             continue
         rest = text[match.end() : end]
-        if kind == "question":
-            if not PHRASE.match(f" {rest}") or LOOSE_END.search(rest):
-                continue
-            new, mark = ("What are " if _is_plural(rest) else "What's "), "?"
-        elif kind == "want":
+        if kind in ("ask", "wish") and GOES_ON.search(rest):
+            continue
+        if kind == "want":
             new = "I want to " if match[0].rstrip().endswith("to") else "I want "
-            mark = "" if "," in rest else "."
-        elif kind in ("ask", "wish"):
-            if rest.count("?") + rest.count(" and ") > 1 or GOES_ON.search(rest):
-                continue
-            mark = "" if kind == "wish" and "," in rest else "."  # ", any suggestions?"
         first, last = match.end(), kind
-        if kind in ("question", "want", "ask", "wish"):
+        if kind in ("want", "ask", "wish"):
+            keeps_mark = kind != "ask" and "," in rest  # ", any suggestions?"
             break
     if first > start:
         yield Operation(start, first, new, last)
         if not new and text[start].isupper() and "a" <= text[first] <= "z" and not kept.touch(first, first + 1):
             yield Operation(first, first + 1, text[first].upper(), "capital")
-    taken = _inner(text, first + 1 if first > start else start + 1, end, kept)
-    yield from taken
-    old = text[end - 1]
-    if {old, mark} == {".", "?"} and not kept.overlap(end - 1, end) and all(other.end < end for other in taken):
-        yield Operation(end - 1, end, mark, "mark")
-
-
-def _is_plural(phrase: str) -> bool:
-    """Whether the first noun of a phrase is plural, or there are two of them."""
-    head = re.split(r"\s+(?:of|for|at|in|to|with|from|on|by|near)\b|\W*$", phrase, maxsplit=1)[0]
-    return " and " in phrase or (head.endswith("s") and not head.endswith(("ss", "us", "is")))
+    yield from _inner(text, first + 1, end, kept)
+    if text[end - 1] == "?" and not keeps_mark and not kept.overlap(end - 1, end):
+        yield Operation(end - 1, end, ".", "mark")
 
 
 def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
-    found = [
-        (match, "." if match[0].endswith("?") else "", kind)
-        for kind, pattern in INNER
-        for match in pattern.finditer(text, start, end)
-    ]
-    for pattern, new in CONTRACTED:
-        for match in pattern.finditer(text, max(start - 1, 0), end):
-            after = new or f"{match[0][:-3]}'s"
-            found.append((match, after[0].upper() + after[1:] if match[0][0].isupper() else after, "contraction"))
     operations: list[Operation] = []
-    for match, new, kind in found:
-        # A blank beside a value may be removed with what follows it, but the value must not be touched.
-        is_free = all(match.end() <= other.start or other.end <= match.start() for other in operations)
-        if is_free and not kept.overlap(*match.span()):
-            operations.append(Operation(match.start(), match.end(), new, kind))
+    for kind, pattern in INNER:
+        for match in pattern.finditer(text, start, end):
+            # A blank beside a value may be removed with what follows it, but the value must not be touched.
+            is_free = all(match.end() <= other.start or other.end <= match.start() for other in operations)
+            if is_free and not kept.overlap(*match.span()):
+                operations.append(Operation(match.start(), match.end(), "", kind))
     return sorted(operations)
 
 
@@ -188,97 +165,54 @@ _WISHED = (
     r"(?=(?:find|search|book|reserve|buy|purchase|rent|schedule|make|transfer|order|add|send|hire|set(?!\s+off)"
     r"|get(?!\s+(?:to|back|there|home|from|off|out|in|into|on|away|around|together|rid|over)\b)|check(?!\s+(?:in|out)\b))\b)"
 )
+_HELLO = r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?+"
 _SOFT = r"(?:(?:please|kindly|maybe|possibly|perhaps|just|also)\s+)*"
 _YOU = r"(?:can|could|would|will)\s+you\s+" + _SOFT
 _ID = r"i(?:'d|\s+would)\s+(?:also\s+|really\s+)?"
 _WHAT = r"(?=(?!to\b|for\b|it\b|if\b|that\b|not\b|you\b)[\w$])"
-_POSSESSED = r"(?=(?:the|their|its|your)\b)"
 
-# Optional beginnings of a sentence. ``ask`` and ``wish`` turn it into an order, which ends with a full stop;
-# ``question`` asks for a phrase with "What's"; ``want`` says "I want".
+# Optional beginnings of a sentence. ``ask`` and ``wish`` turn it into an order, which ends with a full stop; ``want``
+# says "I want".
 LEADING = (
-    ("greeting", rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?+\b[,.!]*\s+")),
+    ("greeting", rule(_HELLO + r"\b[,.!]*\s+")),
     ("filler", rule(r"(?:well|so|oh|hmm+|um+|uh+|actually|also|anyway|basically|and|plus)\b,\s+")),
     ("filler", rule(r"(?:and|also)\s+(?=(?:can|could|what|is|are|do|does|where|when|how|will)\b)")),
-    ("filler", rule(r"so\s+(?=(?:can|could|what|is|are|do|does|where|when|I)\b)")),
     ("politeness", rule(r"(?:please|kindly)\b,?\s+(?=[a-z])(?!do\b\W*$)")),
-    ("politeness", rule(r"(?:go\s+ahead\s+and|help\s+me(?:\s+to)?)\s+" + _DO)),
-    ("question", rule(_YOU + r"(?:tell|give)\s+me\s+" + _POSSESSED)),
-    ("question", rule(r"(?:can|could|may|might)\s+i\s+" + _SOFT + r"(?:have|get|know)\s+" + _POSSESSED)),
-    ("question", rule(r"i(?:'d|\s+would)\s+(?:also\s+)?like\s+to\s+know\s+" + _POSSESSED)),
     ("ask", rule(_YOU + r"(?:help\s+me\s+(?:to\s+)?)?" + _DO)),
-    ("ask", rule(r"i(?:'m|\s+am|\s+was)?\s+(?:just\s+)?wonder(?:ing)?\s+(?:if|whether)\s+you\s+could\s+" + _DO)),
-    ("ask", rule(r"(?:can|could)\s+i\s+" + _SOFT + r"(?=(?:book|reserve|buy|purchase|rent|schedule)\b)")),
     ("wish", rule(_ID + r"(?:like|love|prefer)\s+(?:for\s+)?(?:you\s+)?to\s+" + _WISHED)),
     ("wish", rule(r"i\s+(?:also\s+|really\s+)?(?:want|need|wish)\s+(?:you\s+)?to\s+" + _WISHED)),
-    ("wish", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|trying|wanting)\s+to\s+" + _WISHED)),
     ("want", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|searching)\s+for\s+" + _WHAT)),
     ("want", rule(_ID + r"(?:like|love|prefer)\s+" + _WHAT)),
     ("want", rule(_ID + r"(?:like|love|prefer)\s+to\s+(?=(?!know\b|say\b|thank\b)[a-z])")),
-    ("want", rule(r"i(?:'m|\s+am|\s+was)\s+(?:also\s+)?(?:looking|hoping|wanting)\s+to\s+(?=[a-z])")),
 )  # fmt: skip
 
 # Phrases that may be dropped inside a sentence, with the comma before them.
 INNER = (
     ("politeness", rule(r",?(?<!\s)\s+please(?=[.!?]|$)")),
     ("politeness", rule(r"(?:(?<=,)\s+please\b,?(?=\s)|(?<![\s,])\s+please\b(?=[\s,]))")),
-    ("politeness", rule(r",?(?<!\s)\s*\b(?:if\s+possible|if\s+you\s+(?:can|could|don't\s+mind)|kindly)"
-                         r"\b(?=[.,!?]|$)")),
     ("filler", rule(r"(?<=[a-z])\s+(?:really|actually|basically)\b(?=\s)")),
-    ("filler", rule(r",\s+" + _YOU + r"(?:help|assist)(?:\s+me)?(?:\s+with\s+(?:that|this))?(?:\s+please)?\?$")),
 )  # fmt: skip
 
 # Sentences that may be dropped if another one is left; thanks only if the turn has no act of thanking.
-DROPPED = (
-    rule(_YOU + r"(?:help|assist)(?:\s+me)?(?:\s+out)?(?:\s+with\s+(?:this|that|it))?(?:\s+please)?\W*$"),
-    rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening))(?:\s+there)?\W*$"),
-    rule(r"(?:please\s+)?(?:help\s+me|let\s+me\s+know)(?:\s+please)?\W*$"),
-)
+GREETING = rule(_HELLO + r"\W*")
 THANKING = rule(
     r"(?:thanks|thank\s+you)(?:\s+(?:so|very)\s+much|\s+a\s+lot|\s+in\s+advance)?(?:\s+for\s+(?:your|the|that|all)(?:\s+\w+)?)?\W*$"
 )
 
-# Shorter forms with the same meaning.
-CONTRACTED = tuple(
-    (rule(pattern), text)
-    for pattern, text in (
-        (r"\bI am(?= [a-z])", "I'm"),
-        (r"\bI would(?= (?:like|love|prefer|rather)\b)", "I'd"),
-        (r"\bI will(?= [a-z])", "I'll"),
-        (r"\bI have(?= (?:been|a\s+meeting|got)\b)", "I've"),
-        (r"\b(?:that|it) is(?= [a-z])(?! (?:then|and|but|or|if|now)\b)", ""),
-        (r"\bwhat is(?= [a-z])", "what's"),
-        (r"\bdo not(?= [a-z])", "don't"),
-        (r"\bcannot(?= [a-z])", "can't"),
-        (r"\bin order to\b", "to"),
-    )
-)
-
-# A noun phrase up to the question mark, or two: before these, "what is" may be dropped.
-_PHRASE = r"(?:\s+(?!and\b|or\b|is\b|are\b|do\b|does\b|can\b|will\b|if\b)[\w'’-]+){1,7}"
-PHRASE = re.compile(rf"{_PHRASE}(?:\s+and{_PHRASE})?\s*[?.]?$", re.IGNORECASE)
 # Continuations that do not fit an order: "I need a cab and am fine with a shared one".
 GOES_ON = rule(
-    r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don't|do\s+not|prefer|like)\b"
-)
-LOOSE_END = rule(
-    r"\b(?:about|like|for|at|in|from|to|on|of|with|by|called|named|doing|playing|again|located|situated)\W*$"
+    r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don't|do\s+not|prefer|like|do|does|is"
+    r"|are|what|when|where|which|who|how)\b|\?\s+\w"
 )
 
 # For turns expressed completely by their acts. The rest of their words must not ask, object or restrict.
 YES = rule(r"(?:yes|yeah|yep|yup|yea|sure|okay|ok|alright|all\s+right|absolutely|definitely|correct)\b")
-# Selections may begin like this, too.
-PLEASED = rule(r"(?:cool|great|good|perfect|nice|wonderful|awesome|excellent|fine)\b")
 NO = rule(r"(?:no|nope|nah)\b")
 THANKS = rule(r"\b(?:thanks|thank\s+you|thank|thx)\b")
 ALL = rule(
     r"\b(?:(?:that|it|this)(?:'s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|'ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
     r"|(?:that|this|it)(?:\s+will|'ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i'm|i\s+am)\s+all\s+set"
     r"|nothing\s+else|(?:don't|do\s+not|won't)\s+need\s+anything\s+(?:else|more))\b"
-)
-BYE = rule(
-    r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care"
-    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b"
 )
 PLEASANT = rule(
     r"(?:sounds|(?:that|it|this|everything)(?:\s+(?:one|all))?"

@@ -32,9 +32,9 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Item, listed
 from parapet.transforms.perturbation.languages import ENGLISH, language_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import back_translation, gate, mixes
+from parapet.transforms.perturbations import gate, mixes
 from parapet.transforms.perturbations.paraphrase import rephrased
-from parapet.transforms.perturbations.rewording import RULES, Rewrite, by_edits, reworded
+from parapet.transforms.perturbations.rewording import NOT_ANSWERED, Rewrite, by_edits, reworded
 from parapet.transforms.perturbations.rewritten import REWRITTEN, Rewritten, unused_lines
 from parapet.transforms.perturbations.simple import simplified
 from parapet.transforms.perturbations.typos import Rates, typo_operations
@@ -42,7 +42,6 @@ from parapet.transforms.perturbations.verbose import verbose
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.running.counts import Counted, Counts, Exact, Invariant, Tally
 from parapet.transforms.running.seeding import key_of
-from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -93,11 +92,12 @@ class LanguageVariation(Perturbation):
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
         self.languages = () if rewritten else (ENGLISH,)
-        self.envs = mixes.parse_rates(comma_separated(env))
-        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
-        if rewritten and self.rewritten is None:
-            self.rewritten = Rewritten(_paths(rewritten))
-            self.rewritten.check(Fraction(0))
+        rates = comma_separated(env)
+        self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
+        if rewritten and not isinstance(rewritten, Rewritten):
+            rewritten = Rewritten([rewritten] if isinstance(rewritten, str | Path) else rewritten)
+            rewritten.check(Fraction(0))
+        self.rewritten = rewritten or None
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Apply the rules of the kind to a turn.
@@ -199,7 +199,7 @@ class LanguageVariation(Perturbation):
                 new[turn.position] = write_into(raw["turns"][turn.position], rewrite)
                 if thresholds:
                     levels[turn.position] = level_of(mixes.order_of(self.seed, turn, state.place), thresholds)
-            elif rewrite.reason.startswith((BAD_SPAN, back_translation.NOT_TRANSLATED)):
+            elif rewrite.reason.startswith((BAD_SPAN, NOT_ANSWERED)):
                 bad.append(InputError(rewrite.reason, "", f"turns[{turn.position}]"))
             rows.append(row_of(turn, rewrite, levels.get(turn.position, 0)))
 
@@ -282,10 +282,6 @@ def row_of(user_turn: UserTurn, rewrite: Rewrite, level: int) -> dict[str, Any]:
     }
 
 
-def _paths(paths: Paths | Rewritten) -> list[str]:
-    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]  # type: ignore[union-attr]
-
-
 class Typos(LanguageVariation):
     """Typos of people who type quickly, and abbreviations of people who chat.
 
@@ -342,58 +338,14 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns in other words: by rules, on request also translated and back; or as others have rewritten them.
-
-    If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
-    the ``gate``.
-
-    Args:
-      seed: of all random choices.
-      engine: ``rules`` uses rules alone, ``embedded`` also translates, by the extra ``translate``.
-      memory: translation memories, Parquet or CSV, which replace the engine.
-      env: see :class:`LanguageVariation`.
-      rewritten: see :class:`LanguageVariation`.
-    """
+    """User turns in other words."""
 
     name = "paraphrase"
     known_odd = "Requests may become more or less polite. Sentences that only state something have few other forms."
 
-    def __init__(
-        self,
-        *,
-        seed: int | str = 0,
-        engine: str = RULES,
-        memory: Paths = (),
-        env: Texts = (),
-        rewritten: Paths | Rewritten = (),
-    ) -> None:
-        super().__init__(seed=seed, env=env, rewritten=rewritten)
-        if engine not in (RULES, Embedded.provider):
-            raise InputError(f"{engine!r} is not an engine: must be {RULES} or {Embedded.provider}", "engine")
-        self.engine = REWRITTEN if rewritten else "memory" if memory else engine
-        self.pivots: Sequence[str] = ()
-        self.answers: back_translation.Answers = {}
-        if self.engine == "memory":
-            self.answers = back_translation.answers_in(_paths(memory))
-            self.pivots = back_translation.pivots_in(self.answers)
-        elif self.engine == Embedded.provider:
-            Embedded().open()
-            self.pivots, self.answers = PIVOTS, OnDemand()
-
-    def recorded_options(self) -> Mapping[str, object]:
-        """Return the engine, even if it is the default, and the languages that turns are translated to."""
-        return {"engine": self.engine, "pivots": [*self.pivots]}
-
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Choose between the rules' forms with synonyms and the back-translation: the one that differs more."""
-        by_rules = rephrased(user_turn, key)
-        if not self.pivots:
-            return by_rules
-        translated = back_translation.back_translated(user_turn, self.pivots, self.answers)
-        # a failed translation must be reported, even if the rules have a version
-        if translated.reason.startswith(back_translation.NOT_TRANSLATED):
-            return translated
-        return gate.farthest(user_turn, {RULES: by_rules, "translation": translated})
+        """Say the clauses in other forms, and their words with synonyms."""
+        return rephrased(user_turn, key)
 
 
 KINDS: Mapping[str, type[LanguageVariation]] = {kind.name: kind for kind in (Typos, Verbose, Simple, Paraphrase)}

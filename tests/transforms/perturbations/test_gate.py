@@ -1,16 +1,11 @@
-"""What may take the place of a user turn: refused translations, most of them found in SGD."""
+"""What may take the place of a user turn: refused turns of SGD in other words."""
 
-import threading
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
 from parapet.transforms.perturbations.gate import refusal
 from parapet.transforms.reports import meaning
-from parapet.transforms.running.fence import Refused
-from parapet.transforms.translation.embedded import Embedded
 
 
 @cases(
@@ -25,11 +20,6 @@ from parapet.transforms.translation.embedded import Embedded
     ("I'll go on March 9th instead.", "I go instead of March 9th.", "roles"),
     ("What bus station does it arrive at?", "What bus station arrives?", "roles"),
     ("What is their phone?", "What is your phone?", "person"),
-    ("Can you check my balance please", "You can check my balance please", "order"),
-    ("Yes, but do they serve alcohol?", "Yes, but they serve alcohol?", "order"),
-    ("The balance of my checking account", "The balance of my account checking", "order"),
-    ("I feel like a burger.", "I feel like an burger.", "broken"),
-    ("I need a ride downtown.", "I need a tour downtown.", "broken"),
     ("I depart soon.", "Childhood is over, says my aunt.", "meaning"),
 )
 @cases("model", False, meaning.has_model())
@@ -42,15 +32,3 @@ def test_what_is_refused(before, after, reason, model, monkeypatch):
 def test_similarity_is_a_cosine(left, right):
     assert -1e-9 <= meaning.of_grams(left, right) == meaning.of_grams(right, left) <= 1 + 1e-9
     assert refusal(left, left) == "copy"
-
-
-def test_the_embedded_engine_in_any_thread():
-    """Its library crashes once the thread that loaded it has ended: each text here has a thread of its own."""
-    answers = []
-    for text in ("Good morning", "I need a taxi", "Good morning"):
-        task = threading.Thread(target=lambda text=text: answers.extend(Embedded().translate([text, " "], "en", "pt")))
-        task.start()
-        task.join()
-    assert answers == ["Bom dia", "", "Eu preciso de um táxi", "", "Bom dia", ""]
-    with pytest.raises(Refused, match="pair: en to de: the engine only translates between en and pt"):
-        Embedded().translate(["x"], "en", "de")

@@ -366,7 +366,7 @@ def test_a_corpus_in_another_language_is_refused(name, tmp_path):
 def test_single_dialogues_in_other_languages_stay_as_they_are_and_are_counted(name, tmp_path):
     others = [*dialogues_in("de")[:2], *dialogues_in("ja")[:1]]
     here = corpus(tmp_path / "sgd", train=sample_dialogues("train"), test=[*sample_dialogues(), *others])
-    flags = {"rates": "0.1"} if name == "ood" else {"engine": "rules"} if name == "language_variations" else {}
+    flags = {"rates": "0.1"} if name == "ood" else {}
     result = run("perturb", name, sgd=here, output=tmp_path / "out", **flags)
     assert result.json("statistics.json")["other_languages"] == {"de": 2, "ja": 1}
     assert "3 dialogues in other languages than en (de 2, ja 1)" in result.errors
@@ -435,7 +435,7 @@ def test_no_accent_emoji_or_mark_is_lost(data, name):
 
 
 @pytest.mark.parametrize("answer", ["I want a table at cafe Zurich.", "I want a table at caf' Z'rich - -."])
-def test_translations_that_lose_characters_are_refused(answer):
+def test_turns_that_lose_characters_are_refused(answer):
     from parapet.transforms.perturbations.gate import CHARACTERS, refusal
 
     assert refusal("I would like a table at café Zürich 🙂.", answer) == CHARACTERS

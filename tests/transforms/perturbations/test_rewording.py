@@ -1,4 +1,4 @@
-"""Turns in the words of others: where values are found again, the edits between both texts, and back-translations."""
+"""Turns in the words of others: where values are found again, and files of such turns."""
 
 from itertools import combinations
 
@@ -9,7 +9,6 @@ from kit import cases
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.perturbation.user_turns import Span as Place
 from parapet.transforms.perturbation.user_turns import UserTurn
-from parapet.transforms.perturbations.back_translation import back_translated, plain_text
 from parapet.transforms.perturbations.rewording import reworded
 from parapet.transforms.perturbations.rewritten import Line, Rewritten, read_lines
 from parapet.transforms.perturbations.variations import KINDS, Verbose
@@ -90,30 +89,6 @@ def test_any_texts(before, after, data):
     if len({before[slice(*place)] for place in places}) == len(places) == len(set(row.places)):
         overlaps = [a[0] < b[1] and b[0] < a[1] for a, b in combinations(places, 2)]
         assert overlaps == [a[0] < b[1] and b[0] < a[1] for a, b in combinations(row.places, 2)]
-
-
-def answers(**back):
-    """Text to what it comes back as, by way of German."""
-    found = {}
-    for i, (text, answer) in enumerate((key.replace("_", " "), value) for key, value in back.items()):
-        found |= {("en", "de", text): (f"de {i}", ""), ("de", "en", f"de {i}"): (answer, "")}
-    return found
-
-
-def test_translated_there_and_back():
-    turn = said("Go to Fresno today", "Fresno", "today")
-    plain = plain_text(turn)
-    kept = answers(Go_to_Fresno_today="Travel to Fresno today")
-    made = back_translated(turn, ["de"], kept)
-    assert (made.text, made.source) == ("Travel to Fresno today", "back_translation:de")
-    lost = answers(Go_to_Fresno_today="Go to Frisian now")
-    assert back_translated(turn, ["de"], lost).reason == "value_lost: slot0"
-    other = {("en", "de", "Travel to Fresno today"): ("de other", "")}
-    assert back_translated(turn, ["de"], {**kept, **other}).reason == "unstable"
-    refused = {("en", "de", plain): ("", "invalid: no")}
-    assert back_translated(turn, ["de"], refused).reason == "not_translated: invalid: no"
-    assert back_translated(turn, ["de"], {}).reason.startswith("not_translated: not_in_memory: add a memory")
-    assert (plain_text(said("Rome, 2 pm.", "Rome", "2 pm")), plain_text(said("?!"))) == ("", "")
 
 
 def test_lines(tmp_path):

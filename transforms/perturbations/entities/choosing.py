@@ -224,9 +224,8 @@ class Chooser:
         return False
 
     def _moves_of(self, group: Group, time: int) -> set[int]:
-        by_24_hours = all(map(forms.TIME_OF_DAY.fullmatch, group.surfaces))
         round_to = 1 if self.replacer.quarters.isdisjoint(group.slots) else 15
-        return set(_moves(self.replacer.training, time, by_24_hours, max(round_to, 5 if time % 5 == 0 else 1)))
+        return set(_moves(self.replacer.training, time, max(round_to, 5 if time % 5 == 0 else 1)))
 
     def _form(self, group: Group) -> None:
         """Choose another price, phone number, postcode or reference."""
@@ -261,18 +260,18 @@ def _name_like(group: Group, name: str) -> Renderer:
 
 
 @lru_cache(16)
-def _unseen_minutes(training: frozenset[str], by_24_hours: bool) -> frozenset[int]:
-    """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
-    likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
+def _unseen_minutes(training: frozenset[str]) -> frozenset[int]:
+    """Return the minutes of the day that do not occur in training, neither as ``17:22`` nor as ``5:22 pm``."""
+    likes = ("00:00", "5:00 pm")
     return frozenset(n for n in range(1440) if not any(leaks(training, "time", forms.said_time(n, x)) for x in likes))
 
 
 @lru_cache(1 << 14)
-def _moves(training: frozenset[str], time: int, by_24_hours: bool, unit: int) -> frozenset[int]:
+def _moves(training: frozenset[str], time: int, unit: int) -> frozenset[int]:
     """Return the moves to unseen times of the same half of the day that are multiples of some minutes."""
     noon = time // 720 * 720
     new = range(max(noon, time - _MOST_MINUTES), min(noon + 720, time + _MOST_MINUTES + 1))
-    return frozenset(n - time for n in _unseen_minutes(training, by_24_hours).intersection(new) if n % unit == 0)
+    return frozenset(n - time for n in _unseen_minutes(training).intersection(new) if n % unit == 0)
 
 
 def _time_of(group: Group) -> int | None:

@@ -16,7 +16,7 @@ _MONTHS = (
 _MONTH = re.compile(rf"\b(?:{'|'.join([*_MONTHS, 'Sept', *(month[:3] for month in _MONTHS)])})\b", re.IGNORECASE)
 _DAY = re.compile(r"(?<![\d-])(\d\d?)(st|nd|rd|th)?(?![\d-])", re.IGNORECASE)
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
+_TIME_OF_DAY = re.compile(r"(\d?\d):(\d\d)")
 _HALF_DAY = re.compile(
     r"(?P<hour>\d?\d)(?::(?P<minute>\d\d))?(?P<blank>\s*)(?P<half>[ap])(?P<dot>\.?)m(?P<last>\.?)", re.IGNORECASE
 )
@@ -70,7 +70,7 @@ def ordinal(n: int) -> str:
 
 def minutes_of(canonical: str) -> int | None:
     """Parse ``17:15`` to minutes since midnight; None if it is not a time of day."""
-    match = TIME_OF_DAY.fullmatch(canonical)
+    match = _TIME_OF_DAY.fullmatch(canonical)
     if not match or int(match[1]) > 23 or int(match[2]) > 59:
         return None
     return 60 * int(match[1]) + int(match[2])
@@ -94,7 +94,7 @@ def said_time(minutes: int, like: str) -> str:
     """
     hour, minute = divmod(minutes, 60)
     short = f"{(hour + 11) % 12 + 1}:{minute:02}"
-    if match := TIME_OF_DAY.fullmatch(like):
+    if match := _TIME_OF_DAY.fullmatch(like):
         if len(match[1]) == 2:
             return f"{hour:02}:{minute:02}"
         return f"{hour}:{minute:02}" if hour == int(match[1]) else short

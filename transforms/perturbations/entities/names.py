@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from parapet.transforms.running.seeding import NumberRng
 from parapet.transforms.storage.toml import read_table
@@ -40,12 +40,9 @@ _ABOUT = {
 _PLACES = {"event": "venue", "venue": "venue", "sight": "sight"}
 _ARTS = ("artist", "song", "album", "music", "movie")
 _DOCTOR = re.compile(r"(?:dr|prof)\.? ", re.IGNORECASE)
-_DEGREE = re.compile(r",? (?:M\.?D|D\.?D\.?S|D\.?M\.?D|D\.?O|Ph\.?D)\.?$", re.IGNORECASE)
 _MATCH = re.compile(r" vs\.? ", re.IGNORECASE)  # "Mets Vs Phillies"
 _STATE = re.compile(r", [A-Z]{2}$", re.IGNORECASE)
 _AIRPORT_CODE = re.compile(r"[A-Z]{3}\b")
-_NUMBER = re.compile(r"(\d+)(st|nd|rd|th)?")
-_UNIT = re.compile(r",? (?:#|(?:suite|ste|unit|apt|floor|level) |\d+(?:st|nd|rd|th) floor)", re.IGNORECASE)
 
 
 def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
@@ -101,40 +98,29 @@ class Namer:
         return self.rng.choice(_CITIES[self.country])
 
     def person(self) -> str:
-        """Make a first name and surname, with the title and degree of the old name; a single name stays single."""
+        """Make a first name and surname, with the title of the old name; a single name stays single."""
         if self.about in ("artist", "music") and self.rng.below(2):
             return self.band()
-        doctor, degree = _DOCTOR.match(self.like), _DEGREE.search(self.like)
-        bare = self.like[doctor.end() if doctor else 0 : degree.start() if degree else None]
+        doctor = _DOCTOR.match(self.like)
+        bare = self.like[doctor.end() :] if doctor else self.like
         name = self.pick("first")
         if " " in bare.strip() or not bare or self.about in _ARTS:
             name = f"{name} {self.pick('family')}"
-        return f"{doctor[0] if doctor else ''}{name}{degree[0] if degree else ''}"
+        return f"{doctor[0]}{name}" if doctor else name
 
     def band(self) -> str:
         """Make a name of two words, the second often in plural after an article."""
         adjective, noun = self.pick("bands_adjectives"), self.pick("bands_nouns")
         if adjective == noun:
             noun = "Choir"
-        return f"The {adjective} {_plural(noun)}" if self.rng.below(3) == 0 else f"{adjective} {noun}"
+        return f"The {adjective} {noun}s" if self.rng.below(3) == 0 else f"{adjective} {noun}"
 
     def street_address(self) -> str:
-        """Make number, street and unit in the form of the old address; the unit gets another number."""
-        unit = _UNIT.search(self.like)
-        tail = _NUMBER.sub(self._number, self.like[unit.start() :]) if unit else ""
-        head = self.like[: unit.start()] if unit else self.like.partition(",")[0]
-        number, *tokens = head.split() if head[:1].isdigit() else ("" if head else "100", *head.split())
-        ends = [token.rstrip(".,") for token in tokens if token.rstrip(".,").title() in _street_ends()]
-        street = [self.pick("streets"), ends[-1] if ends else self.pick("street_ends")]
-        if tokens and tokens[0].casefold() in _words["directions"]:
-            street.insert(0, tokens[0])
-        elif tokens and tokens[-1].casefold() in _words["directions"]:
-            street.append(tokens[-1])
-        return " ".join([self._digits(re.sub(r"\D.*", "", number)), *street] if number else street) + tail
-
-    def _number(self, like: re.Match[str]) -> str:
-        """Draw another number or ordinal."""
-        return self.rng.choice(("2nd", "3rd", "4th", "5th")) if like[2] else self._digits(like[1])
+        """Make a number and a street of the kind of the old one, such as a road; a street without a number has none."""
+        numbers = re.findall(r"^\d+", self.like or "100")
+        ends = [end for word in self.like.split() if (end := word.rstrip(".,").title()) in _lists["street_ends"]]
+        street = f"{self.pick('streets')} {ends[-1] if ends else self.pick('street_ends')}"
+        return " ".join([*map(self._digits, numbers), street])
 
     def _digits(self, like: str) -> str:
         return str(1 + self.rng.below(9)) + "".join(str(self.rng.below(10)) for _ in like[1:])
@@ -158,9 +144,7 @@ class Namer:
         if self.about in _ARTS:
             return self.person()  # "Linkin Park" is not a park
         start = self.pick("houses")
-        if self.about in ("dentist", "doctor", "") and self.rng.below(2):
-            start = self.pick("family")
-        elif self.about in ("restaurant", "salon") and self.rng.below(4) == 0:
+        if self.about in ("restaurant", "salon") and self.rng.below(4) == 0:
             owner = self.pick("family")
             start = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
         end = generic_end(self.like)
@@ -172,8 +156,7 @@ class Namer:
     def place(self) -> str:
         """Make the name of a sight or an event's venue: a park stays a park."""
         end = generic_end(self.like) or self.pick(f"ends_{_PLACES.get(self.about, 'place')}")
-        of_town = end.rpartition(" ")[2].casefold() in _words["of_towns"] or self.rng.below(2)
-        return f"{self.city() if of_town else self.pick('family')} {end}"
+        return f"{self.city() if self.rng.below(2) else self.pick('family')} {end}"
 
     def title(self) -> str:
         """Make the title of a movie, song, album, concert or match."""
@@ -190,10 +173,8 @@ class Namer:
         return self._filled(self.pick(lines))
 
     def _teams(self, *like: str) -> list[str]:
-        """Draw towns, teams, or teams of towns, as in the old title."""
+        """Draw teams, or teams of towns, as in the old title."""
         towns, teams = self._two(_CITIES[self.country]), self._two(_lists["teams"])
-        if not any(side.endswith("s") for side in like):
-            return towns
         if not any(" " in side for side in like):
             return teams
         return [f"{town} {team}" for town, team in zip(towns, teams, strict=True)]
@@ -280,7 +261,7 @@ def _is_generic(word: str) -> bool:
 
 
 def short_form(like: str, canonical: str, name: str) -> str:
-    """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
+    """Shorten or extend a new name like the old one: "Beatles" without the article, "Fresno, CA" with the state.
 
     Args:
       like: the old value as written here.
@@ -291,23 +272,7 @@ def short_form(like: str, canonical: str, name: str) -> str:
         return f"{name}, {_STATES[name]}"
     if has_article(canonical) and has_article(name) and not has_article(like):
         return name.partition(" ")[2]
-    end = generic_end(name)
-    is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
-    return name.removesuffix(end).rstrip() if is_head else name
-
-
-@cache
-def _street_ends() -> frozenset[str]:
-    more = ("St", "Ave", "Rd", "Dr", "Ln", "Blvd", "Ct", "Pl", "Way", "Parkway", "Circle", "Terrace", "Square")
-    return frozenset((*_lists["street_ends"], *more))
-
-
-def _plural(noun: str) -> str:
-    if noun == "Wolf":
-        return "Wolves"
-    if noun.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{noun}es"
-    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeou" else f"{noun}s"
+    return name
 
 
 def country_of(numbers: Sequence[str]) -> str:

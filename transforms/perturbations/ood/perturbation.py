@@ -23,8 +23,9 @@ from parapet.transforms.perturbation.base import (
 )
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
+from parapet.transforms.perturbations import mixes
 from parapet.transforms.perturbations.ood import CHAT, OWN
-from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, injected, parse_rates, set_name
+from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, injected, set_name
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.perturbations.ood.requests import Topics, topics_of_services
@@ -87,7 +88,7 @@ class OutOfDomain(Perturbation):
     ) -> None:
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
-        self.rates, self.source = parse_rates(comma_separated(rates)), str(source)
+        self.rates, self.source = tuple(mixes.parse_rates(comma_separated(rates), "--rates")), str(source)
         self.sources = list_sources(self.source)
 
     @property

@@ -15,7 +15,6 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import size_of
-from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.ood.pool import Utterance
 from parapet.transforms.perturbations.ood.requests import asks_for_action
 from parapet.transforms.running.counts import Counts
@@ -113,18 +112,6 @@ class Injection(msgspec.Struct, frozen=True, order=True, array_like=True):
     turn: int
     utterance: Utterance
     sets: int
-
-
-def parse_rates(given: str) -> tuple[str, ...]:
-    """Parse ``0.1,0.2`` to rates, ascending. Raises InputError if a rate is invalid or repeated."""
-    parts = listed(given)
-    try:
-        names = {set_name(part) for part in parts if 0 < float(part) <= 1}
-    except ValueError:
-        names = set()
-    if not parts or len(names) < len(parts):
-        raise InputError(f"{given!r} must be different numbers above 0 and up to 1 (example: 0.1,0.2,0.5)", "--rates")
-    return tuple(sorted(parts, key=float))
 
 
 Planned = list[tuple[str, Injection]]  # with the path of the dialogue file below the root
