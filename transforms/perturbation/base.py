@@ -9,7 +9,7 @@ turn.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from random import Random
@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation import report
-from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages, items_of
+from parapet.transforms.perturbation.corpora import Corpus, Item, dialogues_of, in_languages, items_of
+from parapet.transforms.perturbation.languages import OtherLanguage
 from parapet.transforms.reports.numbers import Numbers
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -419,6 +422,36 @@ class Perturbation:
     def needs_corpus(self) -> bool:
         """Whether to run :meth:`prepare`: by default, if it is defined."""
         return type(self).prepare is not Perturbation.prepare
+
+
+def analyze_dialogues(
+    file: DialogueFile, analyze: Callable[[Dialogue, DialogueFile, int], Iterable[Any]]
+) -> Iterator[Any]:
+    """Yield what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
+
+    A bad dialogue, or one for which it raises, yields ((file, position), error) with the tag ``REFUSED``. A file that
+    cannot be read to its end yields only its error, with position -1. Dialogues in other languages yield nothing.
+
+    Args:
+      file: the file.
+      analyze: a function of a dialogue, its file, and its position in the file.
+    """
+    from apache_beam.pvalue import TaggedOutput
+
+    results: list[Any] = []
+    try:
+        for position, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            if isinstance(dialogue, OtherLanguage):
+                continue
+            try:
+                if isinstance(dialogue, InputError):
+                    raise dialogue
+                results += [*analyze(dialogue, file, position)]
+            except Exception as error:
+                results.append(TaggedOutput(REFUSED, ((file.relative, position), bad_record(error))))
+    except Exception as error:
+        results = [TaggedOutput(REFUSED, ((file.relative, -1), bad_record(error)))]
+    yield from results
 
 
 def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:

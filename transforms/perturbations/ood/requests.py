@@ -141,6 +141,7 @@ _REFERS_BACK = rule(
         "other others another else different instead again similar rather same more both either also too correct these"
         " those as_well of_it what_about keep_looking keep_searching still such additional thanks thank_you"
     )
+    + r"|\b(?:an?|the|my|in|on|at|to|for|from|of|with|and|or|around|near|by)\s*\?\s*$"  # cut short
     + rf"|\bthis\b(?!\s+{_DAY})|(?:^|[.!?,;]\s*)that\b|{_BEFORE_THAT}\s+that\b|{_THAT_NOUN}"
     r"|\b(?:fine|okay|ok|happy)\s+with\b"
     r"|\b(?:is|are|seems?|sounds?|looks?|(?:will|would)\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"
