@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from importlib.resources import files
 
@@ -19,8 +18,6 @@ from parapet.transforms.perturbations.ood.pool import KEPT, Utterance, utterance
 from parapet.transforms.perturbations.ood.requests import is_self_contained
 from parapet.transforms.reports.text import check_plain_text
 from parapet.transforms.storage.files import read_bytes
-
-_IN_FOLDERS = re.compile(rf".*\.txt|{DIALOGUE_FILE.pattern}")
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -54,7 +51,8 @@ def _files_of(name: str) -> list[SourceFile]:
     if place.is_file():
         folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
     else:
-        folder, paths = place, [path for path in sorted(place.rglob("*")) if _IN_FOLDERS.fullmatch(path.name)]
+        dialogues = [path for path in place.rglob("*.json") if DIALOGUE_FILE.fullmatch(path.name)]
+        folder, paths = place, sorted(dialogues or place.rglob("*.txt"))
     if not paths:
         reason = "contains no utterances: give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
         raise InputError(reason, name, "--source")
