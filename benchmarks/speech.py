@@ -157,7 +157,9 @@ def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     rates = []
     for ratio in ratios:
         of_ratio = [(key.split()[1:], words.split()) for key, words in heard.items() if key.split()[0] == f"{ratio:g}"]
-        rates.append(sum(word_errors(align(*pair)).total() for pair in of_ratio) / sum(len(said) for said, _ in of_ratio))
+        rates.append(
+            sum(word_errors(align(*pair)).total() for pair in of_ratio) / sum(len(said) for said, _ in of_ratio)
+        )
     return f"{sum(rates) / 2:.3f}"
 
 

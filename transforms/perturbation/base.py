@@ -23,7 +23,17 @@ from parapet.transforms.perturbation import report
 from parapet.transforms.perturbation.corpora import Corpus, Item, dialogues_of, in_languages, items_of
 from parapet.transforms.perturbation.languages import OtherLanguage
 from parapet.transforms.reports.numbers import Numbers
-from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
+from parapet.transforms.running.counts import (
+    Balance,
+    Counted,
+    Counts,
+    DeadLetter,
+    Invariant,
+    dead_dialogue,
+    dead_file,
+    id_of,
+    of_dialogues,
+)
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, seed_text
@@ -88,6 +98,7 @@ Place = tuple[str, int]  # of a dialogue: its file below the root, its position 
 States = Mapping[Place, Any]
 Shared = Mapping[str, Mapping[Any, Any]]  # name to data of an analysis shared by all dialogues
 REFUSED = ".refused"  # name of a side input, beside the names of shared data
+DEAD_LETTERS = "dead_letters"
 Texts = str | float | Sequence[str | float]  # an option with several values: a list, or comma-separated
 
 # The default rows of a perturbation: one for each changed turn.
@@ -425,22 +436,29 @@ class Perturbation:
 
 
 def analyze_dialogues(
-    file: DialogueFile, analyze: Callable[[Dialogue, DialogueFile, int], Iterable[Any]]
+    file: DialogueFile, analyze: Callable[[Dialogue, DialogueFile, int], Iterable[Any]], is_written: bool = True
 ) -> Iterator[Any]:
     """Yield what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
 
-    A bad dialogue, or one for which it raises, yields ((file, position), error) with the tag ``REFUSED``. A file that
-    cannot be read to its end yields only its error, with position -1. Dialogues in other languages yield nothing.
+    Nothing is yielded for dialogues in other languages. Of a file that cannot be read to its end, only the error is, with
+    position -1.
 
     Args:
       file: the file.
       analyze: a function of a dialogue, its file, and its position in the file.
+      is_written: whether a later step writes the file. If so, it reports what is bad, and errors are yielded as
+        ((file, position), error) with the tag ``REFUSED``; otherwise, as (file, dead letters) with ``DEAD_LETTERS``.
     """
     from apache_beam.pvalue import TaggedOutput
 
+    def bad(position: int, error: InputError, letter: DeadLetter) -> TaggedOutput:
+        if is_written:
+            return TaggedOutput(REFUSED, ((file.relative, position), error))
+        return TaggedOutput(DEAD_LETTERS, (file.relative, [letter]))
+
     results: list[Any] = []
     try:
-        for position, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+        for position, raw, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
             if isinstance(dialogue, OtherLanguage):
                 continue
             try:
@@ -448,9 +466,11 @@ def analyze_dialogues(
                     raise dialogue
                 results += [*analyze(dialogue, file, position)]
             except Exception as error:
-                results.append(TaggedOutput(REFUSED, ((file.relative, position), bad_record(error))))
+                reason = bad_record(error)
+                results.append(bad(position, reason, dead_dialogue(file, id_of(raw, position), reason)))
     except Exception as error:
-        results = [TaggedOutput(REFUSED, ((file.relative, -1), bad_record(error)))]
+        reason = bad_record(error)
+        results = [bad(-1, reason, dead_file(file, reason))]
     yield from results
 
 

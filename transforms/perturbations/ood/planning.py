@@ -12,21 +12,21 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError, storable
-from parapet.transforms.perturbation.base import REFUSED, Analysis, analyze_dialogues
+from parapet.transforms.perturbation.base import DEAD_LETTERS, REFUSED, Analysis, analyze_dialogues
 from parapet.transforms.perturbation.corpora import domains_of
 from parapet.transforms.perturbations.ood import OWN
 from parapet.transforms.perturbations.ood.plan import Config, Injection, Place, places_of, plan, user_turns_of
 from parapet.transforms.perturbations.ood.pool import Utterance, pool_of, utterance_of
 from parapet.transforms.perturbations.ood.requests import Topics, requests_of
 from parapet.transforms.perturbations.ood.sources import SourceFile, read_source, source_id
-from parapet.transforms.running.counts import CountKey, Counts, DeadLetter, dead_dialogue, dead_file
+from parapet.transforms.running.counts import CountKey, Counts, DeadLetter
 from parapet.transforms.running.fence import Fault, bad_record
 
 T = TypeVar("T")
 
 _pack = msgspec.msgpack.encode  # records as one element, since Beam handles elements individually
 
-PLACES, DEAD_LETTERS, COUNTS = "places", "dead_letters", "counts"
+PLACES, COUNTS = "places", "counts"
 
 
 class _Read(NamedTuple):
@@ -53,36 +53,27 @@ def _read_dialogue(
 def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[Any]:
     """Read the requests and places of one file; nothing if it cannot be read to its end.
 
-    Yields packed lists of Utterance (main) and of Place (PLACES), and (count key, n) (COUNTS). The step that writes the
-    sets reports bad records, ((file, position), error) (REFUSED). In splits that are not written, they count as bad
-    rows of the source, (file, dead letters) (DEAD_LETTERS).
+    Yields packed lists of Utterance (main) and of Place (PLACES), (count key, n) (COUNTS), and what
+    :func:`analyze_dialogues` yields for bad records. In splits that are not written, they count as rows of the source.
     """
     is_written = config.writes(file.split)
-    dead_letters: list[DeadLetter] = []
     requests: list[Utterance] = []
     places: list[Place] = []
     counts = Counts()
-    for result in analyze_dialogues(file, partial(_read_dialogue, config, topics)):
+    for result in analyze_dialogues(file, partial(_read_dialogue, config, topics), is_written):
         if isinstance(result, TaggedOutput):
-            if is_written:
-                yield result
-                continue
-            (_, position), error = result.value
-            bad = dead_file(file, error) if position < 0 else dead_dialogue(file, f"[{position}]", error)
-            dead_letters.append(bad)
+            yield result
+            counts.add("source_rows_left_out", int(not is_written))
             continue
         requests += result.requests
         places += result.places
         if is_written:
             counts.add("planned_turns", result.user_turns, split=file.split)
     counts.add("source_rows", len(requests))
-    counts.add("source_rows_left_out", len(dead_letters))
     yield _pack(requests)
     yield TaggedOutput(PLACES, _pack(places))
     for key, n in counts.items():
         yield TaggedOutput(COUNTS, (tuple(key), n))
-    if dead_letters:
-        yield TaggedOutput(DEAD_LETTERS, (file.relative, dead_letters))
 
 
 def read_source_file(file: SourceFile) -> Iterator[Any]:
