@@ -81,7 +81,7 @@ class Augment(CorpusPipeline["Plan"]):
         _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augment
 
     def lines(self, plan: Plan, statistics: Any) -> Iterator[str]:
-        """Yields what was written for each set, and how much the corruptions changed; warns about unknown intents."""
+        """Yields what was written for each set; warns about unknown intents."""
         from parapet.transforms.splits.augment.augmenting import lines_of
 
         yield from lines_of(statistics)

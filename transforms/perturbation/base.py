@@ -440,8 +440,8 @@ def analyze_dialogues(
 ) -> Iterator[Any]:
     """Yield what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
 
-    Nothing is yielded for dialogues in other languages. Of a file that cannot be read to its end, only the error is, with
-    position -1.
+    Dialogues in other languages yield nothing. A file that cannot be read to its end yields only its error, at position
+    -1.
 
     Args:
       file: the file.
