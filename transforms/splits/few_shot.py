@@ -238,6 +238,11 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
     )
 
 
+def domains_in(schemas: SplitSchemas) -> list[str]:
+    """Return the domains of a schema, sorted."""
+    return sorted({domain_of(service.service_name) for service in schemas.services})
+
+
 def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> FileResult:
     """Return the candidates of one file. Unusable dialogues become dead letters."""
     result = FileResult(file.relative)
