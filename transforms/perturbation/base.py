@@ -451,10 +451,10 @@ def analyze_dialogues(
     """
     from apache_beam.pvalue import TaggedOutput
 
-    def bad(position: int, error: InputError, letter: DeadLetter) -> TaggedOutput:
+    def tagged(position: int, bad: InputError, dead_letter: DeadLetter) -> TaggedOutput:
         if is_written:
-            return TaggedOutput(REFUSED, ((file.relative, position), error))
-        return TaggedOutput(DEAD_LETTERS, (file.relative, [letter]))
+            return TaggedOutput(REFUSED, ((file.relative, position), bad))
+        return TaggedOutput(DEAD_LETTERS, (file.relative, [dead_letter]))
 
     results: list[Any] = []
     try:
@@ -466,11 +466,11 @@ def analyze_dialogues(
                     raise dialogue
                 results += [*analyze(dialogue, file, position)]
             except Exception as error:
-                reason = bad_record(error)
-                results.append(bad(position, reason, dead_dialogue(file, id_of(raw, position), reason)))
+                bad = bad_record(error)
+                results.append(tagged(position, bad, dead_dialogue(file, id_of(raw, position), bad)))
     except Exception as error:
-        reason = bad_record(error)
-        results = [bad(-1, reason, dead_file(file, reason))]
+        bad = bad_record(error)
+        results = [tagged(-1, bad, dead_file(file, bad))]
     yield from results
 
 
