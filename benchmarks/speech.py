@@ -152,12 +152,14 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     """Returns a word error rate between those of the two noises, so that the pipeline needs both."""
-    from parapet.transforms.perturbations.speech.alignment import align
+    from parapet.transforms.perturbations.speech.alignment import align, word_errors
 
     rates = []
     for ratio in ratios:
         of_ratio = [(key.split()[1:], words.split()) for key, words in heard.items() if key.split()[0] == f"{ratio:g}"]
-        rates.append(sum(align(*pair).errors for pair in of_ratio) / sum(len(said) for said, _ in of_ratio))
+        rates.append(
+            sum(word_errors(align(*pair)).total() for pair in of_ratio) / sum(len(said) for said, _ in of_ratio)
+        )
     return f"{sum(rates) / 2:.3f}"
 
 

@@ -80,7 +80,7 @@ class Augment(CorpusPipeline["Plan"]):
         _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augment
 
     def lines(self, plan: Plan, statistics: Any) -> Iterator[str]:
-        """Yields what was written for each set, and how much the corruptions changed."""
+        """Yields what was written for each set."""
         from parapet.transforms.splits.augment.augmenting import lines_of
 
         yield from lines_of(statistics)

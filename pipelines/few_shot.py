@@ -53,7 +53,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
 
     def check(self) -> WriteFewShot:
         """Reads the schemas. Raises InputError if the corpus does not allow the split."""
-        from parapet.transforms.splits.few_shot import Rule, WriteFewShot, domain_slots, read_schemas
+        from parapet.transforms.splits.few_shot import Rule, WriteFewShot, domains_in, read_schemas
 
         schemas = read_schemas(self.root)
         if self.train_split == self.test_split:
@@ -67,7 +67,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
                 )
         for line in dict.fromkeys(str(bad.error) for split in splits for bad in schemas[split].bad):
             logging.warning("%s", line)
-        known = sorted(domain_slots(schemas[splits[self.unseen_services]]))
+        known = domains_in(schemas[splits[self.unseen_services]])
         for name in self.domains or ():
             if name not in known:
                 raise InputError(f"there is no domain {name!r}: must be one of {', '.join(known)}", "--domains")

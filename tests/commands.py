@@ -59,7 +59,7 @@ def write_inputs(place: Path) -> None:
     write(place / "suite.toml", SUITE)
     write(place / "ontology.toml", (Path(ontology.__file__).parent / "ontology.toml").read_bytes())
     talk = [f"please explain {thing} of century {n}" for thing in ("volcanoes", "penguins", "haiku") for n in range(40)]
-    write(place / "talk.jsonl", [{"text": text} for text in talk])
+    write(place / "talk.txt", "\n".join(talk))
     kinds = ("city", "person", "business")
     said = ("I would like to book a taxi to the harbour", "Thank you very much")
     lines_of_chats = [[{"role": "user", "content": text}, {"role": "assistant", "content": "Sure."}] for text in said]
@@ -121,7 +121,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "unseen_entities": ["--sgd", sgd, "--training", sgd],
         "unseen_entities values": ["--sgd", sgd, "--values", f"{place}/values.csv", "--least_changed", "0"],
         "ood": ["--sgd", sgd, "--rates", "0.1"],
-        "ood source": ["--sgd", sgd, "--source", f"{place}/talk.jsonl", "--rates", "0.1"],
+        "ood source": ["--sgd", sgd, "--source", f"{place}/talk.txt", "--rates", "0.1"],
         "anonymise": ["--chats", f"{sgd}/chats.jsonl", "--entities", f"{sgd}/entities.txt"],
         "few_shot": ["--sgd", sgd, "--sizes", "2", "--test", "2"],
         "few_shot unseen": ["--sgd", sgd, "--sizes", "4", "--test", "2", "--unseen_services", "--multi_domain"],

@@ -150,40 +150,6 @@ def test_a_translation_engine_with_an_argument(example, tmp_path):
     assert record(out) == [(plugins.TRANSLATION_ENGINES, "pig_latin")]
 
 
-@pytest.mark.thorough
-def test_a_source_of_utterances(example, tmp_path):
-    out = tmp_path / "out"
-    run("ood", "--source", "proverbs=6", "--split", "test", "--rates", "0.2", "--quiet", output=out)
-    rows = pq.read_table(out / "ood-20" / "turns").to_pylist()
-    injected = {row["source"]: row["utterance"] for row in rows if row["label"] == "ood"}
-    import parapet_example
-
-    said = list(parapet_example.proverbs("6"))
-    assert len(injected) == 10
-    assert all(said[int(place.removeprefix("proverbs:")) - 1] == text for place, text in injected.items())
-    assert record(out) == [(plugins.OOD_SOURCES, "proverbs")]
-    assert "proverbs (plug-in)" in (out / "README.md").read_text()
-
-
-def test_a_file_goes_before_a_source_of_its_name(example, tmp_path, monkeypatch):
-    from parapet.transforms.perturbations.ood.sources import list_sources, read_source
-
-    assert [file.kind for file in list_sources("proverbs")] == ["plug-in"]
-    monkeypatch.chdir(tmp_path)
-    Path("proverbs").write_text("a line\n", encoding="utf-8")
-    assert [one.text for file in list_sources("proverbs") for one in read_source(file)] == ["a line"]
-
-
-def test_what_a_source_gives_that_is_no_text(site):
-    from parapet.transforms.perturbations.ood.sources import list_sources, read_source
-
-    bring(site, "broken_source", plugins.OOD_SOURCES, "odd", "broken_source:made", "made = lambda: ['a', 7]")
-    assert [str(one) if isinstance(one, InputError) else one.text for one in read_source(list_sources("odd")[0])] == [
-        "a",
-        "odd: text 2: no_utterance: expected a text, found int",
-    ]
-
-
 def test_a_metric(example, tmp_path):
     texts = ("Hello there!", "North or south of it?")
     turns = [kit.turn("SYSTEM", text, kit.frame("Inns_1", kit.act("GOODBYE"))) for text in texts]
@@ -214,7 +180,7 @@ def test_a_speech_engine(example, tmp_path):
 @pytest.mark.thorough
 def test_two_processes_write_the_same(example, tmp_path):
     for name, more in (("one", []), ("two", ["--direct_running_mode=multi_processing", "--direct_num_workers=2"])):
-        run("ood", "--source", "proverbs=6", "--rates", "0.1", "--quiet", *more, output=tmp_path / name)
+        run("perturb", "dropped_articles", "--quiet", *more, output=tmp_path / name)
     assert (tmp_path / "one" / "run.json").read_bytes() == (tmp_path / "two" / "run.json").read_bytes()
 
 

@@ -122,35 +122,6 @@ def _marks() -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# parapet.ood_sources: parapet ood --source proverbs, or --source proverbs=12
-
-_PROVERBS = """\
-a watched kettle never whistles
-barking squirrels seldom bite
-cheese tastes better on mountains
-every goose praises her own pond
-grandmothers know how pancakes fly
-moss gathers under lazy donkeys
-nobody ploughs a glacier twice
-old violins hum in the rain
-snails also arrive at the castle
-the beaver blames its axe
-when whales yawn herrings pray
-wise owls skip breakfast on saturn"""
-
-
-def proverbs(times: str = "1") -> Iterator[str]:
-    """A source of utterances that are foreign to any corpus: the same ones in the same order, whenever it is called.
-
-    Args:
-      times: how often it goes through them, each time with other beasts.
-    """
-    for time in range(int(times)):
-        for one in _PROVERBS.splitlines():
-            yield f"{one}, said walrus number {time} to unicorn" if time else one
-
-
-# ----------------------------------------------------------------------------------------------------------------------
 # parapet.metrics: parapet evaluate --task generation --metrics word_overlap
 
 

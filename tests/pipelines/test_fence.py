@@ -206,7 +206,8 @@ def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monke
         raised = poison(patch, f"parapet.transforms.{target}", error, victim)
         made = fenced([*argv, *TWO_THREADS], corpora / "whole", tmp_path / "out")
         assert raised
-        message = fenced(argv, corpora / "whole", tmp_path / "none", "0%", status=1).errors
+        # in this process: worker processes would not have the patch
+        message = fenced([*argv, "--workers=1"], corpora / "whole", tmp_path / "none", "0%", status=1).errors
     (letter,) = made.dead_letters
     assert letter["dialogue_id"] == victim
     assert letter["reason"].startswith(f"internal_error: {type(error).__name__}: ")

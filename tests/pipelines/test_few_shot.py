@@ -117,14 +117,13 @@ def test_a_corpus_with_frames_of_every_service(tmp_path):
 
     several = few_shot(tmp_path / "several", "--multi_domain", **flags)
     assert touching_others not in several.errors
-    for domain, there in (("hotel", 6), ("train", 4), ("taxi", 2)):
+    for domain in ("hotel", "train", "taxi"):
         found = [several.dialogues(f"{domain}/{folder}") for folder in ("2/train", "test")]
         assert [*map(len, found)] == [2, 2]
         for one in (*found[0].values(), *found[1].values()):
             values = [frame["state"]["slot_values"] for frame in one["turns"][-2]["frames"]]
             assert any(slot.startswith(f"{domain}-") for slots in values for slot in slots)
             assert len(one["services"]) == len(values) == 8  # as in the input
-        assert several.json("statistics.json")["domains"][domain]["test_candidates"] == there
         assert read_root(tmp_path / "several" / domain / "test")[0].services
     for domain in ("police", "bus"):
         assert not (tmp_path / "several" / domain).exists()

@@ -102,7 +102,7 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
     chats = write(tmp_path / "chats.jsonl", [{"turns": [{"speaker": "USER", "text": "Hi"}]}])
     told = refused("anonymise", *out, chats=chats, entities=page)
     assert f"{page}: --entities: is HTML or XML: expected plain text" in told
-    assert "--source: contains no utterances" in refused("ood", *out, sgd=sample, source=page, status=1)
+    assert f"{page}: --source: contains no utterances" in refused("ood", *out, sgd=sample, source=page)
     given = {"predictions": "reference", "reference": sample, "variants": page}
     assert str(page) in refused("evaluate", *out, task="response", **given)
 

@@ -28,11 +28,10 @@ def turns_of(out, name, split):
 
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory):
-    """150 foreign utterances, three of which are not."""
+    """147 foreign utterances, and two that could be said in any dialogue."""
     what = ["volcanoes", "penguins", "castles", "turbines", "haiku", "comets", "lynxes"]
     said = [f"please explain {thing} of century {n}" for n in range(21) for thing in what]
-    rows = [{"text": text} for text in [*said, "Yes, please!", "Thanks.", "Wexcombe, PLEASE"]]
-    return write(tmp_path_factory.mktemp("talk") / "talk.jsonl", rows)
+    return write(tmp_path_factory.mktemp("talk") / "talk.txt", "\n".join([*said, "Yes, please!", "Thanks."]))
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,8 @@ def made(talk, tmp_path_factory):
 
 def test_card_and_page(made):
     card = (made / "README.md").read_text()
-    sets = "| ood-50 | train | 50.0% | 150 | 75 | 75 | 1 | 33.3% |"
-    assert not lacking(card, sets, "| ood-50 | talk.jsonl | 100 | 100 |", "talk.jsonl, (JSON lines)")
+    sets = "| ood-50 | train | 50.0% | 150 | 75 | 75 | 1 | 24 |"
+    assert not lacking(card, sets, "| ood-50 | talk.txt | 100 | 100 |")
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
@@ -80,12 +79,12 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     bad = [{"dialogue_id": "../../x", "services": [], "turns": 3}, {**good[0], "dialogue_id": "half \ud800"}]
     write(root / "dialogues_001.json", [good[0], *bad, good[1]])
     write(root / "dialogues_002.json", "[{}")
-    source = write(tmp_path / "talk.jsonl", talk.read_text() + "{\n")
+    source = write(tmp_path / "talk.txt", talk.read_bytes() + b"\n\xff\n")
     flags = {"sgd": tmp_path / "sgd", "split": "test", "source": source, "rates": 0.5}
     made = ood(tmp_path / "out", **flags, max_bad="100%")
-    assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 151 source rows (" in made.errors
+    assert "left out: 1 of 2 files, 2 of 4 dialogues and 1 of 150 source rows (" in made.errors
     assert [(one["file"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters] == [
-        ("talk.jsonl", "line 151", "not_json"),
+        ("talk.txt", "line 150", "not_utf8"),
         ("dialogues_001.json", "turns", "not_sgd"),
         ("dialogues_001.json", "", "not_sgd"),
         ("dialogues_002.json", "line 1 column 4", "broken_file"),
@@ -99,10 +98,9 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     (["--rates", "0.1,0.1"], 2, "--rates: '0.1,0.1' must be different numbers"),
     (["--split", "validation"], 2, "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--rates", "0.9"], 1, "lower --rates to 0.836 or less, the highest possible rate"),
-    (["--source", "SAMPLE"], 1, "--source: is in-domain: of its 248 different utterances, 248 are turns of the corpus"),
+    (["--source", "own,talk"], 2, "talk: --source: contains no utterances: give own, chat, text (.txt), dialogues"),
 )
-def test_mistakes(flags, status, told, sample, tmp_path):
-    flags = [sample if flag == "SAMPLE" else flag for flag in flags]
+def test_mistakes(flags, status, told, tmp_path):
     said = refused("ood", "--split", "train,test", *flags, output=tmp_path / "out", status=status)
     assert (told in said, said.count("\n"), (tmp_path / "out" / "run.json").exists()) == (True, 1, False)
 

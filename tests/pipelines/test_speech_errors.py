@@ -8,7 +8,7 @@ pytest.importorskip("hibari")
 from azure_speech_server import KEY
 from heard_sets import both, dialogues_of, run, three_dialogues
 
-from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.alignment import align, word_errors
 from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
 from parapet.transforms.perturbations.speech.sound import Mixer, digest, make_noise
 from parapet.transforms.perturbations.speech.spelling import respelled
@@ -32,8 +32,7 @@ def heard(some, tmp_path_factory):
 
 
 def errors_of(said, heard):
-    aligned = align(said, heard)
-    return aligned.substitutions + aligned.deletions + aligned.insertions
+    return word_errors(align(said, heard)).total()
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ turn.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from random import Random
@@ -17,12 +17,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation import report
-from parapet.transforms.perturbation.corpora import Corpus, Item, in_languages
+from parapet.transforms.perturbation.corpora import Corpus, Item, dialogues_of, in_languages
+from parapet.transforms.perturbation.languages import OtherLanguage
 from parapet.transforms.reports.numbers import Numbers
-from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, of_dialogues
+from parapet.transforms.running.counts import (
+    Balance,
+    Counted,
+    Counts,
+    DeadLetter,
+    Invariant,
+    dead_dialogue,
+    dead_file,
+    id_of,
+    of_dialogues,
+)
+from parapet.transforms.running.fence import bad_record
+from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, seed_text
 
 if TYPE_CHECKING:
@@ -83,6 +96,7 @@ Place = tuple[str, int]  # of a dialogue: its file below the root, its position 
 States = Mapping[Place, Any]
 Shared = Mapping[str, Mapping[Any, Any]]  # name to data of an analysis shared by all dialogues
 REFUSED = ".refused"  # name of shared data: the dialogues that the analysis could not process
+DEAD_LETTERS = "dead_letters"
 Texts = str | float | Sequence[str | float]  # an option with several values: a list, or comma-separated
 
 # The default rows of a perturbation: one for each changed turn.
@@ -367,6 +381,45 @@ class Perturbation:
     def needs_corpus(self) -> bool:
         """Whether to run :meth:`prepare`: by default, if it is defined."""
         return type(self).prepare is not Perturbation.prepare
+
+
+def analyze_dialogues(
+    file: DialogueFile, analyze: Callable[[Dialogue, DialogueFile, int], Iterable[Any]], is_written: bool = True
+) -> Iterator[Any]:
+    """Yield what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
+
+    Dialogues in other languages yield nothing. A file that cannot be read to its end yields only its error, at position
+    -1.
+
+    Args:
+      file: the file.
+      analyze: a function of a dialogue, its file, and its position in the file.
+      is_written: whether a later step writes the file. If so, it reports what is bad, and errors are yielded as
+        ((file, position), error) with the tag ``REFUSED``; otherwise, as (file, dead letters) with ``DEAD_LETTERS``.
+    """
+    from apache_beam.pvalue import TaggedOutput
+
+    def tagged(position: int, bad: InputError, dead_letter: DeadLetter) -> TaggedOutput:
+        if is_written:
+            return TaggedOutput(REFUSED, ((file.relative, position), bad))
+        return TaggedOutput(DEAD_LETTERS, (file.relative, [dead_letter]))
+
+    results: list[Any] = []
+    try:
+        for position, raw, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
+            if isinstance(dialogue, OtherLanguage):
+                continue
+            try:
+                if isinstance(dialogue, InputError):
+                    raise dialogue
+                results += [*analyze(dialogue, file, position)]
+            except Exception as error:
+                bad = bad_record(error)
+                results.append(tagged(position, bad, dead_dialogue(file, id_of(raw, position), bad)))
+    except Exception as error:
+        bad = bad_record(error)
+        results = [tagged(-1, bad, dead_file(file, bad))]
+    yield from results
 
 
 def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:

@@ -266,7 +266,7 @@ def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
       seed: the seed of random choices.
     """
     schemas = layout.read_schema_file(path, layout.SINGLE)
-    by_operation, _ = corrupt([schemas], schemas, CorruptionConfig(list(OPERATIONS), Rates(), seed))
+    by_operation = corrupt([schemas], schemas, CorruptionConfig(list(OPERATIONS), Rates(), seed))
     variants = {}
     for operation, services in by_operation.items():
         files = schemas.variant_files(list(services.values()))

@@ -9,15 +9,14 @@ does not need other files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Place, thresholds_of
-from parapet.transforms.perturbation.corpora import dialogues_of, listed
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Keys, Place, analyze_dialogues, thresholds_of
+from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbation.user_turns import UserTurn
-from parapet.transforms.running.fence import bad_record
-from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, short_digest
 
 if TYPE_CHECKING:
@@ -61,32 +60,15 @@ def thresholds(files: beam.PCollection[DialogueFile], seed: str, rates: Sequence
     import apache_beam as beam
 
     spread = files | "Spread files" >> beam.Reshuffle()
-    keys = spread | "Keys" >> beam.FlatMap(_keys, seed, varied).with_outputs(REFUSED, main="keys")
+    read = beam.FlatMap(analyze_dialogues, partial(_keys, seed, varied))
+    keys = spread | "Keys" >> read.with_outputs(REFUSED, main="keys")
     return Analysis(shared={"thresholds": thresholds_of(keys["keys"], rates), REFUSED: keys[REFUSED]})
 
 
-def _keys(file: DialogueFile, seed: str, varied: VariedTurns) -> Iterator[Any]:
-    """Yield ((kind, split), (user turns, keys of those that are varied)) for each dialogue of a file.
-
-    Dialogues with an exception yield (place, error) instead; a file that cannot be read yields nothing, since the step
-    that writes the sets reports it.
-    """
-    from apache_beam.pvalue import TaggedOutput
-
-    keys: list[Any] = []
-    try:
-        for position, _, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
-            if isinstance(dialogue, InputError):
-                continue
-            place = file.relative, position
-            try:
-                of_kinds = varied(dialogue).items()
-            except Exception as error:
-                keys.append(TaggedOutput(REFUSED, (place, bad_record(error))))
-                continue
-            for kind, (total, turns) in of_kinds:
-                keys.append(((kind, file.split), (total, [order_of(seed, turn, place) for turn in turns])))
-    except Exception as error:
-        bad_record(error)
-        return
-    yield from keys
+def _keys(
+    seed: str, varied: VariedTurns, dialogue: Dialogue, file: DialogueFile, position: int
+) -> Iterator[tuple[tuple[str, str], Keys]]:
+    """Yield ((kind, split), (user turns, keys of those that are varied))."""
+    place = file.relative, position
+    for kind, (total, turns) in varied(dialogue).items():
+        yield (kind, file.split), (total, [order_of(seed, turn, place) for turn in turns])

@@ -23,7 +23,6 @@ from parapet.schemas.errors import DISTRIBUTION, InputError, install_line
 
 TRANSLATION_ENGINES = "parapet.translation_engines"
 SPEECH_ENGINES = "parapet.speech_engines"
-OOD_SOURCES = "parapet.ood_sources"
 METRICS = "parapet.metrics"
 MODELS = "parapet.models"
 PERTURBATIONS = "parapet.perturbations"
@@ -34,7 +33,6 @@ VETTING_RULES = "parapet.vetting_rules"
 GROUPS = {
     TRANSLATION_ENGINES: "translation engine",
     SPEECH_ENGINES: "speech engine",
-    OOD_SOURCES: "source of utterances",
     METRICS: "metric",
     MODELS: "model",
     PERTURBATIONS: "perturbation",

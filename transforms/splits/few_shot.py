@@ -111,20 +111,14 @@ class Chosen(msgspec.Struct, frozen=True):
       test: the dialogues of the test.
       occurring: element ids of the slots that occur in any training candidate, sorted.
       candidates: the number of training candidates without duplicates, of each other or of the test.
-      test_candidates: the number of test candidates without duplicates.
-      repeated: the number of candidates with the id or the utterances of another candidate of their split.
-      same_id: the number of training candidates skipped because a test dialogue has the same id.
-      several: the numbers of training and test dialogues skipped because they also touch other domains.
+      several: the number of training dialogues skipped because they also touch other domains.
     """
 
     train: list[Candidate]
     test: list[Candidate]
     occurring: list[str]
     candidates: int
-    test_candidates: int
-    repeated: int
-    same_id: int
-    several: tuple[int, int]
+    several: int
 
 
 Result = Mapping[str, Chosen]  # by domain
@@ -166,8 +160,8 @@ class WriteFewShot(beam.PTransform):
             dialogues | f"Count {name}" >> beam.Map(_counted, tuple(CountKey(name)))
             for name, dialogues in (("chosen", uses), ("written", texts))
         ] | "Counts of sets" >> beam.Flatten()
-        # Every dialogue counts for one domain, several, others, or is left out; every chosen dialogue is written.
-        parts = ("of_domains", "of_several_domains", "of_others", "left_out")
+        # Every dialogue counts for some domains, others, or is left out; every chosen dialogue is written.
+        parts = ("of_domains", "of_others", "left_out")
         finish = FinishRun(
             self.run,
             partial(metadata_files, schemas=self.schemas, rule=self.rule),
@@ -181,7 +175,7 @@ class WriteFewShot(beam.PTransform):
 
 def metadata_files(counts: Counts, _: object, result: Result, schemas: Schemas, rule: Rule) -> dict[str, bytes]:
     """Return statistics, card and page, and the schema of each set."""
-    statistics = statistics_of(result, schemas, rule)
+    statistics = statistics_of(result, rule)
     files = report_files(statistics, report_of(statistics, rule))
     for domain, chosen in result.items():
         for folder, dialogues in sets_of(domain, chosen, rule):
@@ -197,10 +191,9 @@ def metadata_files(counts: Counts, _: object, result: Result, schemas: Schemas, 
     return files
 
 
-def statistics_of(result: Result, schemas: Schemas, rule: Rule) -> dict[str, Any]:
+def statistics_of(result: Result, rule: Rule) -> dict[str, Any]:
     """Return the content of ``statistics.json``; ``short`` lists what is less than requested, a line each."""
-    slots = domain_slots(schemas[rule.train_split])
-    domains = {name: _of_domain(result[name], slots.get(name, ()), rule) for name in rule.domains}
+    domains = {name: _of_domain(result[name], rule) for name in rule.domains}
     return {"domains": domains, "short": [*_short(domains, rule), *without_training(result, rule)]}
 
 
@@ -245,13 +238,9 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
     )
 
 
-def domain_slots(schemas: SplitSchemas) -> dict[str, list[str]]:
-    """Map each domain of a schema to the element ids of its slots."""
-    slots: dict[str, list[str]] = {}
-    for service in schemas.services:
-        name = service.service_name
-        slots.setdefault(domain_of(name), []).extend(f"{name}/slot/{slot.name}" for slot in service.slots)
-    return slots
+def domains_in(schemas: SplitSchemas) -> list[str]:
+    """Return the domains of a schema, sorted."""
+    return sorted({domain_of(service.service_name) for service in schemas.services})
 
 
 def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> FileResult:
@@ -270,18 +259,11 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
             result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
             result.counts.add("left_out")
             continue
-        result.counts.add(_kind_of(candidates, rule))
+        result.counts.add("of_domains" if candidates else "of_others")
         for domain, candidate in candidates.items():
             of_file.setdefault(domain, {}).setdefault(file.split, []).append(candidate)
     result.others["candidates"] = list(of_file.items())
     return result
-
-
-def _kind_of(candidates: Mapping[str, Candidate], rule: Rule) -> str:
-    if not candidates:
-        return "of_others"
-    alone = next(iter(candidates.values())).alone
-    return "of_domains" if rule.multi_domain or alone else "of_several_domains"
 
 
 def candidates_of(
@@ -376,26 +358,23 @@ def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) ->
       test: the candidates of the test split.
       rule: the requested sets.
     """
-    usable_train, usable_test = (
-        sorted(candidate for candidate in candidates if candidate.alone or rule.multi_domain)
+    trainable, testable = (
+        different(sorted(candidate for candidate in candidates if candidate.alone or rule.multi_domain))
         for candidates in (train, test)
     )
-    trainable, testable = different(usable_train), different(usable_test)
     # SGD's splits share ids. The test prefers dialogues whose id is not in training, so that training loses few;
     train_ids = {candidate.dialogue_id for candidate in trainable}
     tests = sorted(testable, key=lambda candidate: candidate.dialogue_id in train_ids)[: rule.test]
     digests, ids = {candidate.digest for candidate in tests}, {candidate.dialogue_id for candidate in tests}
-    other = [candidate for candidate in trainable if candidate.digest not in digests]
-    left = [candidate for candidate in other if candidate.dialogue_id not in ids]
+    left = [
+        candidate for candidate in trainable if candidate.digest not in digests and candidate.dialogue_id not in ids
+    ]
     return Chosen(
         train=ordered(left)[: rule.sizes[-1]],
         test=tests,
         occurring=sorted({slot for candidate in trainable for slot in candidate.slots}),
         candidates=len(left),
-        test_candidates=len(testable),
-        repeated=len(usable_train) - len(other) + len(usable_test) - len(testable),
-        same_id=len(other) - len(left),
-        several=(len(train) - len(usable_train), len(test) - len(usable_test)),
+        several=0 if rule.multi_domain else sum(not candidate.alone for candidate in train),
     )
 
 
@@ -485,16 +464,11 @@ def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
     return path, sgd.OPENING + sgd.BETWEEN.join(in_order) + sgd.CLOSING if in_order else sgd.EMPTY
 
 
-def _of_domain(chosen: Chosen, schema_slots: Iterable[str], rule: Rule) -> dict[str, Any]:
+def _of_domain(chosen: Chosen, rule: Rule) -> dict[str, Any]:
     occurring = set(chosen.occurring)
     return {
         "train_candidates": chosen.candidates,
-        "test_candidates": chosen.test_candidates,
-        "repeated": chosen.repeated,
-        "same_id": chosen.same_id,
-        "several_domains": {"train": chosen.several[0], "test": chosen.several[1]},
         "slots_that_occur": len(occurring),
-        "slots_that_never_occur": sorted(set(schema_slots) - occurring),
         "train": {str(size): _of_set(chosen.train[:size], occurring) for size in rule.sizes},
         "test": _lengths(chosen.test),
     }
@@ -512,7 +486,7 @@ def _lengths(dialogues: Sequence[Candidate]) -> dict[str, int]:
 def without_training(result: Result, rule: Rule) -> list[str]:
     """Explain which domains have no training dialogue: first the domains for which an option helps."""
     lacking = {name: chosen for name, chosen in result.items() if not chosen.train}
-    several = {name: chosen.several[0] for name, chosen in lacking.items() if chosen.several[0]}
+    several = {name: chosen.several for name, chosen in lacking.items() if chosen.several}
     none = [name for name in lacking if name not in several]
     lines = []
     if several:
@@ -531,15 +505,16 @@ def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
     """Return what is less than requested: a line for each domain that has a training dialogue."""
     lines = []
     largest = str(rule.sizes[-1])
+    hint = "" if rule.multi_domain else " (--multi_domain also takes those that touch other domains)"
     for name, domain in domains.items():
         train = domain["train"][largest]
         if not train["dialogues"]:
             continue
         parts = [
-            f"only {n} of {requested} {unit} dialogues" + (f" (--multi_domain adds {more:,})" if more else "")
-            for unit, n, requested, more in (
-                ("training", train["dialogues"], rule.sizes[-1], domain["several_domains"]["train"]),
-                ("test", domain["test"]["dialogues"], rule.test, domain["several_domains"]["test"]),
+            f"only {n} of {requested} {unit} dialogues{hint}"
+            for unit, n, requested in (
+                ("training", train["dialogues"], rule.sizes[-1]),
+                ("test", domain["test"]["dialogues"], rule.test),
             )
             if n < requested
         ]

@@ -2,19 +2,17 @@
 
 from importlib.resources import files
 
-from kit import cases, raised
+from kit import cases
 
-from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations import ood
 from parapet.transforms.perturbations.ood.pool import key_of, merged, pool_numbers, pool_of, utterance_of
 from parapet.transforms.perturbations.ood.requests import Topics
 
 TOPICS = Topics({"bus": frozenset({"Buses"})}, {})
-SAID = {"find me a cheap french restaurant"}
 
 
 def pool(*texts, origin="x.txt"):
-    return pool_of([utterance_of(text, f"{origin}:{i}", origin) for i, text in enumerate(texts)], SAID, TOPICS)
+    return pool_of([utterance_of(text, f"{origin}:{i}", origin) for i, text in enumerate(texts)], TOPICS)
 
 
 @cases(
@@ -23,7 +21,6 @@ def pool(*texts, origin="x.txt"):
     ("many words " * 50, "too_long"),
     ("Okay, thanks.", "generic"),
     ("At five, please.", "generic"),
-    ("Find me a CHEAP french restaurant!", "in_corpus"),
     ("Why do wolves howl?", "kept"),
 )
 def test_what_becomes_of_a_text(text, status):
@@ -38,12 +35,8 @@ def test_who_understands_it():
     assert (wolf.about, bus.about) == ((), ("Buses",))
 
 
-def test_a_source_of_what_is_said_anyway():
-    texts = ("Find me a cheap French restaurant", "Yes.", "No.", "Why do wolves howl?")
-    message = r"--source: is in-domain: of its 4 different utterances, 1 are turns of the corpus, and 2 could be said"
-    raised(InputError, pool, *texts, match=message)
-    raised(InputError, pool, match="contains no utterances")
-    assert len(pool_of([utterance_of(text, "chat:1", "chat") for text in texts], (), TOPICS)[0]) == 4  # taken as it is
+def test_our_own_lines_are_taken_as_they_are():
+    assert len(pool("Yes.", "No.", "Why do wolves howl?", origin="chat")[0]) == 3
 
 
 def test_the_same_words_are_one_utterance():

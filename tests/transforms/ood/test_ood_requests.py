@@ -20,7 +20,7 @@ Can you find me another song, please?|What's the rent, and do they allow pets?|I
 Actually, make that two tickets.|What station does this bus go to?|Leaving from Anaheim, on Monday.
 Auntie Mame sounds good.|I would like a show of it on Saturday.|I want to send the money to Ann.
 Yes, I want to make a transfer.|Thanks, please play a song.|Now send money to their account.
-Is there any additional bus?"""
+Is there any additional bus?|Will you find me some interesting events in and around?|Can you find me a bus to the ?"""
 
 
 @cases("texts alone", (ALONE, True), (BACK, False))

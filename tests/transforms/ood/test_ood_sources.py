@@ -1,6 +1,6 @@
 """Sources: told apart by name, read row by row."""
 
-from kit import raised, write
+from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood import sources
@@ -34,23 +34,8 @@ def test_plain_text(tmp_path):
     ]
 
 
-def test_json_lines(tmp_path):
-    path = tmp_path / "posts.jsonl"
-    good = ['{"text": "one two"}', '{"id": 3, "utterance": "three"}']
-    path.write_text("\n".join([*good, "", "{", "[1]", '{"text": 5}', r'{"text": "\ud800"}']))
-    assert rows(path) == [
-        ("posts.jsonl:1", "one two"),
-        ("posts.jsonl:2", "three"),
-        ("posts.jsonl: line 4", "not_json"),
-        ("posts.jsonl: line 5", "no_utterance"),
-        ("posts.jsonl: line 6", "no_utterance"),
-        ("posts.jsonl: line 7", "not_json"),
-    ]
-
-
 def test_sgd(sample):
     files = sources.list_sources(str(sample))
-    assert {file.kind for file in files} == {sources.SGD}
     assert [file.name for file in files] == [
         f"{name}/dialogues_00{n}.json" for name, n in (("dev", 1), ("test", 1), ("train", 1), ("train", 2))
     ]
@@ -63,14 +48,15 @@ def test_several_sources(tmp_path):
     text = write(tmp_path / "a, b.txt", "Why do wolves howl?")
     turns = write(tmp_path / "talk.json", TALK)
     found = sources.list_sources(f"own, chat,{turns}")
-    assert [(file.kind, file.name) for file in found] == [("small talk", "chat"), ("SGD", "talk.json")]
+    assert [(file.name, file.path) for file in found] == [("chat", ""), ("talk.json", str(turns))]
     assert [file.name for file in sources.list_sources(str(text))] == ["a, b.txt"]
     statuses = [row.status for row in sources.read_source(found[1]) if not isinstance(row, InputError)]
     assert statuses == ["kept", "refers_back"]  # "there"
     assert sources.list_sources("own") == []
-    raised(InputError, sources.list_sources, ",", match="must be one or more of own, chat, files and plug-ins")
+    raised(InputError, sources.list_sources, ",", match="must be one or more of own, chat, files and folders")
 
 
-def test_a_folder_without_texts(tmp_path):
-    write(tmp_path / "talk" / "a.bin", "x")
-    raised(InputError, sources.list_sources, str(tmp_path / "talk"), match="contains no utterances")
+@cases("source", "talk", "talk/a.jsonl", "nowhere")
+def test_what_has_no_utterances(source, tmp_path):
+    write(tmp_path / "talk" / "a.jsonl", "x")
+    raised(InputError, sources.list_sources, str(tmp_path / source), match="contains no utterances: give own, chat")

@@ -9,12 +9,19 @@ from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import alignment
-from parapet.transforms.perturbations.speech.alignment import LEVELS, Calibration, Setting, set_name, share, with_levels
+from parapet.transforms.perturbations.speech.alignment import (
+    LEVELS,
+    Calibration,
+    choose_ratio,
+    set_name,
+    share,
+    with_levels,
+)
 from parapet.transforms.perturbations.speech.spoken import DRAWS
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
 TARGETS = (0.1, 0.2, 0.3)
-SETS = Calibration(RATIOS, tuple(map(Setting, TARGETS)))
+SETS = Calibration(RATIOS, TARGETS)
 
 DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, DRAWS // 2, DRAWS - 1]))
 
@@ -63,14 +70,14 @@ def plain_choice(heard, words, draw, level):
 def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
     known = dict(zip(RATIOS, errors, strict=True))
-    assert SETS.chosen(Setting(0.2, level), known, words, draw) == plain_choice(known, words, draw, level)
+    assert choose_ratio(known, words, draw, level) == plain_choice(known, words, draw, level)
 
 
 @given(HEARD, DRAW, st.lists(st.integers(0, LEVELS), min_size=2, max_size=4))
 def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels):
     words, errors = heard
     known = searched(errors, words, draw)
-    chosen = [SETS.chosen(Setting(0.2, level), known, words, draw) for level in sorted(levels)]
+    chosen = [choose_ratio(known, words, draw, level) for level in sorted(levels)]
     assert [known[snr] for snr in chosen] == sorted(known[snr] for snr in chosen)
     # As many errors are the same errors: nothing else is heard where a rate asks for no more.
     assert len(set(chosen)) == len({known[snr] for snr in chosen})
@@ -84,8 +91,8 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     known, every = searched(errors, words, *draws), dict(zip(RATIOS, errors, strict=True))
     for draw in draws:
         for level in (500, 1000, 2000, 3500, 4800):
-            found = SETS.chosen(Setting(0.2, level), known, words, draw)
-            assert known[found] == every[SETS.chosen(Setting(0.2, level), every, words, draw)]
+            found = choose_ratio(known, words, draw, level)
+            assert known[found] == every[choose_ratio(every, words, draw, level)]
     assert [snr for snr in RATIOS if snr in known] == sorted(known, reverse=True)
     at = [RATIOS.index(snr) for snr in known]
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
@@ -108,14 +115,13 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     assert list(totals.values()) == sorted(totals.values())
     wanted = target * sum(words for _, words, _ in known)
     best = min(abs(errors - wanted) for errors in totals.values())
-    plan = Calibration(RATIOS, (Setting(target),))
+    plan = Calibration(RATIOS, (target,))
     every = max(sum(words for _, words, _ in known), 1)
     if not min(totals.values()) <= wanted <= max(totals.values()) and best > alignment.CLOSE * every:
         raised(InputError, with_levels, plan, given, match=f"{set_name(target)}: ")
         return
-    (found,) = with_levels(plan, given).settings
-    assert found.target == target
-    reached = sum(errors[plain_choice(errors, words, draw, found.level)] for errors, words, draw in known)
+    (found,) = with_levels(plan, given).levels
+    reached = sum(errors[plain_choice(errors, words, draw, found)] for errors, words, draw in known)
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
@@ -130,5 +136,5 @@ def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     hint = "a higher --snr" if target == 0.1 else "a lower --snr"
     said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}; {hint} causes "
-    raised(InputError, with_levels, Calibration(RATIOS, (Setting(target),)), bins, match=re.escape(said))
-    assert with_levels(Calibration(RATIOS, (Setting(0.29),)), iter(bins)).settings == (Setting(0.29, 400),)
+    raised(InputError, with_levels, Calibration(RATIOS, (target,)), bins, match=re.escape(said))
+    assert with_levels(Calibration(RATIOS, (0.29,)), iter(bins)).levels == (400,)

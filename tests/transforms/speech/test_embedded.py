@@ -15,7 +15,7 @@ if find_spec("moonshine_voice") is None:
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.alignment import align, word_errors
 from parapet.transforms.perturbations.speech.embedded import SPEAKERS, Hibari, Moonshine
 from parapet.transforms.perturbations.speech.engine import RATE
 from parapet.transforms.perturbations.speech.sound import Mixer, active_power, make_noise
@@ -89,7 +89,7 @@ def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
     sounds = [Mixer(speaker.speak(text, VOICES[i]), make_noise("pink"), text).at(30) for i, text in enumerate(TEXTS)]
     first = [listener.hear(sound) for sound in sounds]
     assert [listener.hear(sound) for sound in sounds[::-1]] == first[::-1]
-    assert sum(words_of(listener, *pair).errors for pair in zip(TEXTS, sounds, strict=True)) <= 2, first
+    assert sum(word_errors(words_of(listener, *pair)).total() for pair in zip(TEXTS, sounds, strict=True)) <= 2, first
     for n in (0, 1, 100, 16000):
         assert listener.hear(np.zeros(n, np.int16)) == ""
     for loud in (np.full(4000, 32767, np.int16), sounds[0][:500]):

@@ -4,15 +4,19 @@ import copy
 
 import kit
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-pytest.importorskip("jiwer")
-
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.perturbations.speech.alignment import align, alignment_text, find_span, written
+from parapet.transforms.perturbations.speech.alignment import (
+    align,
+    alignment_text,
+    find_span,
+    recognised_positions,
+    word_errors,
+    written,
+)
 from parapet.transforms.perturbations.speech.replacing import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, spoken_words
 from parapet.transforms.perturbations.speech.transcribing import Transcript
@@ -188,16 +192,16 @@ def heard_wrong(draw):
 
 def heard_right(aligned):
     """The words said that were heard right, and where."""
-    equal = [chunk for chunk in aligned.chunks if chunk[0] == "equal"]
+    equal = [chunk for chunk in aligned if chunk.tag == "equal"]
     return {i: i - start + heard_start for _, start, end, heard_start, _ in equal for i in range(start, end)}
 
 
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = align(reference, heard)
-    assert aligned.substitutions + aligned.deletions + aligned.insertions == errors(reference, heard)
+    assert word_errors(aligned).total() == errors(reference, heard)
     at = (0, 0)
-    for kind, start, end, heard_start, heard_end in aligned.chunks:
+    for kind, start, end, heard_start, heard_end in aligned:
         assert (start, heard_start) == at
         at = (end, heard_end)
         assert (reference[start:end] == heard[heard_start:heard_end]) == (kind == "equal")
@@ -217,9 +221,10 @@ def test_what_is_found_is_what_was_said(drawn, data):
     end = data.draw(st.integers(start, len(utterance)))
     words = spoken_words(utterance)
     aligned = align([word.text for word in words], heard)
+    positions = recognised_positions(aligned)
     own = [word for word in words if word.start < end and start < word.end] if start < end else []
-    text, ranges = written(utterance, words, aligned, heard, ())
-    found = find_span(start, end, words, aligned, ranges)
+    text, ranges = written(utterance, words, positions, heard, ())
+    found = find_span(start, end, words, positions, ranges)
     assert text == " ".join(heard)
     if found is not None:
         assert text[found.start : found.end].split(" ") == [word.text for word in own]

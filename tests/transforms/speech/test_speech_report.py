@@ -2,12 +2,11 @@
 
 import pytest
 
-pytest.importorskip("jiwer")
 pytest.importorskip("scipy")
 
 from parapet.transforms.perturbation.quality import Changed
 from parapet.transforms.perturbation.report import example_of, report_of
-from parapet.transforms.perturbations.speech.alignment import Setting
+from parapet.transforms.perturbations.speech.alignment import set_name
 from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
 from parapet.transforms.perturbations.speech.replacing import set_statistics
 from parapet.transforms.reports.report import Dots, Table, card, page
@@ -21,24 +20,21 @@ MADE_WITH = {
     "normalisation": "1",
     "samples_a_second": 16000,
 }
-SETTINGS = [Setting(0.1, 4000), Setting(0.2, 250), Setting(0.125, 10000)]
-SUMS = {"turns": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
-SUMS |= {"perfect_turns": 300, "garbled_turns": 150}
+TARGETS = [0.1, 0.125, 0.2]
+SUMS = {"heard": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
+SUMS |= {"perfect_turns": 300}
 
 
 def numbers(**made_with):
     counts = Counts()
-    for i, setting in enumerate(SETTINGS, 1):
+    for i, target in enumerate(TARGETS, 1):
         for name, n in {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}.items():
-            counts.add(name, 2 * n, set=setting.name)
-        for place in map(str, range(20)):
-            counts.add("dialogue_errors", int(place) % 4, set=setting.name, value=place)
-            counts.add("dialogue_words", 20, set=setting.name, value=place)
+            counts.add(name, 2 * n, set=set_name(target))
     return {"sets": sets_of(counts), "made_with": {**MADE_WITH, **made_with}}
 
 
 def sets_of(counts):
-    return {setting.name: set_statistics(setting, counts) for setting in sorted(SETTINGS)}
+    return {set_name(target): set_statistics(target, counts) for target in TARGETS}
 
 
 def report(found, examples=None, **options):
@@ -51,17 +47,15 @@ def section(of, title):
 
 
 def test_every_set_is_there():
-    found = numbers()
-    made = report(found)
-    low, high = found["sets"]["SR-10"]["wer_low"], found["sets"]["SR-10"]["wer_high"]
+    made = report(numbers())
     first, *others = section(made, "Word error rate by set").rows
     assert first == [
-        *("SR-10", f"{100 * 1740 / 24690:.2f}%\n{100 * low:.2f}% to {100 * high:.2f}%", "10.0%"),
-        *("24,690", "1,200", "1,400", "160", "180", "87.5%", "50.0%", "25.0%"),
+        *("SR-10", f"{100 * 1740 / 24690:.2f}%", "10.0%"),
+        *("24,690", "1,200", "1,400", "160", "180", "87.5%", "50.0%"),
     ]
     assert [(cells[0], cells[2]) for cells in others] == [("SR-12.5", "12.5%"), ("SR-20", "20.0%")]
     dots = next(one for one in made.sections if isinstance(one, Dots)).dots
-    assert (dots[0].label, dots[0].low, dots[0].high) == ("SR-10", low, high)
+    assert (dots[0].label, dots[0].low) == ("SR-10", None)
     assert [tile.label for tile in made.tiles][:3] == [f"word error rate, SR-{rate}" for rate in ("10", "12.5", "20")]
 
 
@@ -69,7 +63,7 @@ def test_the_page_and_the_card_have_it():
     turn = Changed("1_00001", 4, "", "At 7:30 in San Jose", "at seven thirteen in san please")
     made = report(numbers(), {"SR-20": [example_of(turn)]}, seed="a`b")
     text, html = card(made), page(made)
-    assert "| SR-10 | 7.05% · " in text
+    assert "| SR-10 | 7.05% | " in text
     assert all(made in text for made in ("hibari", "heart, fenrir", "recordings:aaaa", "moonshine tiny-en", "a\\`b"))
     assert all(part in html for part in ("SR-12.5", "7.05%", "thirteen"))
     assert "None" not in text + html

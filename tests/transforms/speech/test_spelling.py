@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-pytest.importorskip("jiwer")
 pytest.importorskip("num2words")
 
-from parapet.transforms.perturbations.speech.alignment import align
+from parapet.transforms.perturbations.speech.alignment import align, word_errors
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import spoken_words
 
@@ -18,8 +17,7 @@ OTHERS = st.sampled_from(["yes", "to", "the", "trip", "will", "i'll", "am", "not
 
 
 def errors(reference, hypothesis):
-    aligned = align(reference, hypothesis)
-    return aligned.substitutions + aligned.deletions + aligned.insertions
+    return word_errors(align(reference, hypothesis)).total()
 
 
 @given(st.lists(st.one_of(st.sampled_from(PAIRS), OTHERS.map(lambda word: (word, word)))), st.booleans())

@@ -192,7 +192,8 @@ def test_bad_dialogues_are_left_out_alone(tmp_path):
         3: ("turns[0].utterance", "not_sgd: Expected `str`, got `null`"),
         4: ("turns[0].speaker", "not_sgd: Invalid enum value 'ROBOT'"),
     }
-    assert [use.dialogue for _, use in occurrences_of(file, SPEAKERS)] == [0, 5]
+    uses = [use for use in occurrences_of(file, SPEAKERS) if isinstance(use, tuple)]
+    assert [use.dialogue for _, use in uses] == [0, 5]
 
 
 GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()

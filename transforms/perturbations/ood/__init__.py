@@ -28,7 +28,7 @@ class OutOfDomainOptions(PerturbationOptions):
 
     source: str = option(
         f"{OWN},{CHAT}",
-        "utterances: own (the corpus's requests to other services), chat (small talk), files, folders, plug-ins",
+        "utterances: own (the corpus's requests to other services), chat (small talk), files, folders",
         metavar="LIST",
         path=True,
     )

@@ -26,13 +26,12 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbations import mixes
 from parapet.transforms.perturbations.ood import CHAT, OWN
 from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, injected, set_name
-from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
+from parapet.transforms.perturbations.ood.planning import plan_injections
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
 from parapet.transforms.perturbations.ood.requests import Topics, topics_of_services
-from parapet.transforms.perturbations.ood.sources import PLUG_IN, SMALL_TALK, list_sources, names_of, plugin_of
+from parapet.transforms.perturbations.ood.sources import list_sources, names_of
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.running import plugins
-from parapet.transforms.running.counts import Balance, Counted, Counts, Exact, Invariant, Tally, Zero
+from parapet.transforms.running.counts import Counted, Counts, Exact, Invariant, Tally
 
 
 class OutOfDomain(Perturbation):
@@ -42,8 +41,7 @@ class OutOfDomain(Perturbation):
       seed: of everything that is drawn.
       rates: injected turns per user turn, a set each: ``ood-10``, ``ood-20``. A set has all that lower rates have.
       source: foreign utterances, separated by commas: ``own``, the corpus's requests to services that a dialogue does
-        not have; ``chat``, small talk and general questions; files and folders, as ``parapet ood --source`` takes them;
-        and names of plug-ins.
+        not have; ``chat``, small talk and general questions; files and folders, as ``parapet ood --source`` takes them.
       max_bad: the share of the source's rows that may be unusable; they are left out.
     """
 
@@ -65,7 +63,6 @@ class OutOfDomain(Perturbation):
                 Metric("ood_turns", "injected turns", shown_first=True),
                 Metric("distinct", "distinct"),
                 Metric("most_uses", "most uses of one"),
-                Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
                 Metric("dialogues_with_ood", "dialogues with one"),
             ),
         ),
@@ -94,9 +91,7 @@ class OutOfDomain(Perturbation):
     @property
     def config(self) -> Config:
         """Return the options that determine the sets."""
-        has_files = any(file.kind != SMALL_TALK for file in self.sources)
-        own = OWN in names_of(self.source)
-        return Config(self.rates, self.seed, tuple(sorted(self.splits)), own, has_files)
+        return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in names_of(self.source))
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -106,21 +101,12 @@ class OutOfDomain(Perturbation):
     def recorded_options(self) -> dict[str, object]:
         """Return the options, with the names of files."""
         names = [name if name in (OWN, CHAT) else PurePath(name).name for name in names_of(self.source)]
-        kinds = {file.kind for file in self.sources} - {SMALL_TALK}
-        return {
-            "source": ", ".join([*names, *sorted(f"({kind})" for kind in kinds)]),
-            "rates": list(self.rates),
-            "seed": self.seed,
-        }
-
-    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
-        """Return the plug-ins among the sources."""
-        return [plugin_of(file.path) for file in self.sources if file.kind == PLUG_IN]
+        return {"source": ", ".join(names), "rates": list(self.rates), "seed": self.seed}
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the sources that are files or folders."""
         names = names_of(self.source)
-        return [("--source", name) for name in names if name not in (OWN, CHAT) and not plugin_of(name)]
+        return [("--source", name) for name in names if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: Corpus) -> None:
         """Learn what the services of the corpus are about."""
@@ -131,29 +117,24 @@ class OutOfDomain(Perturbation):
         return plan_injections(files, self.config, self.sources, self.topics)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies for the dialogues of splits that are not written, and for rows of the source."""
-        return tallies_of_sources(counts)
+        """Return a tally of the rows of the source."""
+        left_out = counts.sum("source_rows_left_out")
+        return [Tally("source row", counts.sum("source_rows") + left_out, left_out)]
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """Return the dialogue with the injections of a set, and a row for every user turn."""
-        return self._perturbed(dialogue, self._of_set(state, set_name))
-
-    def _of_set(self, state: Sequence[Injection] | None, name: str) -> list[Injection]:
-        least = len(self.sets) - self.sets.index(name)
-        return [injection for injection in state or () if injection.sets >= least]
-
-    def _perturbed(self, dialogue: dict[str, Any], injections: Sequence[Injection]) -> Perturbed:
+        least = len(self.sets) - self.sets.index(set_name)
+        injections = [injection for injection in state or () if injection.sets >= least]
         new, rows = injected(dialogue, injections, self.seed)
         ood = [row for row in rows if row["label"] == "ood"]
         counts: Counter[Counted] = Counter(("sources", injection.utterance.origin) for injection in injections)
         counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
-        counts["twice_in_dialogue"] = len(injections) - len({injection.utterance.key for injection in injections})
         return Perturbed(new, rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that rates are exact, original turns are kept, and no dialogue has an utterance twice."""
+        """Check that rates are exact, and original turns are kept."""
         rates: list[Invariant] = []
         for rate in self.rates:
             name = set_name(rate)
@@ -161,12 +142,7 @@ class OutOfDomain(Perturbation):
                 Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
                 Exact("in_domain_turns", "user_turns", name, int, name),
             ]
-        return (
-            *super().invariants(),
-            *rates,
-            Balance("texts", ("pool",)),
-            Zero("twice_in_dialogue", "utterances that a dialogue has twice"),
-        )
+        return (*super().invariants(), *rates)
 
     def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Count the turns of each set and split, and the pool by status."""
@@ -177,7 +153,7 @@ class OutOfDomain(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield warnings about utterances that are used often, or resemble in-domain turns."""
+        """Yield warnings about utterances that are used often."""
         for name, numbers in statistics["sets"].items():
             most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
             if most > MOST_USES:
@@ -200,6 +176,4 @@ def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[st
 
 def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
     names = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
-    numbers = {name: counts.sum(name, set=set_name(rate), split=split) for name in names}
-    in_domain, ood = numbers["in_domain_turns"], numbers["ood_turns"]
-    return {**numbers, "wanted": size_of(rate, in_domain), "share": ood / (in_domain + ood) if in_domain else None}
+    return {name: counts.sum(name, set=set_name(rate), split=split) for name in names}

@@ -79,14 +79,12 @@ class Config(msgspec.Struct, frozen=True):
       seed: the random seed.
       splits: the splits to write; empty for all.
       own: whether the corpus's own requests are foreign utterances.
-      files: whether there are files or plug-ins with foreign utterances.
     """
 
     rates: tuple[str, ...]
     seed: str
     splits: tuple[str, ...]
     own: bool = False
-    files: bool = False
 
     @property
     def sets(self) -> list[str]:

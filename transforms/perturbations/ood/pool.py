@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.ood import CHAT, OWN
 from parapet.transforms.perturbations.ood.requests import Topics, topics_of
 from parapet.transforms.reports.text import words
 from parapet.transforms.running.counts import Counts
 
 LONGEST = 400  # characters; longer texts are not turns of a dialogue
-MOST_IN_DOMAIN = 0.5  # maximum share of in-domain texts in a source
 
 # The statuses of texts: the key in statistics.json, and its meaning.
-KEPT, IN_CORPUS, GENERIC = "kept", "in_corpus", "generic"
+KEPT, GENERIC = "kept", "generic"
 STATUSES = {
     KEPT: "may be injected",
-    IN_CORPUS: "a user of the corpus says it, too",
     GENERIC: "has no word that says what it is about",
     "refers_back": 'turn of a dialogue that refers to something said before it, as in "is it furnished?"',
     "too_long": f"more than {LONGEST} characters",
@@ -35,7 +32,7 @@ class Utterance(msgspec.Struct, frozen=True, order=True, array_like=True):
       key: its words, by which utterances are compared.
       source: its origin: file and line, or file, dialogue and turn.
       text: the text, with single spaces.
-      origin: ``own``, ``chat``, or the name of a file, folder or plug-in.
+      origin: ``own``, ``chat``, or the name of a file or folder.
       about: domains where it must not be used: those that it comes from, or whose schemas have one of its words.
       splits: the splits where it may be used; empty for all.
       status: one of ``STATUSES``.
@@ -81,37 +78,19 @@ def merged(utterances: Iterable[Utterance]) -> list[Utterance]:
     return [*merged.values()]
 
 
-def pool_of(utterances: Iterable[Utterance], keys: Collection[str], topics: Topics) -> tuple[list[Utterance], Counts]:
+def pool_of(utterances: Iterable[Utterance], topics: Topics) -> tuple[list[Utterance], Counts]:
     """Return the utterances that may be injected, and the number of utterances by status.
 
     Args:
       utterances: of the corpus and of the sources; some may have the same words.
-      keys: the keys of the corpus's user turns, if there are sources besides it and our own small talk.
       topics: what the services of the corpus are about.
-
-    Raises:
-      InputError: these sources contain no utterances, or are mostly in-domain.
     """
-    kept, counts, of_files = [], Counts(), Counts()
-    for one in merged(utterances):
-        is_of_file = one.origin not in (OWN, CHAT)
-        status = IN_CORPUS if is_of_file and one.key in keys else one.status
-        counts.add("texts")
-        counts.add("pool", value=status)
-        if is_of_file:
-            of_files.add(status)
-        if status == KEPT:
-            about = topics.about(one.text).union(one.about)
-            kept.append(msgspec.structs.replace(one, about=tuple(sorted(about))))
-    if keys and not of_files:
-        raise InputError("contains no utterances", "--source")
-    n, in_domain, generic = of_files.total(), of_files.sum(IN_CORPUS), of_files.sum(GENERIC)
-    if in_domain + generic > MOST_IN_DOMAIN * n:
-        raise InputError(
-            f"is in-domain: of its {n:,} different utterances, {in_domain:,} are turns of the corpus, and {generic:,} "
-            "could be said in any dialogue; give another source",
-            "--source",
-        )
+    kept, counts = [], Counts()
+    for utterance in merged(utterances):
+        counts.add("pool", value=utterance.status)
+        if utterance.status == KEPT:
+            about = topics.about(utterance.text).union(utterance.about)
+            kept.append(msgspec.structs.replace(utterance, about=tuple(sorted(about))))
     return kept, counts
 
 
@@ -119,6 +98,6 @@ def pool_numbers(counts: Counts) -> dict[str, Any]:
     """Return the numbers of foreign utterances: read, distinct, and by status."""
     return {
         "utterances": counts.sum("source_rows"),
-        "different": counts.sum("texts"),
+        "different": counts.sum("pool"),
         **{status: counts.sum("pool", value=status) for status in STATUSES},
     }

@@ -121,7 +121,7 @@ _CONTINUES = rule(
         "and but or so actually also plus maybe then instead because what_about how_about what_else why_not both cool"
         " nice good great awesome perfect wonderful fine alright right correct ugh oh okay ok yes yeah yep yup ya sure"
         " no nope nah not never thanks thank thx bye goodbye leaving staying departing going returning arriving sent"
-        " for on in at to from with by around after before until well very_well got_it let's_(?:do|go_with|try)"
+        " for on in at to from with by around after before until well very_well got_it i_see let's_(?:do|go_with|try)"
     )
 )
 _DAY = _either(
@@ -141,6 +141,7 @@ _REFERS_BACK = rule(
         "other others another else different instead again similar rather same more both either also too correct these"
         " those as_well of_it what_about keep_looking keep_searching still such additional thanks thank_you"
     )
+    + r"|\b(?:an?|the|my|and(?:\s+(?:around|at|by|for|from|in|near|on|to|with))?)\s*\?\s*$|\bto\s+from\b"  # cut short
     + rf"|\bthis\b(?!\s+{_DAY})|(?:^|[.!?,;]\s*)that\b|{_BEFORE_THAT}\s+that\b|{_THAT_NOUN}"
     r"|\b(?:fine|okay|ok|happy)\s+with\b"
     r"|\b(?:is|are|seems?|sounds?|looks?|(?:will|would)\s+be)\s+(?:good|great|perfect|interesting|nice|fine)\b"

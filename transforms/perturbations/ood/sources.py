@@ -1,15 +1,15 @@
-"""Sources of foreign utterances: our own small talk, plug-ins, and files: text, JSON lines, or dialogues of SGD."""
+"""Sources of foreign utterances: our own small talk, and files: plain text, or dialogues in the SGD format."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 
 import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json_line
+from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
 from parapet.transforms.perturbations.ood import CHAT, OWN
@@ -17,111 +17,65 @@ from parapet.transforms.perturbations.ood.plan import user_turns_of
 from parapet.transforms.perturbations.ood.pool import KEPT, Utterance, utterance_of
 from parapet.transforms.perturbations.ood.requests import is_self_contained
 from parapet.transforms.reports.text import check_plain_text
-from parapet.transforms.running import plugins
 from parapet.transforms.storage.files import read_bytes
-
-TEXT, JSON_LINES, SGD = "plain text", "JSON lines", "SGD"
-PLUG_IN = "plug-in"
-SMALL_TALK = "small talk"
-_KINDS = {".txt": TEXT, ".jsonl": JSON_LINES, ".json": SGD}
-
-Rows = Iterator[tuple[str, str | InputError]]
 
 
 class SourceFile(msgspec.Struct, frozen=True):
-    """A file of foreign utterances: its kind, its name below the source, and its path.
+    """A file of foreign utterances: its name below the source, and its path, which is empty for our own small talk."""
 
-    For a plug-in, it stands for all its utterances, and the path is the user's argument.
-    """
-
-    kind: str
     name: str
     path: str
 
 
-def names_of(given: str) -> list[str]:
+def names_of(source: str) -> list[str]:
     """Split ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
-    return [given] if is_there(given) else [name for part in given.split(",") if (name := part.strip())]
+    return [source] if is_there(source) else [name for part in source.split(",") if (name := part.strip())]
 
 
-def list_sources(given: str) -> list[SourceFile]:
+def list_sources(source: str) -> list[SourceFile]:
     """List the files of ``--source`` except the corpus itself, sorted by name for each of its parts.
 
     Raises:
       InputError: a source does not exist, has no files, or one has an unknown format.
     """
-    names = names_of(given)
+    names = names_of(source)
     if not names:
-        raise InputError("must be one or more of own, chat, files and plug-ins", "--source")
+        raise InputError("must be one or more of own, chat, files and folders", "--source")
     return [file for name in names if name != OWN for file in _files_of(name)]
 
 
-def _files_of(given: str) -> list[SourceFile]:
-    place = as_path(given)
-    if is_there(given):
-        folder = place.parent if place.is_file() else place
-        paths = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.suffix in _KINDS)
-        if folder == place and is_root(place):
-            paths = [path for path in paths if DIALOGUE_FILE.fullmatch(path.name)]
-        if not paths:
-            reason = "contains no utterances: expected .txt, .jsonl, or .json with dialogues in the SGD format"
-            raise InputError(reason, given, "--source")
-        names = [path.relative_to(folder).as_posix() for path in paths]
-        kinds = [_KINDS.get(path.suffix, TEXT) for path in paths]
-        return list(map(SourceFile, kinds, names, map(str, paths)))
-    if given == CHAT:
-        return [SourceFile(SMALL_TALK, CHAT, "")]
-    if chosen := plugin_of(given):
-        plugins.make(chosen, ["__iter__"])  # an incomplete plug-in is reported before the pipeline runs
-        return [SourceFile(PLUG_IN, chosen.plugin.name, given)]
-    other = f"or the name of a plug-in ({plugins.told(plugins.OOD_SOURCES)})"
-    reason = f"there is no such file or folder: give a file or folder, 'own', 'chat', {other}"
-    raise InputError(reason, given, "--source")
-
-
-def plugin_of(given: str) -> plugins.Chosen | None:
-    """Return the plug-in named by ``--source``. A file or folder of that name has priority."""
-    return None if is_there(given) or given == CHAT else plugins.find(plugins.OOD_SOURCES, given, "--source")
+def _files_of(name: str) -> list[SourceFile]:
+    if name == CHAT:
+        return [SourceFile(CHAT, "")]
+    place = as_path(name)
+    if place.is_file():
+        folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
+    else:
+        dialogues = [path for path in place.rglob("*.json") if DIALOGUE_FILE.fullmatch(path.name)]
+        folder, paths = place, sorted(dialogues or place.rglob("*.txt"))
+    if not paths:
+        reason = "contains no utterances: give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
+        raise InputError(reason, name, "--source")
+    return [SourceFile(path.relative_to(folder).as_posix(), str(path)) for path in paths]
 
 
 def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
     """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
-    if file.kind == SGD:
-        yield from _sgd(file)
-        return
-    origin = file.name.partition("/")[0]
-    for where, text in _READERS[file.kind](file):
-        if isinstance(text, InputError):
-            yield InputError(text.reason, file.name, where)
-        else:
-            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}", origin)
+    return _sgd(file) if file.path.endswith(".json") else _text(file)
 
 
-def _lines(file: SourceFile) -> Iterator[tuple[str, bytes]]:
-    data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
-    if file.kind == TEXT:
+def _text(file: SourceFile) -> Iterator[Utterance | InputError]:
+    if file.path:
+        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
         check_plain_text(data[:1000], file.name)
-    return ((f"line {number}", line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
-
-
-def _text(file: SourceFile) -> Rows:
-    for where, line in _lines(file):
+    else:
+        data = files(__package__).joinpath("small_talk.txt").read_bytes()
+    for number, line in enumerate(data.split(b"\n"), 1):
         try:
-            yield where, line.decode().strip()
+            if text := line.decode().strip():
+                yield utterance_of(text, f"{file.name}:{number}", _origin(file))
         except UnicodeDecodeError as error:
-            yield where, InputError(f"not_utf8: byte {error.start}; save the file as UTF-8")
-
-
-def _json_lines(file: SourceFile) -> Rows:
-    for where, line in _lines(file):
-        try:
-            item = parse_json_line(line)
-        except ValueError as error:
-            yield where, InputError(f"not_json: {error}")
-            continue
-        text = item.get("text", item.get("utterance")) if isinstance(item, dict) else None
-        problem = InputError('no_utterance: has neither "text" nor "utterance" with a text')
-        yield where, text if isinstance(text, str) else problem
+            yield InputError(f"not_utf8: byte {error.start}; save the file as UTF-8", file.name, f"line {number}")
 
 
 def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
@@ -134,28 +88,11 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
             text = dialogue.turns[turn].utterance
             source = source_id(file.name, dialogue.dialogue_id, turn)
             status = KEPT if is_self_contained(text) else "refers_back"
-            yield utterance_of(text, source, file.name.partition("/")[0], domains, status=status)
+            yield utterance_of(text, source, _origin(file), domains, status=status)
 
 
-def _small_talk(file: SourceFile) -> Rows:
-    for number, line in enumerate(files(__package__).joinpath("small_talk.txt").read_text("utf-8").splitlines(), 1):
-        yield f"line {number}", line
-
-
-def _plugged(file: SourceFile) -> Rows:
-    """Yield the texts of a plug-in, numbered from 1."""
-    chosen = plugins.choose(plugins.OOD_SOURCES, file.path, "--source")
-    for number, text in enumerate(plugins.make(chosen), 1):
-        problem = InputError(f"no_utterance: expected a text, found {type(text).__name__}")
-        yield f"text {number}", text if isinstance(text, str) else problem
-
-
-_READERS: dict[str, Callable[[SourceFile], Rows]] = {
-    TEXT: _text,
-    JSON_LINES: _json_lines,
-    SMALL_TALK: _small_talk,
-    PLUG_IN: _plugged,
-}
+def _origin(file: SourceFile) -> str:
+    return file.name.partition("/")[0]
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:

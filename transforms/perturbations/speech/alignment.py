@@ -5,38 +5,16 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise, zip_longest
 from typing import NamedTuple
 
 import msgspec
+from rapidfuzz.distance import Levenshtein, Opcodes
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
-
-# "equal", "substitute", "delete" or "insert"; first and last (exclusive) reference word; the same of the hypothesis
-Chunk = tuple[str, int, int, int, int]
-
-
-class Aligned(NamedTuple):
-    """An alignment of reference and hypothesis with the fewest errors.
-
-    Attributes:
-      chunks: runs of one kind, in order and without gaps, which cover all words of both sides.
-      substitutions: number of words recognised as another one.
-      deletions: number of words of the reference that are missing from the hypothesis.
-      insertions: number of words of the hypothesis that are not in the reference.
-    """
-
-    chunks: list[Chunk]
-    substitutions: int
-    deletions: int
-    insertions: int
-
-    @property
-    def errors(self) -> int:
-        """Return the number of word errors."""
-        return self.substitutions + self.deletions + self.insertions
 
 
 class Found(NamedTuple):
@@ -46,41 +24,50 @@ class Found(NamedTuple):
     end: int
 
 
-def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Aligned:
-    """Align words; either side may be empty.
-
-    Pairs are aligned one at a time: for eight words, jiwer needs 20 microseconds, compared to 15 in a batch.
-
-    Args:
-      reference: the words that were spoken, without spaces.
-      hypothesis: the words of the transcript, likewise.
-    """
-    import jiwer  # part of the extra "speech"
-
-    apart = jiwer.Compose([jiwer.ReduceToListOfListOfWords()])  # only splits at spaces
-    result = jiwer.process_words(" ".join(reference), " ".join(hypothesis), apart, apart)
-    chunks = [(c.type, c.ref_start_idx, c.ref_end_idx, c.hyp_start_idx, c.hyp_end_idx) for c in result.alignments[0]]
-    return Aligned(chunks, result.substitutions, result.deletions, result.insertions)
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Opcodes:
+    """Align words with the fewest errors: runs of equal, replaced, deleted and inserted words."""
+    return Levenshtein.opcodes(reference, hypothesis)
 
 
-def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> str:
+def word_errors(alignment: Opcodes) -> Counter[str]:
+    """Count the words that were replaced (``replace``), missing (``delete``) and added (``insert``)."""
+    return Counter(edit.tag for edit in alignment.as_editops())
+
+
+def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], alignment: Opcodes) -> str:
     """Format an alignment as word pairs, separated by spaces.
 
     ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted. The format, as in
     "i want three>tree a> >the", is unambiguous; it is empty if both sides are.
     """
     return " ".join(
-        spoken if kind == "equal" else f"{spoken}>{recognised}"
-        for kind, start, end, hyp_start, hyp_end in aligned.chunks
-        for spoken, recognised in zip_longest(reference[start:end], hypothesis[hyp_start:hyp_end], fillvalue="")
+        spoken if run.tag == "equal" else f"{spoken}>{recognised}"
+        for run in alignment
+        for spoken, recognised in zip_longest(
+            reference[run.src_start : run.src_end], hypothesis[run.dest_start : run.dest_end], fillvalue=""
+        )
     )
+
+
+def recognised_positions(alignment: Opcodes) -> dict[int, int]:
+    """Map each reference word that was recognised correctly to its position in the hypothesis."""
+    equal = [run for run in alignment if run.tag == "equal"]
+    return {i: i - run.src_start + run.dest_start for run in equal for i in range(run.src_start, run.src_end)}
+
+
+def _position_together(words: Sequence[int], positions: Mapping[int, int]) -> int | None:
+    """Return the position of words that were recognised correctly with none in between; None if they were not."""
+    first = positions.get(words[0])
+    if first is None or any(positions.get(word) != first + i for i, word in enumerate(words)):
+        return None
+    return first
 
 
 Ranges = Iterable[tuple[int, int]]  # first and last (exclusive) characters
 
 
 def written(
-    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str], values: Ranges
+    utterance: str, words: Sequence[Word], positions: Mapping[int, int], hypothesis: Sequence[str], values: Ranges
 ) -> tuple[str, list[Found]]:
     """Write the hypothesis as a text of plain words, but values with the digits and abbreviations of the utterance.
 
@@ -90,28 +77,29 @@ def written(
     Args:
       utterance: the original text.
       words: its words.
-      aligned: the alignment of these words with the hypothesis.
+      positions: word to position in the hypothesis, from :func:`recognised_positions`.
       hypothesis: the words of the transcript.
       values: the places of values in the utterance.
 
     Returns:
       The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
     """
-    in_values = [any(start < word.end and word.start < end for start, end in values) for word in words]
+    pieces = list(hypothesis)  # empty for words that are written as part of the number before them
+    for (start, end), run in groupby(range(len(words)), key=lambda i: (words[i].start, words[i].end)):
+        token = list(run)
+        first = _position_together(token, positions)
+        if first is None or not any(start < value_end and value_start < end for value_start, value_end in values):
+            continue
+        own, spoken = utterance[start:end].lower(), " ".join(words[i].text for i in token)
+        if _letters(own) != _letters(spoken):
+            pieces[first : first + len(token)] = [" ".join(own.split()), *[""] * (len(token) - 1)]
     text, ranges = "", list[Found]()
-    for piece in _pieces(words, aligned, hypothesis):
-        if isinstance(piece, str):
-            parts, n = [piece], 1
+    for piece in pieces:
+        if piece:
+            text += f" {piece}" if text else piece
+            ranges.append(Found(len(text) - len(piece), len(text)))
         else:
-            first, after = piece
-            own, parts = utterance[words[first].start : words[first].end], [word.text for word in words[first:after]]
-            n = len(parts)
-            if in_values[first] and _letters(own.lower()) != _letters(" ".join(parts)):
-                parts = [" ".join(own.lower().split())]
-        for part in parts:
-            text += " " if text else ""
-            ranges += [Found(len(text), len(text) + len(part))] * (n - len(parts) + 1)
-            text += part
+            ranges.append(ranges[-1])
     return text, ranges
 
 
@@ -119,7 +107,9 @@ def _letters(text: str) -> str:
     return re.sub(r"[^\w ]", "", text)
 
 
-def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]) -> Found | None:
+def find_span(
+    start: int, end: int, words: Sequence[Word], positions: Mapping[int, int], ranges: Sequence[Found]
+) -> Found | None:
     """Return the span of a slot value in the new utterance; None if it was not recognised correctly.
 
     All its words must be recognised correctly, without insertions between them. A value that contains part of a number
@@ -129,38 +119,12 @@ def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ran
       start: the first character of the value in the utterance.
       end: the end of the value (exclusive).
       words: the words of the utterance.
-      aligned: the alignment of these words with the hypothesis.
+      positions: word to position in the hypothesis, from :func:`recognised_positions`.
       ranges: the position of each hypothesis word in the new utterance, from :func:`written`.
     """
     own = [i for i, word in enumerate(words) if word.start < end and start < word.end]
-    if not own or start >= end:
-        return None
-    for kind, first, after, hyp_first, _ in aligned.chunks:
-        if kind == "equal" and first <= own[0] and own[-1] < after:
-            shift = hyp_first - first
-            return Found(ranges[own[0] + shift].start, ranges[own[-1] + shift].end)
-    return None
-
-
-def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) -> Iterator[str | tuple[int, int]]:
-    """Yield the hypothesis in order: words, or ranges of reference words of a correctly recognised token."""
-    reference_of: list[int] = [-1] * len(hypothesis)
-    for kind, start, end, hyp_start, hyp_end in aligned.chunks:
-        if kind == "equal":
-            reference_of[hyp_start:hyp_end] = range(start, end)
-    tokens = {}  # by index of the first word
-    for _, run in groupby(range(len(words)), key=lambda i: (words[i].start, words[i].end)):
-        token = list(run)
-        tokens[token[0]] = token
-    at = 0
-    while at < len(hypothesis):
-        token = tokens.get(reference_of[at], [])
-        if token and reference_of[at : at + len(token)] == token:
-            yield token[0], token[-1] + 1
-            at += len(token)
-        else:
-            yield hypothesis[at]
-            at += 1
+    first = _position_together(own, positions) if own and start < end else None
+    return None if first is None else Found(ranges[first].start, ranges[first + len(own) - 1].end)
 
 
 CLOSE = 0.01  # a set that misses its target by more is an error
@@ -170,33 +134,18 @@ LEVELS = 10_000  # a level of 10,000 means 1
 _SOUGHT = 0.5, 1.6
 
 
-class Setting(msgspec.Struct, frozen=True, order=True):
-    """The settings of a set.
-
-    Attributes:
-      target: the word error rate, 0 to 1.
-      level: the mode of the distribution of turns' error shares, in ten-thousandths; None until it is computed.
-    """
-
-    target: float
-    level: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Return the folder of the set, such as ``SR-20``."""
-        return set_name(self.target)
-
-
 class Calibration(msgspec.Struct, frozen=True):
     """The calibration of a run.
 
     Attributes:
       ratios: the possible signal-to-noise ratios in dB, from the quietest noise.
-      settings: the sets.
+      targets: the word error rate of each set, 0 to 1.
+      levels: the mode of the distribution of turns' error shares in each set, in ten-thousandths; empty until computed.
     """
 
     ratios: tuple[float, ...]
-    settings: tuple[Setting, ...]
+    targets: tuple[float, ...]
+    levels: tuple[int, ...] = ()
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
         """Return the next ratio for recognising a text; None if no other one can be closer.
@@ -210,9 +159,9 @@ class Calibration(msgspec.Struct, frozen=True):
         """
         if not errors:
             return self.ratios[len(self.ratios) // 4]
-        targets = [setting.target for setting in self.settings]
-        low = min(share(draw, round(LEVELS * _SOUGHT[0] * min(targets))) for draw in draws) * words
-        high = max(share(draw, min(LEVELS, round(LEVELS * _SOUGHT[1] * max(targets)))) for draw in draws) * words
+        least, most = _SOUGHT[0] * min(self.targets), min(1, _SOUGHT[1] * max(self.targets))
+        low = min(share(draw, round(LEVELS * least)) for draw in draws) * words
+        high = max(share(draw, round(LEVELS * most)) for draw in draws) * words
         tried = [self.ratios.index(snr) for snr in errors]
         # Errors are whole numbers, so nothing can be closer than half an error.
         if min(tried) > 0 and min(errors.values()) - 0.5 > low:
@@ -221,20 +170,20 @@ class Calibration(msgspec.Struct, frozen=True):
             return self.ratios[max(tried) + 1]
         return None
 
-    def chosen(self, setting: Setting, errors: Mapping[float, int], words: int, draw: int) -> float:
-        """Return the ratio whose transcript a set uses for a turn; ties go to the highest ratio.
 
-        With quieter noise, errors sound more like what was said.
+def choose_ratio(errors: Mapping[float, int], words: int, draw: int, level: int) -> float:
+    """Return the ratio whose transcript a set uses for a turn; ties go to the highest ratio.
 
-        Args:
-          setting: the set with its level.
-          errors: ratio to word errors, for the ratios tried.
-          words: the number of reference words.
-          draw: the turn's draw.
-        """
-        assert setting.level is not None
-        nearest = _nearest(errors.values(), share(draw, setting.level) * words)
-        return max(snr for snr, n in errors.items() if n == nearest)
+    With quieter noise, errors sound more like what was said.
+
+    Args:
+      errors: ratio to word errors, for the ratios tried.
+      words: the number of reference words.
+      draw: the turn's draw.
+      level: the level of the set.
+    """
+    nearest = _nearest(errors.values(), share(draw, level) * words)
+    return max(snr for snr, n in errors.items() if n == nearest)
 
 
 def set_name(target: float) -> str:
@@ -291,23 +240,23 @@ def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]
       InputError: a target cannot be reached.
     """
     table = sorted(sums)
-    return msgspec.structs.replace(before, settings=tuple(_with_level(setting, table) for setting in before.settings))
+    return msgspec.structs.replace(before, levels=tuple(_level(target, table) for target in before.targets))
 
 
-def _with_level(setting: Setting, table: Sequence[tuple[int, tuple[int, int]]]) -> Setting:
+def _level(target: float, table: Sequence[tuple[int, tuple[int, int]]]) -> int:
     words = sum(n for _, (n, _) in table)
-    target = setting.target * words
+    wanted = target * words
     errors, totals = 0, []
     for level, (_, more) in table:
         errors += more
         totals.append((level, errors))
-    best, reached = min(totals, key=lambda pair: (abs(pair[1] - target), pair[0]))
+    best, reached = min(totals, key=lambda pair: (abs(pair[1] - wanted), pair[0]))
     least, most = totals[0][1], totals[-1][1]
     # Any target between the two can be reached up to the errors of one turn.
-    if abs(reached - target) > CLOSE * words and not least <= target <= most:
-        change, effect = ("higher", "fewer") if target < least else ("lower", "more")
+    if abs(reached - wanted) > CLOSE * words and not least <= wanted <= most:
+        change, effect = ("higher", "fewer") if wanted < least else ("lower", "more")
         raise InputError(
-            f"{setting.name}: at these signal-to-noise ratios the word error rate is {least / words:.1%} to "
-            f"{most / words:.1%}, but the target is {setting.target:.1%}; a {change} --snr causes {effect} errors"
+            f"{set_name(target)}: at these signal-to-noise ratios the word error rate is {least / words:.1%} to "
+            f"{most / words:.1%}, but the target is {target:.1%}; a {change} --snr causes {effect} errors"
         )
-    return msgspec.structs.replace(setting, level=best)
+    return best

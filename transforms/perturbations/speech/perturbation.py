@@ -19,7 +19,7 @@ from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIOS, replacing, spoken
-from parapet.transforms.perturbations.speech.alignment import Calibration, Setting, set_name
+from parapet.transforms.perturbations.speech.alignment import Calibration, choose_ratio, set_name
 from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, transcribe
@@ -70,10 +70,8 @@ class SpeechErrors(base.Perturbation):
             (
                 Metric(
                     "wer", "word error rate", percent=True, digits=2, shown_first=True,
-                    interval=("wer_low", "wer_high"),
                     meaning="Substituted, deleted and inserted words, divided by the words of the reference. Words are "
-                    "lower case without punctuation, numbers spelled out. The interval is a 95% percentile bootstrap "
-                    "over dialogues.",
+                    "lower case without punctuation, numbers spelled out.",
                 ),
                 Metric("target", "target", percent=True),
                 Metric("words", "words", shown_first=True),
@@ -86,7 +84,6 @@ class SpeechErrors(base.Perturbation):
                     meaning="Values whose words were all recognised correctly and together. The others have no span.",
                 ),
                 Metric("perfect", "turns without error", percent=True),
-                Metric("garbled", "60% wrong", percent=True, meaning="Turns with a word error rate of 60% or more."),
             ),
             chart="dots",
         ),
@@ -191,12 +188,12 @@ class SpeechErrors(base.Perturbation):
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield the amount of speech, and its price."""
         synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
-        turns = [utterance for file in files for utterance, _ in spoken.occurrences_of(file, self.speakers)]
-        texts = set(turns)
+        uses = [use for file in files for use in spoken.occurrences_of(file, self.speakers) if isinstance(use, tuple)]
+        texts = {utterance for utterance, _ in uses}
         characters = sum(len(utterance.text) for utterance in texts)
         hours = characters / spoken.CHARACTERS_AN_HOUR * len(self.ratios)
         price = characters * synthesiser.dollars_per_million / 1e6
-        yield f"{counted(len(turns), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
+        yield f"{counted(len(uses), 'user turn')} to speak, {counted(len(texts), 'distinct text')}"
         yield f"text to speech: {counted(characters, 'character')} with {synthesiser.name}, ${price:,.2f}"
         price = hours * recogniser.dollars_per_hour
         yield f"ASR: at most {hours:.1f} hours of sound with {recogniser.name}, ${price:,.2f}"
@@ -204,7 +201,7 @@ class SpeechErrors(base.Perturbation):
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Transcribe all turns."""
-        calibration = Calibration(tuple(self.ratios), tuple(map(Setting, self.targets)))
+        calibration = Calibration(tuple(self.ratios), tuple(self.targets))
         turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
         states = (
             turns
@@ -215,7 +212,6 @@ class SpeechErrors(base.Perturbation):
         return base.Analysis(
             states,
             shared={"calibration": calibrated | "Shared" >> beam.Map(lambda value: ("", value)), base.REFUSED: refused},
-            reported=calibrated,
             counts=turns | "Count turns" >> beam.FlatMapTuple(_counts),
             dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
         )
@@ -230,12 +226,10 @@ class SpeechErrors(base.Perturbation):
         In a run of whole files with ``audio``, there is also the sound of its turns.
         """
         known = typed(dialogue)
-        setting = state.calibration.settings[self.sets.index(set_name)]
-        replaced = self._replaced(known, setting, state)
+        replaced = self._replaced(known, state.calibration.levels[self.sets.index(set_name)], state.outcomes)
         rows = [{"dialogue_id": known.dialogue_id, **turn.row} for turn in replaced]
-        counts = replacing.counts(state.place, rows)
         sounds = self._sounds(set_name, state.place, rows) if self._transcriber and self.audio else []
-        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, counts, (), sounds)
+        return base.Perturbed(replacing.with_turns(dialogue, replaced), rows, replacing.counts(rows), files=sounds)
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
@@ -246,8 +240,8 @@ class SpeechErrors(base.Perturbation):
         if self._transcriber:
             self._transcriber.close()
 
-    def _replaced(self, dialogue: Dialogue, setting: Setting, state: State) -> list[replacing.Replaced]:
-        """Return the user turns of a dialogue in one set."""
+    def _replaced(self, dialogue: Dialogue, level: int, outcomes: Mapping[int, Outcome]) -> list[replacing.Replaced]:
+        """Return the user turns of a dialogue in the set with this level."""
         speakers, noise = self.speakers, self.channel.noise.name
         voice = spoken.voice_of(dialogue.dialogue_id, speakers)
         replaced = []
@@ -255,12 +249,12 @@ class SpeechErrors(base.Perturbation):
             if not turn.words:
                 replaced.append(replacing.unchanged_turn(turn, "not_spoken", turn.reason, voice, noise))
                 continue
-            outcome = state.outcomes[turn.position]
+            outcome = outcomes[turn.position]
             if outcome.failure:
                 replaced.append(replacing.unchanged_turn(turn, "failed", outcome.failure, voice, noise))
                 continue
             draw = spoken.draw_of(dialogue.dialogue_id, turn.position, speakers)
-            snr = state.calibration.chosen(setting, outcome.errors, len(turn.words), draw)
+            snr = choose_ratio(outcome.errors, len(turn.words), draw, level)
             sound = {"voice": voice, "noise": noise, "snr": snr}
             replaced.append(replacing.recognised_turn(turn, outcome.transcripts[snr], sound))
         return replaced
@@ -292,8 +286,7 @@ class SpeechErrors(base.Perturbation):
 
     def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
         """Return the word error rates of the sets, and the settings they depend on."""
-        (calibration,) = reported
-        sets = {setting.name: replacing.set_statistics(setting, counts) for setting in calibration.settings}
+        sets = {set_name(target): replacing.set_statistics(target, counts) for target in self.targets}
         return {"sets": sets, "made_with": self.made_with}
 
     def recorded_options(self) -> dict[str, object]:
@@ -338,7 +331,7 @@ def _numbers(text: str, flag: str, example: str) -> list[float]:
 def check_packages(engines: Iterable[plugins.Chosen]) -> None:
     """Raise MissingExtra if a package that every engine needs is not installed."""
     extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
-    for package in ("jiwer", "num2words", "scipy", "soundfile"):
+    for package in ("num2words", "scipy", "soundfile"):
         if find_spec(package) is None:
             raise MissingExtra(package, ",".join(sorted(extras or {"speech"})))
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from parapet.schemas.dialogue import Turn
-from parapet.transforms.perturbation.base import Place
 from parapet.transforms.perturbations.speech import alignment
-from parapet.transforms.perturbations.speech.alignment import Found, Setting
+from parapet.transforms.perturbations.speech.alignment import Found
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
 from parapet.transforms.perturbations.speech.transcribing import Transcript
 from parapet.transforms.running.counts import Counted, Counts
@@ -55,21 +53,22 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
     aligned = alignment.align(reference, hypothesis)
+    errors, positions = alignment.word_errors(aligned), alignment.recognised_positions(aligned)
     original, values = turn.turn.utterance, _original_spans(turn.turn)
-    utterance, ranges = alignment.written(original, turn.words, aligned, hypothesis, values.values())
+    utterance, ranges = alignment.written(original, turn.words, positions, hypothesis, values.values())
     spans: Spans = {}
     for place, (start, end) in values.items():
         is_inside = 0 <= start < end <= len(original)
-        spans[place] = alignment.find_span(start, end, turn.words, aligned, ranges) if is_inside else None
+        spans[place] = alignment.find_span(start, end, turn.words, positions, ranges) if is_inside else None
     row = {
         **_row(turn, "heard", "", utterance, spans),
         "hypothesis": transcript.words,
         "alignment": alignment.alignment_text(reference, hypothesis, aligned),
         "words": len(reference),
-        "substitutions": aligned.substitutions,
-        "deletions": aligned.deletions,
-        "insertions": aligned.insertions,
-        "wer": aligned.errors / len(reference),
+        "substitutions": errors["replace"],
+        "deletions": errors["delete"],
+        "insertions": errors["insert"],
+        "wer": errors.total() / len(reference),
         **sound,
         "audio_sha256": transcript.audio,
         "seconds": transcript.seconds,
@@ -147,70 +146,40 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
         frame["slots"] = kept
 
 
-_RESAMPLES = 2000
-GARBLED = 0.6  # minimum word error rate of a garbled turn
 _ERRORS = ("substitutions", "deletions", "insertions")
-# The counts that are summed over turns with a transcript.
-SUMS = ("turns", "words", *_ERRORS, "slots", "slots_kept", "perfect_turns", "garbled_turns")
 
 
-def counts(place: Place, rows: Iterable[Mapping[str, Any]]) -> Counter[Counted]:
-    """Return the counts of a dialogue: statuses of turns, sums, and errors and words by dialogue, for the interval.
+def counts(rows: Iterable[Mapping[str, Any]]) -> Counter[Counted]:
+    """Return the counts of a dialogue: statuses of its turns, and sums over those with a transcript.
 
     Args:
-      place: the place of the dialogue.
       rows: the rows of ``ASR_TURNS`` of its user turns.
     """
-    file, position = place
     sums: Counter[Counted] = Counter(row["status"] for row in rows)
     for row in rows:
         if row["status"] == "heard":
             sums.update({name: row[name] for name in ("words", *_ERRORS)})
-            sums["turns"] += 1
             sums["slots"] += len(row["slots"])
             sums["slots_kept"] += sum(slot["status"] == "kept" for slot in row["slots"])
             sums["perfect_turns"] += row["wer"] == 0
-            sums["garbled_turns"] += row["wer"] >= GARBLED
-    key = f"{file}\0{position:06}"
-    sums["dialogue_errors", key] = sum(sums[kind] for kind in _ERRORS)
-    sums["dialogue_words", key] = sums["words"]
     return sums
 
 
-def set_statistics(setting: Setting, counts: Counts) -> dict[str, Any]:
+def set_statistics(target: float, counts: Counts) -> dict[str, Any]:
     """Return the numbers of a set, from the sums of :func:`counts`; rates without turns, words or slots are None."""
-    name = setting.name
-    sums = {kind: counts.sum(kind, set=name) for kind in SUMS}
-    errors, words = (counts.by("value", f"dialogue_{kind}", set=name) for kind in ("errors", "words"))
-    low, high = interval([(errors[place], words[place]) for place in sorted(words)], name)
+    set_name = alignment.set_name(target)
+    names = ("words", *_ERRORS, "slots", "slots_kept", "perfect_turns")
+    numbers = {name: counts.sum(name, set=set_name) for name in names}
+    turns = counts.sum("heard", set=set_name)
     return {
-        "target": setting.target,
-        **sums,
-        "wer": _rate(sum(sums[kind] for kind in _ERRORS), sums["words"]),
-        "wer_low": low,
-        "wer_high": high,
-        "slot_survival": _rate(sums["slots_kept"], sums["slots"]),
-        "perfect": _rate(sums["perfect_turns"], sums["turns"]),
-        "garbled": _rate(sums["garbled_turns"], sums["turns"]),
-        "level": None if setting.level is None else setting.level / alignment.LEVELS,
+        "target": target,
+        "turns": turns,
+        **numbers,
+        "wer": _rate(sum(numbers[kind] for kind in _ERRORS), numbers["words"]),
+        "slot_survival": _rate(numbers["slots_kept"], numbers["slots"]),
+        "perfect": _rate(numbers["perfect_turns"], turns),
     }
 
 
 def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the word error rate by percentile bootstrap over dialogues, as turns are dependent.
-
-    Args:
-      dialogues: (errors, words) of each dialogue.
-      name: the name of the set, which is the seed.
-    """
-    table = np.array([pair for pair in dialogues if pair[1]])
-    if not len(table):
-        return None, None
-    drawn, n = np.random.default_rng(list(name.encode())), len(table)
-    sums = np.array([table[drawn.integers(n, size=n)].sum(axis=0) for _ in range(_RESAMPLES)])
-    low, high = np.percentile(sums[:, 0] / sums[:, 1], [2.5, 97.5])
-    return round(float(low), 6), round(float(high), 6)

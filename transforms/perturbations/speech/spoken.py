@@ -10,14 +10,14 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
-from parapet.schemas.errors import InputError, storable
-from parapet.transforms.perturbation.corpora import dialogues_of
-from parapet.transforms.running.fence import bad_record
+from parapet.schemas.errors import storable
+from parapet.transforms.perturbation.base import analyze_dialogues
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.storage.toml import read_table
 
@@ -83,10 +83,8 @@ def spoken_words(utterance: str) -> list[Word]:
     reading = Reading(text, utterance, starts)
     words: list[Word] = []
     for match in _TOKEN.finditer(text):
-        spoken_form, start, end = reading.read(match), match.start(), match.end()
-        if starts:
-            start, end = starts[start], ends[end - 1]
-        words.extend([Word(word, start, end) for word in spoken_form.split()])
+        spoken_form, (start, end) = reading.read(match), match.span()
+        words += [Word(word, starts[start], ends[end - 1]) for word in spoken_form.split()]
     return words
 
 
@@ -110,26 +108,21 @@ def words_or_reason(utterance: str, longest: int) -> tuple[list[Word], str]:
 def _fold(utterance: str) -> tuple[str, list[int], list[int]]:
     """Fold a text to lower-case ASCII, except symbols; return it with the start and end of each character's source.
 
-    The lists are empty if all characters keep their positions. Invisible characters belong to the character before
-    them.
+    Invisible characters belong to the character before them.
     """
-    if utterance.isascii():
-        text, starts, ends = utterance.lower().replace("`", "'"), list[int](), list[int]()
-    else:
-        folded = []
-        starts, ends = [], []
-        for i, c in enumerate(utterance):
-            new = c if c in _KEPT else _fold_character(c)
-            if new:
-                folded.append(new)
-                starts.extend([i] * len(new))
-                ends.extend([i + 1] * len(new))
-            elif ends:
-                for k in range(len(ends) - len(folded[-1]), len(ends)):
-                    ends[k] = i + 1
-        text = "".join(folded)
+    folded, starts, ends = "", list[int](), list[int]()
+    last = ""
+    for i, c in enumerate(utterance):
+        new = c if c in _KEPT else _fold_character(c)
+        if new:
+            last = new
+            folded += new
+            starts += [i] * len(new)
+            ends += [i + 1] * len(new)
+        else:
+            ends[len(ends) - len(last) :] = [i + 1] * len(last)
     # a typing error with the key beside the apostrophe, ten times in SGD
-    return text.replace('o"clock', "o'clock"), starts, ends
+    return folded.replace('o"clock', "o'clock"), starts, ends
 
 
 @lru_cache(maxsize=1 << 12)
@@ -269,7 +262,7 @@ class Reading:
         return re.search("[a-z0-9]", self._text[: self._last.start()]) is not None
 
     def _is_capital(self, at: int) -> bool:
-        return self._utterance[self._starts[at] if self._starts else at].isupper()
+        return self._utterance[self._starts[at]].isupper()
 
 
 def _digit_by_digit(digits: str) -> str:
@@ -360,38 +353,22 @@ def shard_of(utterance: Utterance) -> str:
     return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
 
 
-def occurrences_of(
-    file: DialogueFile, speakers: Speakers, refused: dict[tuple[str, int], InputError] | None = None
+def occurrences(
+    speakers: Speakers, dialogue: Dialogue, file: DialogueFile, position: int
 ) -> Iterator[tuple[Utterance, Occurrence]]:
-    """Yield the utterances of a file, and where they occur. Bad dialogues are skipped; they are reported with the sets.
+    """Yield the utterances of a dialogue, and where they occur."""
+    name = dialogue.dialogue_id
+    voice = voice_of(name, speakers)
+    for turn in user_turns(dialogue, speakers):
+        if turn.words:
+            draw = draw_of(name, turn.position, speakers)
+            place = Occurrence(file.relative, position, turn.position, draw, storable(name))
+            yield Utterance(voice, joined(turn.words)), place
 
-    Args:
-      file: the file.
-      speakers: the voices.
-      refused: receives the dialogues that raise exceptions, by file and position.
-    """
-    try:
-        dialogues = list(dialogues_of(file))
-    except Exception as error:
-        bad_record(error)
-        return
-    for position, _, dialogue in dialogues:
-        if isinstance(dialogue, InputError):
-            continue
-        name, places = dialogue.dialogue_id, []
-        try:
-            voice = voice_of(name, speakers)
-            for turn in user_turns(dialogue, speakers):
-                if turn.words:
-                    draw = draw_of(name, turn.position, speakers)
-                    place = Occurrence(file.relative, position, turn.position, draw, storable(name))
-                    places.append((Utterance(voice, joined(turn.words)), place))
-        except Exception as error:
-            bad = bad_record(error)
-            if refused is not None:
-                refused[file.relative, position] = bad
-            continue
-        yield from places
+
+def occurrences_of(file: DialogueFile, speakers: Speakers) -> Iterator[Any]:
+    """Yield the utterances of a file, and where they occur; see :func:`analyze_dialogues` for dialogues that fail."""
+    return analyze_dialogues(file, partial(occurrences, speakers))
 
 
 def joined(words: Sequence[Word]) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 import apache_beam as beam
 import msgspec
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.metrics import Metrics
 from apache_beam.pvalue import AsIter, TaggedOutput
 
 from parapet.schemas.dialogue import DialogueFile
@@ -22,7 +21,7 @@ from parapet.transforms.perturbations.speech.alignment import Calibration
 from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import Occurrence, Speakers, Utterance
-from parapet.transforms.running.fence import Fault, Refused, Stopped, bad_record
+from parapet.transforms.running.fence import Refused, Stopped, bad_record
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.storage.files import join, read_written, whole
@@ -91,20 +90,13 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 class Transcriber:
-    """Synthesises and recognises in one worker. Engines are opened for the first text that is not in the cache.
-
-    Attributes:
-      decoded: the number of transcripts that were not read from the cache.
-    """
+    """Synthesises and recognises in one worker. Engines are opened for the first text that is not in the cache."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.decoded = 0
         self._stopped = ""  # the reason why the engines are no longer called
         self._open: set[str] = set()
         self._lock = Lock()
-        # both engines must bear as many calls
-        self._threads = min(channel.synthesiser.parallel, channel.recogniser.parallel)
 
     def close(self) -> None:
         """Close the engines."""
@@ -139,9 +131,8 @@ class Transcriber:
                         with whole(path) as handle:
                             handle.write(msgspec.json.encode(cached, order="sorted"))
 
-        if self._threads == 1:
-            return {utterance: outcome(utterance) for utterance in draws}
-        with ThreadPoolExecutor(self._threads) as pool:
+        # both engines must bear as many calls
+        with ThreadPoolExecutor(min(self.channel.synthesiser.parallel, self.channel.recogniser.parallel)) as pool:
             return dict(zip(draws, pool.map(outcome, draws), strict=True))
 
     def _transcripts(
@@ -162,7 +153,6 @@ class Transcriber:
                 transcript = self._recognised(reference, mixer.at(snr))
                 with self._lock:
                     cached[key] = transcript
-                    self.decoded += 1
             transcripts[snr], errors[snr] = transcript, transcript.errors
         return transcripts
 
@@ -170,7 +160,7 @@ class Transcriber:
         recogniser = self.channel.recogniser
         words = [word.text for word in spoken.spoken_words(self._call(recogniser, lambda: recogniser.hear(samples)))]
         hypothesis = respelled(reference, words)
-        errors = alignment.align(reference, hypothesis).errors
+        errors = alignment.word_errors(alignment.align(reference, hypothesis)).total()
         return Transcript(" ".join(hypothesis), errors, sound.digest(samples), round(len(samples) / RATE, 3))
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
@@ -229,7 +219,7 @@ def transcribe(
       PCollections of (Occurrence, Outcome); of one Calibration, with the levels of all sets; and of ((file, position),
         error) of dialogues that raised exceptions.
     """
-    read = beam.FlatMap(_uses_of, speakers).with_outputs(REFUSED, main="uses")
+    read = beam.FlatMap(_occurrences_of, speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     outcomes = (
         texts["uses"]
@@ -252,12 +242,10 @@ def transcribe(
     return outcomes.turns, final, texts[REFUSED]
 
 
-def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
-    refused: dict[tuple[str, int], InputError] = {}
-    uses = list(spoken.occurrences_of(file, speakers, refused))
+def _occurrences_of(file: DialogueFile, speakers: Speakers) -> list[tuple[Utterance, Occurrence] | TaggedOutput]:
+    uses = list(spoken.occurrences_of(file, speakers))
     expect(len(uses), "turns", _STAGE)
-    yield from uses
-    yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
+    return uses
 
 
 def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -296,8 +284,6 @@ class _TranscribeShard(beam.DoFn):
             uses.setdefault(utterance, []).append(use)
         draws = {utterance: [use.draw for use in same_text] for utterance, same_text in uses.items()}
         outcomes = self.transcriber.transcribe(shard, draws, self.calibration)
-        Metrics.counter("parapet", "decoded").inc(self.transcriber.decoded)
-        self.transcriber.decoded = 0
         advance(sum(map(len, uses.values())), "turns", _STAGE)
         for utterance, same_text in uses.items():
             outcome, words = outcomes[utterance], len(utterance.text.split())

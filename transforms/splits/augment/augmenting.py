@@ -17,7 +17,7 @@ from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.perturbation.corpora import read_items
-from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.reports.numbers import Numbers, metrics_named
 from parapet.transforms.reports.report import Report, Tile, report_files
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted, number
@@ -27,11 +27,12 @@ from parapet.transforms.running.counts import (
     Invariant,
     dead_dialogue,
     id_of,
+    of_variants,
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet, counts_of
+from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
 from parapet.transforms.storage.files import write_staged
 from parapet.transforms.storage.set_files import SetFiles
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes
@@ -68,7 +69,7 @@ class Augment(beam.PTransform):
         finish = FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
-            tallies=self.plan.tallies,
+            tallies=partial(of_variants, variants=augmentation.labels),
             invariants=invariants_of(augmentation),
         )
         published: beam.PCollection = outputs | "Finish" >> finish
@@ -191,7 +192,7 @@ def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
 
 
 def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
-    """Return the content of ``statistics.json``: dialogues by set and by version; the changes of each corruption."""
+    """Return the content of ``statistics.json``: dialogues by set and by version."""
     versions = {
         label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
         for label in plan.augmentation.labels
@@ -207,28 +208,14 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
             for training_set in plan.augmentation.sets
         },
         "versions": versions,
-        "corruptions": counts_of(plan.changes),
     }
 
 
 def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
     """Create the report for the page and the card."""
-    rates = plan.corrupting.rates
-    shares = {
-        operation: {field: {**n, "share": n["changed"] / n["total"]} for field, n in fields.items()}
-        for operation, fields in statistics["corruptions"].items()
-    }
     tables = [
         Numbers("Dialogues by set", "sets/*", ("set",), metrics_named("dialogues", "versions"), chart="bars"),
         Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")),
-        Numbers(
-            "Corrupted names and descriptions",
-            "shares/*/*",
-            ("corruption", "of"),
-            (Metric("total", "number"), Metric("share", "changed", percent=True, digits=0)),
-            note=f"A word is replaced with probability {rates.replace:g}; a share of {rates.order:g} of the words "
-            "changes places.",
-        ),
     ]
     return Report(
         command="augment",
@@ -240,7 +227,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
             Tile("original dialogues", number(statistics["dialogues"])),
             Tile("versions", number(len(statistics["versions"]))),
         ],
-        sections=sections_of({**statistics, "shares": shares}, *tables),
+        sections=sections_of(statistics, *tables),
         links={
             MAPPING: "the names of each variant",
             "statistics.json": "all numbers",
@@ -250,14 +237,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
 
 
 def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that the command prints: the sets, and how much the corruptions changed."""
+    """Yield the lines that the command prints: the sets with their versions."""
     yield f"{counted(statistics['dialogues'], 'dialogue')} in {counted(statistics['files'], 'file')}"
     for name, of_set in statistics["sets"].items():
         yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"
-    for operation, fields in statistics["corruptions"].items():
-        names, descriptions = (
-            f"{numbers['changed'] / max(1, numbers['total']):.0%} of {field}"
-            for field in ("names", "descriptions")
-            for numbers in (fields.get(field, {"changed": 0, "total": 0}),)
-        )
-        yield f"{operation}: {names} and {descriptions} changed"

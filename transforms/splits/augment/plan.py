@@ -21,7 +21,6 @@ from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, li
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
-from parapet.transforms.running.counts import Counts, Tally, of_variants
 from parapet.transforms.variants import matching
 
 _ATTEMPTS = 20
@@ -192,15 +191,7 @@ class Corruption(msgspec.Struct, frozen=True):
         return corrupt_words(words, self.operation, vocabulary, self.rates, key)
 
 
-class Change(msgspec.Struct, frozen=True):
-    """Whether a corruption changed a name or description: the operation, ``names`` or ``descriptions``, the result."""
-
-    corruption: Operation
-    field: Literal["names", "descriptions"]
-    is_changed: bool
-
-
-def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str, Any], list[Change]]:
+def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> dict[str, Any]:
     """Corrupt a service, and rename it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``.
 
     The order of elements is kept.
@@ -208,9 +199,6 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
     Args:
       raw: the service in its file, validated.
       corruption: the kind of corruption.
-
-    Returns:
-      The variant, and a Change for each name and description.
     """
     service = parse_service(dict(raw))
     corruption = msgspec.structs.replace(corruption, conventions=corruption.conventions.within(service))
@@ -222,11 +210,7 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> tuple[dict[str,
         names[element.field] = _corrupted_name(element, corruption, taken[element.kind])
         taken[element.kind].add(names[element.field])
     descriptions = {element.field: _corrupted_description(element, corruption) for element in described}
-    changes = [Change(corruption.operation, "names", names[element.field] != element.name) for element in named] + [
-        Change(corruption.operation, "descriptions", descriptions[element.field] != element.description)
-        for element in described
-    ]
-    return matching.compose_variant(raw, corruption.operation, names, descriptions), changes
+    return matching.compose_variant(raw, corruption.operation, names, descriptions)
 
 
 def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[str]) -> str:
@@ -246,16 +230,6 @@ def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[
 def _corrupted_description(element: Element, corruption: Corruption) -> str:
     words = tuple(description_words(element.description))
     return description_of(corruption.words_of(words, element.id, element.kind, "description"), element.description)
-
-
-def counts_of(changes: Iterable[Change]) -> dict[str, dict[str, dict[str, int]]]:
-    """Count changes by operation, for ``names`` and ``descriptions``: the total, and the changed ones."""
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for change in changes:
-        counter = counts.setdefault(change.corruption, {}).setdefault(change.field, {"total": 0, "changed": 0})
-        counter["total"] += 1
-        counter["changed"] += change.is_changed
-    return counts
 
 
 Kind = Literal["backtrans", "oracle", "corrupted"]
@@ -311,7 +285,6 @@ class Plan(msgspec.Struct, frozen=True):
       schemas: (path below the output, bytes) of every schema file.
       mapped: the names of every version except the original, for the split's services.
       corruptions: the same for the corruptions, for the services of all splits.
-      changes: the changes of each name and description by corruptions.
       corrupting: the parameters of the corruptions.
       problems: mismatches, one line each.
     """
@@ -321,7 +294,6 @@ class Plan(msgspec.Struct, frozen=True):
     schemas: list[tuple[str, bytes]]
     mapped: matching.Mapped
     corruptions: matching.Mapped
-    changes: list[Change]
     corrupting: CorruptionConfig
     problems: list[str]
 
@@ -330,17 +302,9 @@ class Plan(msgspec.Struct, frozen=True):
         sets = {training_set.name: training_set.versions for training_set in self.augmentation.sets}
         options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
         if self.corruptions:
-            training_set = self.corrupting
-            options |= {
-                "replace_rate": training_set.rates.replace,
-                "order_rate": training_set.rates.order,
-                "seed": training_set.seed,
-            }
+            rates = self.corrupting.rates
+            options |= {"replace_rate": rates.replace, "order_rate": rates.order, "seed": self.corrupting.seed}
         return options
-
-    def tallies(self, counts: Counts) -> list[Tally]:
-        """Return how many dialogues of each version were left out, for the limit of bad records."""
-        return of_variants(counts, self.augmentation.labels)
 
 
 class _Version(msgspec.Struct):
@@ -381,7 +345,7 @@ def make_plan(
     kinds = _matched(folders, requested, original, originals)
     if not any("corrupted" in versions for versions in sets.values()):
         corrupting = msgspec.structs.replace(corrupting, operations=[])
-    by_operation, changes = corrupt(originals, original, corrupting)
+    by_operation = corrupt(originals, original, corrupting)
     kinds["corrupted"] = [_version(name, raw, original.services) for name, raw in by_operation.items()]
     kinds[ORIGINAL] = [_version(ORIGINAL, layout.raw_by_name([original]), original.services)]
     every = [
@@ -417,7 +381,6 @@ def make_plan(
             name: _version(name, raw, layout.services_by_name(originals).values()).variant.names
             for name, raw in by_operation.items()
         },
-        changes=changes,
         corrupting=corrupting,
         problems=[str(bad.error) for schemas in originals for bad in schemas.bad]
         + [line for version in every for line in version.problems],
@@ -464,7 +427,7 @@ def _matched(
 
 def corrupt(
     originals: Sequence[layout.SplitSchemas], original: layout.SplitSchemas, corrupting: CorruptionConfig
-) -> tuple[dict[str, Raw], list[Change]]:
+) -> dict[str, Raw]:
     """Corrupt every service of the corpus, using the words of the split to augment.
 
     With words of other splits, training would contain words of the test schemas.
@@ -473,13 +436,11 @@ def corrupt(
     conventions = conventions_of(every.values())
     vocabulary = vocabulary_of(original.services, conventions)
     by_operation: dict[str, Raw] = {}
-    changes: list[Change] = []
     for operation in corrupting.operations:
         corruption = Corruption(operation, corrupting.rates, corrupting.seed, vocabulary, conventions)
-        for service, raw in layout.raw_by_name(list(originals)).items():
-            by_operation.setdefault(operation, {})[service], rows = corrupted(raw, corruption)
-            changes += rows
-    return by_operation, changes
+        services = layout.raw_by_name(list(originals)).items()
+        by_operation[operation] = {service: corrupted(raw, corruption) for service, raw in services}
+    return by_operation
 
 
 def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
