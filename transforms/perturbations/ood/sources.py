@@ -48,6 +48,8 @@ def _files_of(name: str) -> list[SourceFile]:
     if name == CHAT:
         return [SourceFile(CHAT, "")]
     place = as_path(name)
+    if not is_there(name):
+        raise InputError("there is no such file or folder", name, "--source")
     if place.is_file():
         folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
     else:
