@@ -9,7 +9,7 @@ values has a veto: something that looks like a reference is not a hotel, whateve
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from parapet.transforms.perturbations.entities import forms
@@ -121,9 +121,7 @@ def is_none(value: str) -> bool:
     return value.casefold() in NONE
 
 
-def kind_of(
-    name: str, description: str, values: Iterable[str], service: str = "", cities: Collection[str] = frozenset()
-) -> str:
+def kind_of(name: str, description: str, values: Iterable[str], service: str = "") -> str:
     """Infer the kind of an open slot.
 
     Args:
@@ -131,7 +129,6 @@ def kind_of(
       description: its description; may be empty.
       values: its distinct values in dialogues, in any order.
       service: the name of its service, with which many slot names begin.
-      cities: case-folded values of slots that are described as towns.
     """
     real = [value for value in values if not is_none(value)]
     own = own_words(name, service)
@@ -162,15 +159,8 @@ def kind_of(
     if kind == "genre" and {"music", "song", "songs", "album", "track"}.intersection(described):
         return "music"
     if kind == LOCATION:
-        return _kind_of_places(real, described, cities)
+        return _kind_of_places(real, described)
     return kind if _are_names(real) else OTHER
-
-
-def says_city(name: str, description: str, service: str) -> bool:
-    """Whether the name or description of a slot says that its values are towns."""
-    own, described = own_words(name, service), _words(description)
-    kind = _named_kind(own, described, service)
-    return kind == "city" or (kind == LOCATION and not _TOWN.isdisjoint(described))
 
 
 def are_quarters(times: Iterable[str]) -> bool:
@@ -242,18 +232,14 @@ def _until_clause(words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def _kind_of_places(values: Sequence[str], described: Sequence[str], cities: Collection[str]) -> str:
-    folded = [value.casefold() for value in values]
-    if folded and all(_QUARTERS.intersection(_words(value)) for value in folded):
+def _kind_of_places(values: Sequence[str], described: Sequence[str]) -> str:
+    if values and all(_QUARTERS.intersection(_words(value)) for value in values):
         return OTHER  # districts of a town
     if not _are_names(values):
         return OTHER
-    if _TOWN.intersection(described):
-        return "city"
-    known = sum(value in cities for value in folded)
     short = sum(len(value.split()) < 3 and not _is_house(value) for value in values)
-    town_like = 10 * short >= 7 * len(values) and (known or not cities)
-    return "city" if folded and (2 * known >= len(folded) or town_like) else "place"
+    are_towns = values and 10 * short >= 7 * len(values)
+    return "city" if are_towns or _TOWN.intersection(described) else "place"
 
 
 def _is_house(value: str) -> bool:

@@ -149,14 +149,10 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]
     """
     seen_of = {name: sorted(named or spoken) for name, (spoken, named) in sorted(values.items())}
     about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
-    description = {name: about[name].description if name in about else "" for name in seen_of}
-    # Values of slots described as towns help to recognise towns in slots for locations.
-    towns = [seen for name, seen in seen_of.items() if kinds.says_city(name[1], description[name], name[0])]
-    cities = frozenset(value.casefold() for seen in towns for value in seen)
     return {
         name: "categorical"
         if name in about and about[name].is_categorical
-        else kinds.kind_of(name[1], description[name], seen, name[0], cities)
+        else kinds.kind_of(name[1], about[name].description if name in about else "", seen, name[0])
         for name, seen in seen_of.items()
     }
 
