@@ -402,10 +402,10 @@ def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Fit a perturbation to a corpus, and analyze the corpus."""
     with options_named():
         perturbation.prepare(corpus)
-        return analyzed(perturbation, corpus) if perturbation.needs_analysis() else Analyzed(perturbation, {}, {})
+        return _analyze(perturbation, corpus) if perturbation.needs_analysis() else Analyzed(perturbation, {}, {})
 
 
-def analyzed(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
+def _analyze(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Compute the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
     import apache_beam as beam
 
