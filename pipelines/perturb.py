@@ -75,16 +75,17 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         if self.messages and self.sgd:
             raise InputError("give either --sgd or --messages", "--messages")
         perturbation = complete(self.make())
+        splits = None if "split" in self.without else [*dict.fromkeys(listed(self.split))]
         if self.messages:
             check_needs_none(perturbation, "chat messages", "--messages")
             corpus = messages_corpus(self.messages)
         else:
-            corpus = read_corpus(self.root, None if "split" in self.without else [*dict.fromkeys(listed(self.split))])
+            corpus = read_corpus(self.root, splits)
         perturbation.splits = tuple(corpus.folders)
         where = "--messages" if self.messages else "--sgd"
         check_languages(perturbation.name, perturbation.languages, corpus, where)
-        needs_whole = not self.messages and (perturbation.needs_corpus() or perturbation.analyzes_all_splits)
-        whole = read_corpus(self.root, None) if needs_whole else corpus
+        needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
+        whole = read_corpus(self.root, None) if needs_whole and splits and not self.messages else corpus
         perturbation.prepare(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
         for line in analyzed.problems:

@@ -269,6 +269,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
       form: the form of the file: empty for the SGD layout, or ``MESSAGES``.
       repeated: (position, problem) of dialogues whose id another file of the split has, too.
       languages: the languages of the dialogues to analyze; if empty, all.
+      dialogues: the number of dialogues, for progress; 0 if unknown.
     """
 
     split: str
@@ -279,6 +280,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
     form: str = ""
     repeated: tuple[tuple[int, str], ...] = ()
     languages: tuple[str, ...] = ()
+    dialogues: int = 0
 
     @property
     def relative(self) -> str:
@@ -297,7 +299,7 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
         ]
-        files = [msgspec.structs.replace(file, repeated=repeated) for file, repeated in _repeated(files, pool)]
+        files = [*_with_ids(files, pool)]
     return sorted(files, key=lambda file: (-file.size, file.relative))
 
 
@@ -308,17 +310,15 @@ class _Id(msgspec.Struct):
 _ids = msgspec.json.Decoder(list[_Id])
 
 
-def _repeated(
-    files: Sequence[DialogueFile], pool: ThreadPoolExecutor
-) -> Iterator[tuple[DialogueFile, tuple[tuple[int, str], ...]]]:
-    """Yield the files in order, each with the dialogues whose id an earlier file of the split has, too."""
+def _with_ids(files: Sequence[DialogueFile], pool: ThreadPoolExecutor) -> Iterator[DialogueFile]:
+    """Yield the files in order, each with what the ids of its dialogues tell."""
     first: dict[tuple[str, str], str] = {}
     for file, ids in zip(files, pool.map(dialogue_ids, (file.path for file in files)), strict=True):
         repeated = []
         for position, name in enumerate(ids):
             if isinstance(name, str) and (place := first.setdefault((file.split, name), file.path)) != file.path:
                 repeated.append((position, f"duplicate_id: dialogue {name!r} is in {place}, too: give each its own id"))
-        yield file, tuple(repeated)
+        yield msgspec.structs.replace(file, repeated=tuple(repeated), dialogues=len(ids))
 
 
 def dialogue_ids(path: str | Path) -> list[Any]:

@@ -19,7 +19,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.running.counts import Balance
 from parapet.transforms.running.plugins import recorded
-from parapet.transforms.running.progress import expect_dialogues, tracked
+from parapet.transforms.running.progress import expect_dialogues_in, tracked
 from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.storage.compressed import read_input
 from parapet.transforms.storage.files import prepare, write_staged
@@ -231,7 +231,7 @@ class EvaluateStates(beam.PTransform):
         """Turns the pipeline into a PCollection of the run's manifest."""
         config = self.config
         prepare(config.output, PIPELINE)
-        expect_dialogues(member.reference for job in config.plan.jobs for member in job.members)
+        expect_dialogues_in(member.reference for job in config.plan.jobs for member in job.members)
         score = ScoreFile(config)
         jobs = (
             pipeline

@@ -39,14 +39,14 @@ class ServicePlaces:
         self.service = service
         self.known_slots, self._known_intents = known[service]
         self.copies: list[dict[str, Any]] = []
-        self._names: list[tuple[Any, str | int]] = []
-        self._intents: list[tuple[Any, str | int, str]] = []  # with the original name
+        self._services: list[tuple[Any, str | int, str]] = []  # with the original name
+        self._intents: list[tuple[Any, str | int, str]] = []
         self._slots: list[tuple[Any, str | int, str]] = []
         self._records: list[tuple[Any, str | int, dict[str, Any]]] = []  # with the original, which has slots as keys
 
-    def add_name(self, holder: Any, key: str | int) -> None:
+    def add_service(self, holder: Any, key: str | int) -> None:
         """Add a place of the service's own name."""
-        self._names.append((holder, key))
+        self._services.append((holder, key, self.service))
 
     def add_intent(self, holder: Any, key: str | int) -> None:
         """Add a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
@@ -78,13 +78,10 @@ class ServicePlaces:
 
     def write(self, names: matching.Names) -> None:
         """Write the names of a variant in all places."""
-        slots, intents = names.slots, names.intents
-        for holder, key in self._names:
-            holder[key] = names.service
-        for holder, key, intent in self._intents:
-            holder[key] = intents[intent]
-        for holder, key, slot in self._slots:
-            holder[key] = slots[slot]
+        services, slots = {self.service: names.service}, names.slots
+        for places, new_names in ((self._services, services), (self._intents, names.intents), (self._slots, slots)):
+            for holder, key, name in places:
+                holder[key] = new_names[name]
         for holder, key, record in self._records:  # all keys at once, since names may be swapped
             holder[key] = {slots[slot]: value for slot, value in record.items()}
 
@@ -111,7 +108,7 @@ class Places:
         try:
             for i, service in enumerate(_typed(dialogue["services"], list)):
                 place = f"services[{i}]"
-                self._of(service).add_name(dialogue["services"], i)
+                self._of(service).add_service(dialogue["services"], i)
             for t, turn in enumerate(_typed(dialogue["turns"], list)):
                 for f, frame in enumerate(_typed(turn["frames"], list)):
                     place = f"turns[{t}].frames[{f}]"
@@ -161,7 +158,7 @@ class Places:
 def _add_frame(frame: dict[str, Any], places: ServicePlaces) -> None:
     """Add the places in a frame of the service, and the spans that are copied from another slot."""
     slots = places.known_slots
-    places.add_name(frame, "service")
+    places.add_service(frame, "service")
     for span in frame.get("slots", ()):
         places.add_slot(span, "slot")
         if "copy_from" in span:
