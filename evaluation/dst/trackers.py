@@ -49,7 +49,7 @@ _FORMS = {
     ),
     "number": re.compile(rf"\b{_NUMBER}\b", re.IGNORECASE),
     "name": re.compile(
-        r"\b[A-Z][\w'’.&-]*(?:(?: (?:of|the|and|in|on|at|for|without|de|la|&)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
+        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|in|on|at|for|without|de|la|&)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
     ),
 }  # fmt: skip
 # The words that tell which kind of value a slot has.
@@ -62,7 +62,9 @@ _KINDS = {
     "number": "number count many quantity size people persons guests seats tickets rooms passengers adults group",
     "name": "name city town place location area region title address venue restaurant hotel shop store company line "
     "station airport port harbour theater cinema movie film song album artist singer band event team museum attraction "
-    "neighbourhood origin destination property salon doctor dentist therapist stylist account recipient contact where who",
+    "neighbourhood origin destination property salon doctor dentist therapist stylist account recipient contact where who "
+    "author writer director actor actress host teacher trainer instructor person owner library branch gym studio "
+    "operator room subtitle track gallery",
 }
 # What a preposition before a value says of its slot.
 _CUES = {
@@ -119,6 +121,7 @@ class Value(msgspec.Struct, frozen=True):
     text: str
     kind: str
     around: frozenset[str]
+    is_first: bool = False  # a single word that has its capital from the beginning of a sentence
 
 
 def stem(word: str) -> str:
@@ -156,7 +159,10 @@ def values_in(text: str) -> tuple[Value, ...]:
         around = {*before, *after}
         for word in before[-1:]:
             around |= _CUE_STEMS.get(word, frozenset())
-        found.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around)))
+        if kind == "number" and after[:2] == ("of", "us"):
+            around |= _KIND_STEMS["number"]
+        is_first = re.search(r"(?:^|[.?!:])\s*$", text[:start]) is not None and " " not in text[start:end]
+        found.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), is_first))
     return tuple(found)
 
 
@@ -216,13 +222,15 @@ class Names:
                 continue
             if speaker == "SYSTEM":
                 asked = text
-                offers = self._assigned(service, text, "", known)
+                offers = _offers(service, example.frames[i]) if example.frames else {}
+                if not example.frames:
+                    offers = self._assigned(service, text, "", known)
                 offered |= offers
                 known |= {value.lower(): slot for slot, value in offers.items()}
                 continue
             accepts = not _NO.search(text) and not (text.rstrip().endswith("?") and "." not in text)
-            if accepts:
-                state |= offered
+            if accepts:  # a summary may correct what was understood
+                state = state | offered
             if accepts or _NO.search(text):
                 offered = {}
             said = self._assigned(service, text, asked, known)
@@ -244,7 +252,7 @@ class Names:
         found: dict[str, str] = {}
         for value in values_in(text):
             points = {}
-            is_alone = value.kind == "name" and " " not in value.text and text.startswith(value.text)
+            is_alone = value.kind == "name" and value.is_first
             for slot in service.slots:
                 if slot.is_categorical and not (value.kind == "number" and _number(value.text) in slot.possible_values):
                     continue
@@ -359,3 +367,15 @@ def _told(service: Service) -> list[Slot]:
 
 def _number(text: str) -> str:
     return str(_SMALL.index(text.lower()) + 1) if text.lower() in _SMALL else text
+
+
+def _offers(service: Service, frames: Sequence[Any]) -> dict[str, str]:
+    """Returns what the system says: the values of its offers, information and confirmations, by slot."""
+    told = {slot.name for slot in _told(service)}
+    return {
+        action.slot: action.values[0]
+        for frame in frames
+        if frame.service.service_name == service.service_name
+        for action in frame.actions
+        if action.act in ("OFFER", "CONFIRM", "INFORM") and action.slot in told and action.values
+    }
