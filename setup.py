@@ -24,7 +24,6 @@ CORE = [
     "python-Levenshtein>=0.27,<0.28",
     "pyyaml>=6,<7",
     "rapidfuzz>=3.10,<4",
-    "rich>=13,<16",
     "sacrebleu>=2.5,<3",
     "simplemma>=1.1,<3",
     "spacy>=3.8,<3.9",
@@ -134,7 +133,7 @@ setup(
     package_data={
         "parapet": ["py.typed"],
         "parapet.schemas": ["json/*.json", "sample/**/*"],
-        "parapet.transforms": ["**/*.toml"],
+        "parapet.transforms": ["**/*.toml", "**/*.txt"],
         "parapet.evaluation": ["endpoint/templates/*.jinja"],
         "parapet.pipelines": ["suite/suites/*.toml"],
         "parapet.crowd_templates": ["*.jinja", "*.css", "*.js"],

@@ -29,7 +29,8 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
 from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbation.user_turns import UserTurn, edited, move_spans, moved, user_turns
+from parapet.transforms.perturbation.edits import edited, move_spans, moved
+from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
 from parapet.transforms.perturbations.entities.choosing import Chooser
 from parapet.transforms.perturbations.entities.mentions import (
     DialogueValues,
@@ -41,6 +42,7 @@ from parapet.transforms.perturbations.entities.mentions import (
 )
 from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
 from parapet.transforms.perturbations.entities.replacing import edits_of
+from parapet.transforms.perturbations.entities.words import located_words
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.typos import Rates, typo_operations
 from parapet.transforms.running.seeding import key_of
@@ -154,7 +156,8 @@ def entities(corpus: Path) -> tuple[float, int]:
 def replace_in(turn: Turn, to: dict[str, Any], found: DialogueValues, of: dict[str, Group], table: Table) -> None:
     """Replaces the entities in an utterance."""
     marked = marked_in(turn, found, of)
-    mentions = marked + table.unmarked(turn.utterance, [(one.start, one.end) for one in marked])
+    words = located_words(turn.utterance)
+    mentions = marked + table.unmarked(turn.utterance, words, [(one.start, one.end) for one in marked])
     mentions.sort(key=attrgetter("start"))
     if edits := edits_of(turn.utterance, mentions):
         move_spans(to, edits)

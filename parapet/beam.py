@@ -21,6 +21,7 @@ import msgspec
 from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints import with_input_types, with_output_types
+from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.api import corpus_from
 from parapet.evaluation.dst.frames import (
@@ -35,7 +36,7 @@ from parapet.evaluation.dst.frames import (
     slots_of,
 )
 from parapet.evaluation.dst.totals import Totals, add_up, means, merged
-from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, read_each, typed
+from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
@@ -44,9 +45,10 @@ from parapet.transforms.crowd.dedupe import Dedupe
 from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Perturbation, checked_analysis, set_of
-from parapet.transforms.perturbation.corpora import Corpus, Item
+from parapet.transforms.perturbation.base import REFUSED, Perturbation, check_analysis, set_of
+from parapet.transforms.perturbation.corpora import Corpus, items_of
 from parapet.transforms.perturbation.corpus import Services, apply, options_named, perturbation_of
+from parapet.transforms.perturbation.files import Element, with_states
 from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.variants.matching import Known, Variant
@@ -113,7 +115,7 @@ class Perturb(beam.PTransform):
             corpus = corpus_from(corpus)
             self.services = services_by_name([*corpus.folders.values()])
             with options_named():
-                self.perturbation.fit(corpus)
+                self.perturbation.prepare(corpus)
         elif self.perturbation.needs_corpus():
             raise InputError(f"{self.perturbation.name} learns from a corpus: give corpus=parapet.load_corpus(...)")
 
@@ -140,40 +142,17 @@ class Perturb(beam.PTransform):
         return _Outputs(self.default_label(), self._perturbed)
 
     def _perturbed(self, dialogues: beam.PCollection[Dialogue]) -> Any:
-        perturb = beam.ParDo(_Perturb(self.perturbation, self.set_name, self.services))
-        if not self.perturbation.needs_analysis():
-            return dialogues | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
-        if not self.perturbation.analyzes_dialogues:
-            return self._with_shared(dialogues, perturb)
         files = dialogues | "As files" >> beam.ParDo(_AsFile()).with_outputs(DEAD_LETTERS, main="files")
-        analysis = files.files | "Analyze" >> _Analyze(self.perturbation)
-        perturbation, names = self.perturbation, tuple(analysis.side_inputs())
-        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.side_inputs().values()]
-        joined = (
-            {"files": files.files | "By id" >> beam.Map(_keyed), "states": analysis.states}
-            | "Join" >> beam.CoGroupByKey()
-            | "One of each"
-            # A lambda has no type hints. Beam would take a function's hint of *shared for that of each side input.
-            >> beam.Map(lambda joined, *shared: _joined(joined[0], joined[1], perturbation, names, *shared), *shared)
+        elements, analysis = with_states(files.files, self.perturbation)
+        check_analysis(self.perturbation, analysis)
+        sides = analysis.side_inputs()
+        perturb = beam.ParDo(
+            _Perturb(self.perturbation, self.set_name, self.services, tuple(sides)),
+            *map(beam.pvalue.AsDict, sides.values()),
         )
-        perturbed = joined | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
+        perturbed = elements | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
         dead_letters = (files[DEAD_LETTERS], perturbed[DEAD_LETTERS]) | "All dead letters" >> beam.Flatten()
         return _Perturbed(perturbed.dialogues, perturbed[ROWS], dead_letters)
-
-    def _with_shared(self, dialogues: beam.PCollection[Dialogue], perturb: beam.ParDo) -> Any:
-        """Perturbs dialogues with what was learned from a corpus, independent of the pipeline's dialogues."""
-        nothing = dialogues.pipeline | "No files" >> beam.Create([], reshuffle=False)
-        analysis = nothing | "Analyze" >> _Analyze(self.perturbation)
-        perturbation, names = self.perturbation, tuple(analysis.shared)
-        shared = [beam.pvalue.AsDict(pairs) for pairs in analysis.shared.values()]
-        with_state = dialogues | "With state" >> beam.Map(
-            lambda dialogue, *shared: (
-                dialogue,
-                perturbation.state_of((id_of(dialogue, 0), 0), None, dict(zip(names, shared, strict=True))),
-            ),
-            *shared,
-        )
-        return with_state | "Perturb" >> perturb.with_outputs(ROWS, DEAD_LETTERS, main="dialogues")
 
 
 class _Perturbed(NamedTuple):
@@ -216,17 +195,6 @@ class _Outputs(beam.PTransform):
         return self.function(dialogues)
 
 
-class _Analyze(beam.PTransform):
-    def __init__(self, perturbation: Perturbation) -> None:
-        super().__init__()
-        self.perturbation = perturbation
-
-    def expand(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        analysis = checked_analysis(self.perturbation, files)
-        states = analysis.states or files.pipeline | "No states" >> beam.Create([], reshuffle=False)
-        return analysis._replace(states=states | "By file" >> beam.MapTuple(lambda place, state: (place[0], state)))
-
-
 class _AsFile(beam.DoFn):
     """Turns a dialogue into a file that contains only it and has its name."""
 
@@ -241,58 +209,39 @@ class _AsFile(beam.DoFn):
             yield DialogueFile("", name, f"dialogue {name}", len(content), content)
 
 
-def _keyed(file: DialogueFile) -> tuple[str, DialogueFile]:
-    return file.relative, file
-
-
-def _joined(
-    name: str,
-    found: dict[str, Iterable[Any]],
-    perturbation: Perturbation,
-    shared_names: Sequence[str],
-    *shared: Mapping[Any, Any],
-) -> tuple[Dialogue, Any]:
-    files, states = [*found["files"]], [*found["states"]]
-    if len(files) > 1:
-        raise InputError(f"{len(files)} dialogues have this id", f"dialogue {name}")
-    state = states[0] if states else None
-    of_all = dict(zip(shared_names, shared, strict=True))
-    place = (files[0].relative, 0)
-    if (error := of_all.pop(REFUSED, {}).get(place)) is not None:
-        return _dialogue(files[0]), error
-    return _dialogue(files[0]), perturbation.state_of(place, state, of_all)
-
-
-def _dialogue(file: DialogueFile) -> Dialogue:
-    dialogue: Dialogue
-    (dialogue,) = read_each(file.content or b"", file.path)
-    if isinstance(dialogue, InputError):
-        raise dialogue
-    return dialogue
-
-
 class _Perturb(beam.DoFn):
-    """Perturbs dialogues, or pairs (dialogue, state or error) if dialogues are analyzed."""
+    """Perturbs files of one dialogue each, with the states of the analysis and its side inputs, which have names."""
 
-    def __init__(self, perturbation: Perturbation, set_name: str, services: Services | None) -> None:
+    def __init__(
+        self, perturbation: Perturbation, set_name: str, services: Services | None, shared_names: Sequence[str]
+    ) -> None:
         super().__init__()
         self.perturbation, self.set_name, self.services = perturbation, set_name, services
+        self.shared_names = shared_names
 
-    def process(self, element: Any) -> Iterator[Dialogue | TaggedOutput]:
-        dialogue, state = element if isinstance(element, tuple) else (element, None)
+    def default_type_hints(self) -> IOTypeHints:
+        """Return no hints, since Beam would apply those of ``*sides`` to each side input."""
+        return IOTypeHints.empty().with_output_types(beam.typehints.Dict[str, Any])
+
+    def process(self, element: Element, *sides: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:
+        file, states = element
+        shared = dict(zip(self.shared_names, sides, strict=True))
+        refused = shared.pop(REFUSED, {})
+        (item,) = items_of(file)
+        place = (file.relative, item.position)
         try:
-            typed(dialogue)
-            item = Item(0, _copied(dialogue), state if isinstance(state, InputError) else None)
-            item = apply(self.perturbation, item, self.set_name, state, self.services)
-            if item.error is not None:
-                raise item.error
+            state = self.perturbation.state_of(place, states.get(item.position), shared)
+            error = item.error or refused.get(place)
+            perturbed = apply(self.perturbation, item._replace(error=error), self.set_name, state, self.services)
+            if perturbed.error is not None:
+                raise perturbed.error
         except UserCodeError:
             raise
         except Exception as error:
-            yield _refused(dialogue, error, self.perturbation)
+            yield _refused(item.raw, error, self.perturbation)
             return
-        yield item.raw
-        for row in item.rows:
+        yield perturbed.raw
+        for row in perturbed.rows:
             yield TaggedOutput(ROWS, row)
 
 

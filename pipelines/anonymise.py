@@ -24,43 +24,25 @@ class Anonymise(CorpusPipeline["Config"]):
     """``parapet anonymise``."""
 
     name = "anonymise"
-    description = (
-        "Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the "
-        "same throughout a chat. Writes OUT/chats/00001.jsonl and, in the format of dialog bAbI, OUT/babi/00001.txt. "
-        "OUT/suspects lists what may have been missed."
-    )
-    example = """\
-  parapet anonymise --output anonymous                   # the sample's chats
-  parapet anonymise --chats march.csv april.csv --bots concierge,ella --phone_regions GB,IE --output anonymous
-  parapet anonymise --chats chats.jsonl --spacy_model en_core_web_lg --entities names.txt --output anonymous"""
+    description = """\
+Replaces names, places, numbers and addresses in chats by placeholders such as <PERSON_1> and <PHONE_1>, the same
+throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects lists what may have been missed."""
+    example = "  parapet anonymise --chats march.csv april.csv --bots concierge,ella --output anonymous"
     group = "what is replaced"
     done = "anonymised"
     chats: list[str] = option(
-        [],
-        "JSON lines (turns of speaker and text) or CSV (chat_id, speaker, text); default: those of the sample",
-        group=options.INPUT,
-        metavar="FILE",
-        reads=True,
+        [], "JSON lines or CSV (default: those of the sample)", group=options.INPUT, metavar="FILE", reads=True
     )
-    bots: tuple[str, ...] = option(
-        (), "further names of speakers that are bots, besides agent and bot", group=options.INPUT, commas=True
-    )
+    bots: tuple[str, ...] = option((), "further names of bots, besides agent and bot", group=options.INPUT, commas=True)
     entities: str = option("", "more to replace, one per line: TEXT or KIND<TAB>TEXT", metavar="FILE", reads=True)
     keep: tuple[str, ...] = option((), "kinds to leave as they are, such as TIME,DATE", commas=True, parse=str.upper)
     spacy_model: str = option("", "spaCy model that finds names (default: rules)", metavar="NAME")
     phone_regions: tuple[str, ...] = option(
         ("US", "GB"), "countries of phone numbers without a country code", commas=True, parse=str.upper
     )
-    placeholders: Literal["numbered", "paper"] = option(
-        "numbered", "<PERSON_1>, or <person> as in the paper, with all numbers and days"
-    )
+    placeholders: Literal["numbered", "paper"] = option("numbered", "<PERSON_1>, or <person> as in the paper")
     splits: tuple[float, ...] | None = option(
-        None,
-        "also write a set, OUT/concierge: shares of train,dev,test such as 0.8,0.1,0.1",
-        group=options.OUTPUT,
-        commas=True,
-        ge=0,
-        le=1,
+        None, "also write a set, OUT/concierge: shares, 0.8,0.1,0.1", group=options.OUTPUT, commas=True, ge=0, le=1
     )
     max_bad: Fraction = options.max_bad("chats")
     seed: str = options.seed("--splits")

@@ -6,18 +6,17 @@ A module with one command has it as ``COMMAND``; one with several offers ``comma
 
 from __future__ import annotations
 
-import difflib
 import json
 import typing
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from parapet.pipelines.dispatch import canonical
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, no_such
 from parapet.transforms.running import options
 
 if TYPE_CHECKING:
@@ -100,6 +99,13 @@ class Pipeline(Command[Settings]):
         return []
 
     def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
+        """Prepares the output folder, and wires the pipeline."""
+        from parapet.transforms.storage.files import prepare
+
+        prepare(self.output, self.name)
+        self.wire(pipeline, settings)
+
+    def wire(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Wires the pipeline."""
         raise NotImplementedError
 
@@ -127,6 +133,8 @@ class Flag(NamedTuple):
       many: whether it has several values.
       choices: the allowed values; empty for any.
       default: the field's default; :data:`options.REQUIRED` if it has none.
+      reads: whether its values are files or folders that must exist.
+      has_commas: whether several values are one text with commas.
       facts: what :func:`options.option` declares.
     """
 
@@ -135,26 +143,13 @@ class Flag(NamedTuple):
     many: bool
     choices: Any
     default: Any
+    reads: bool
+    has_commas: bool
     facts: Mapping[str, Any]
 
-    @property
-    def reads(self) -> bool:
-        """Whether its values are files or folders that must exist."""
-        return bool(self.facts["reads"])
 
-    @property
-    def has_commas(self) -> bool:
-        """Whether several values are one text with commas."""
-        return bool(self.facts["commas"])
-
-
-def flags_of(config: type[Any]) -> tuple[Flag, ...]:
-    """Lists the flags of a configuration class, those of base classes first."""
-    return _flags_of(cast(Hashable, config))
-
-
-@lru_cache(256)  # a command asks for its flags several times, and a suite for those of many commands
 def _flags_of(config: Any) -> tuple[Flag, ...]:
+    """Lists the flags of a configuration class, those of base classes first."""
     hints = typing.get_type_hints(config)
     flags = []
     without = getattr(config, "without", ())
@@ -164,8 +159,13 @@ def _flags_of(config: Any) -> tuple[Flag, ...]:
         if facts is not None and item.name not in without:
             default = item.default if item.default_factory is MISSING else item.default_factory()
             kind, many, choices = _value_type(hints[item.name])
-            flags.append(Flag(item.name, kind, many, choices or facts["choices"], default, facts))
+            choices = choices or facts["choices"]
+            flags.append(Flag(item.name, kind, many, choices, default, facts["reads"], facts["commas"], facts))
     return tuple(flags)
+
+
+# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
+flags_of: Callable[[Any], tuple[Flag, ...]] = cache(_flags_of)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
@@ -190,8 +190,7 @@ def value_of(flag: Flag, text: str) -> Any:
         return _single(flag, text)
     values = tuple(_single(flag, part.strip()) for part in text.split(",") if part.strip())
     if not values and flag.default != ():
-        example = f" (example: {','.join(map(str, flag.default))})" if isinstance(flag.default, tuple) else ""
-        raise InputError(f"must be one or more values{example}")
+        raise InputError("must be one or more values")
     return values
 
 
@@ -226,9 +225,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     for key, value in table.items():
         name = canonical(key)
         if name not in flags:
-            near = difflib.get_close_matches(name, flags, n=1)
-            hint = f": did you mean {near[0]!r}?" if near else f": must be one of {', '.join(sorted(flags))}"
-            raise InputError(f"unknown option {key!r}{hint}", "", key)
+            raise InputError(no_such("option", name, sorted(flags)), "", key)
         try:
             values[name] = _from_toml(flags[name], value)
         except InputError as error:
@@ -245,15 +242,12 @@ def _from_toml(flag: Flag, value: Any) -> Any:
         raise InputError(f"expected {expected}, found {json.dumps(value, default=str)}")
     if flag.kind is bool:
         return value
-    if isinstance(value, dict) and not flag.many:
-        value = json.dumps(value)
-    elif isinstance(value, dict):
-        value = [f"{name}={item}" for name, item in value.items()]
-    if flag.has_commas:
-        return value_of(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
-    if flag.many:
-        return [_single(flag, str(item)) for item in (value if isinstance(value, list) else [value])]
-    return _single(flag, ",".join(map(str, value)) if isinstance(value, list) else str(value))
+    if isinstance(value, dict):
+        value = [f"{name}={item}" for name, item in value.items()] if flag.many else json.dumps(value)
+    texts = [str(item) for item in (value if isinstance(value, list) else [value])]
+    if flag.many and not flag.has_commas:
+        return [_single(flag, text) for text in texts]
+    return value_of(flag, ",".join(texts))
 
 
 def command_line(command: Command[Any]) -> list[str]:

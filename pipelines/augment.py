@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.schemas.layout import TRAIN, sample_root
+from parapet.schemas.layout import TRAIN
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
@@ -54,23 +54,18 @@ class Augment(CorpusPipeline["Plan"]):
     max_bad: Fraction = options.max_bad("dialogues of a variant")
     seed: str = options.seed()
 
-    def inputs(self, plan: Plan) -> list[tuple[str, str]]:
-        """Lists the corpus."""
-        return [("--sgd", self.sgd or str(sample_root()))]
-
     def check(self) -> Plan:
         """Reads, matches and corrupts the schemas. Raises InputError if no service of a variant matches."""
         from parapet.transforms.splits.augment import plan as plans
         from parapet.transforms.variants.matching import check_matched
 
-        root = self.sgd or sample_root()
         folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(self, kind))}
         sets = plans.parse_sets(plans.default_sets(folders) if self.sets is None else self.sets)
         plans.check_folders(sets, folders)
         variants = [name for name in self.variant.split(",") if name]
         operations = [operation for operation in plans.OPERATIONS if operation in self.corruptions]
         corrupting = plans.CorruptionConfig(operations, plans.Rates(self.replace_rate, self.order_rate), self.seed)
-        plan = plans.make_plan(root, self.split, sets, folders, variants, corrupting)
+        plan = plans.make_plan(self.root, self.split, sets, folders, variants, corrupting)
         check_matched(plan.augmentation.versions[1:], plan.problems, self.max_bad)
         for line in [*(f"does not match the corpus: {problem}" for problem in plan.problems), *plan.remarks]:
             logging.warning("%s", line)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
@@ -60,8 +58,6 @@ class BabiTask6(CorpusPipeline["Config"]):
         logs = calls.read_logs(self.logs, calls.PAPER_DEV if self.split_rule == "paper" else None)
         if not any(logs.splits.values()):
             raise InputError("the lists name no calls", self.logs, "--logs")
-        if missing := [split for split in SPLITS if split not in logs.splits]:
-            logging.warning("there is no list of %s", ", ".join(missing))
         ontology = calls.read_ontology(self.logs, self.ontology)
         knowledge = calls.read_knowledge(self.kb) if self.kb else None
         return self.settings_of(Config, logs=logs, ontology=ontology, knowledge=knowledge)
@@ -102,8 +98,6 @@ class BabiTask6(CorpusPipeline["Config"]):
             sizes = f"{numbers['api_calls']:,} API calls, {numbers['facts']:,} facts"
             yield f"{split}: {counted(numbers['dialogues'], 'dialogue')}, {sizes}"
         yield f"{counted(statistics['restaurants'], 'restaurant')}, {statistics['candidates']:,} candidates"
-        if statistics["moved_from_dev_to_train"]:
-            yield f"moved from dev to train: {counted(statistics['moved_from_dev_to_train'], 'call')}"
 
 
 COMMAND = BabiTask6

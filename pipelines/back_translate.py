@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, plugin_of
-from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.errors import run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import options, plugins
 
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
     Settings = tuple[Corpus, Translating]  # the schemas, and how their texts are translated
 
-EXAMPLE = """\
-  parapet back_translate --output translated       # the sample, through Portuguese
-  parapet back_translate --schemas my_corpus --engine google --google_project my-project --output translated --dry_run
-  parapet back_translate --schemas my_corpus --engine local --model en-zh=opus-mt-en-zh zh-en=opus-mt-zh-en \\
-      --pivots zh --output translated"""
-
 
 class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
     """``parapet back_translate``."""
@@ -37,7 +31,11 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         "Makes one schema variant per pivot language, by translation there and back: OUT/zh/train/schema.json and so "
         "on. Every translation is kept in OUT/memory.parquet: a text is paid for once."
     )
-    example = EXAMPLE
+    example = """\
+  parapet back_translate --output translated       # the sample, through Portuguese
+  parapet back_translate --schemas my_corpus --engine google --google_project my-project --output translated --dry_run
+  parapet back_translate --schemas my_corpus --engine local --model en-zh=opus-mt-en-zh zh-en=opus-mt-zh-en \\
+      --pivots zh --output translated"""
     schemas: str = options.schemas()
     max_bad: Fraction = options.max_bad("texts of a pivot")
     dry_run: bool = options.dry_run()
@@ -58,45 +56,25 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         splits = read_good(self.schemas or sample_root())
         conventions = conventions_of(services_by_name(splits).values())
         corpus = Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions, splits[0].tools)
-        how = self.translating(self.output, self.engine_name, pivots, self.dry_run)
-        if how.engine is None and not self.dry_run:
-            self._check_replay(corpus, how)
-        return corpus, how
+        return corpus, self.translating(self.output, self.engine_name, pivots, self.dry_run)
 
-    def _check_replay(self, corpus: Corpus, how: Translating) -> None:
-        """Raises InputError if the memories lack more texts than ``--max_bad`` allows."""
-        from parapet.transforms.translation.translate import replay
-        from parapet.transforms.variants.back_translation import check_untranslated, legs_of
-
-        translations, missing = replay(corpus.texts(), how.pivots, how.known)
-        legs = legs_of(how.pivots, translations)
-        try:
-            check_untranslated(corpus.texts(), legs, sorted(missing), self.max_bad, "translated")
-        except InputError as error:
-            raise self.not_in_memory("them", error.reason) from None
-
-    def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
+    def wire(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Translates the texts to each pivot and back, and writes variants, memory and a page."""
         import apache_beam as beam
 
-        from parapet.transforms.storage.files import Publish, WriteFiles, prepare
-        from parapet.transforms.translation.translate import BackTranslate, replay
+        from parapet.transforms.storage.files import Publish, WriteFiles
+        from parapet.transforms.translation.translate import BackTranslate, Replay
         from parapet.transforms.variants.back_translation import make_files
 
-        prepare(self.output, self.name)
         corpus, how = settings
-        if how.engine is None:
-            known, missing = replay(corpus.texts(), how.pivots, how.known)
-            translations = pipeline | "Translations" >> beam.Create(known)
-            untranslated = pipeline | "Untranslated" >> beam.Create(missing)
-        else:
-            translations, untranslated = (
-                pipeline
-                | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
-                | "Back-translate" >> BackTranslate(how.known, how.engine, how.paid)
-            )
-        provider, model = (how.engine.provider, how.engine.model) if how.engine else (MEMORY, "")
-        recorded = {"pivots": how.pivots, "provider": provider, "model": model, "max_bad": float(self.max_bad)}
+        engine = how.engine or Replay()
+        translations, untranslated = (
+            pipeline
+            | "Texts" >> beam.Create([(pivot, text) for pivot in how.pivots for text in corpus.texts()])
+            | "Back-translate" >> BackTranslate(how.known, engine, how.paid)
+        )
+        used = {"provider": engine.provider, "model": engine.model}
+        recorded = {"pivots": how.pivots, **used, "max_bad": float(self.max_bad)}
         header = {**run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
         files = (
             pipeline
@@ -118,7 +96,8 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
 
         corpus, how = settings
         if self.dry_run:
-            _print_plan(corpus.texts(), how)
+            for line in plan_lines(corpus.texts(), how):
+                print(line)
             return
         if lines := read_written(self.output, "dead_letters.jsonl").count(b"\n"):
             logging.warning("%s left in English, see %s/dead_letters.jsonl", counted(lines, "text"), self.output)
@@ -136,32 +115,27 @@ def text_table(statistics: dict[str, Any]) -> str:
 
     rows = {}
     for pivot, numbers in statistics["pivots"].items():
-        kept = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
-        rows[pivot] = {**numbers, "kept": sum(kept)}
+        refused = [*numbers["name_fallbacks"].values(), *numbers["description_fallbacks"].values()]
+        rows[pivot] = {**numbers, "refused": sum(refused)}
     columns = {
         "name distance": ("name_distance", ".3f"),
         "BLEU": ("description_bleu", ".1f"),
-        "names identical": ("names_identical", ".1%"),
-        "kept": ("kept", ""),
+        "names changed": ("names_changed", ".1%"),
+        "descriptions changed": ("descriptions_changed", ".1%"),
+        "refused": ("refused", ""),
     }
     self_bleu = statistics["self_bleu"]
     return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])
 
 
-def _print_plan(texts: Sequence[str], how: Translating) -> None:
-    """Prints what would be sent: exact for the way into each pivot, estimated for the unknown part of the way back."""
-    from parapet.transforms.translation.memory import missing
-
-    print(f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')} in English")
+def plan_lines(texts: Sequence[str], how: Translating) -> Iterator[str]:
+    """Yields what would be sent; the way back is taken to be as long as the way there."""
+    yield f"{counted(len(texts), 'text')}, {counted(sum(map(len, texts)), 'character')} in English"
     total = 0
     for pivot in how.pivots:
-        into = how.known.of("en", pivot)
-        there = missing(texts, into)
-        back = missing((into[text] for text in texts if text in into), how.known.of(pivot, "en"))
-        # The translations do not exist yet, so their length is estimated: it rarely exceeds that of the English text.
-        characters = 2 * sum(map(len, there)) + sum(map(len, back))
+        unknown = {*texts} - how.known.of("en", pivot).keys()
+        characters = 2 * sum(map(len, unknown))
         total += characters
-        n = len(there) * 2 + len(back)
-        print(f"{pivot}: {counted(n, 'text')} to translate, about {characters:,} characters")
+        yield f"{pivot}: {counted(2 * len(unknown), 'text')} to translate, about {characters:,} characters"
     dollars = total * (how.engine.dollars_per_million if how.engine else 0) / 1e6
-    print(f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written")
+    yield f"about {total:,} characters, ${dollars:,.2f}; dry run: nothing was sent or written"

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import dry_run, progress, runners, stopping
+from parapet.pipelines import progress, runners, stopping
 from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, paths_of, read_config
 from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.reports.text import counted as counted
-from parapet.transforms.running.imports import without
-from parapet.transforms.running.options import REQUIRED
 from parapet.transforms.storage.disk import reading, writing
 
 if TYPE_CHECKING:
-    from parapet.transforms.running.counts import Counts, Tally
+    import apache_beam as beam
+
 
 EXIT_FAILURE = 1
 
@@ -39,6 +35,7 @@ _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-
 _TRACEBACK = "Traceback (most recent call last):"
 _DEBUG = ("PARAPET_DEBUG", "1")
 _SHOW = " (PARAPET_DEBUG=1 shows the traceback)"
+_READ_AGAIN = ("memory", "decisions")  # files that a run may read from its own output
 
 
 class UsageError(InputError):
@@ -47,64 +44,53 @@ class UsageError(InputError):
 
 def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
+    configure_logging(quiet=True)  # Beam, which may be imported for its flags, logs warnings meanwhile
     parser = Parser(kind)
     try:
-        with starting(parser.prog, shows_progress(sys.argv[1:] if argv is None else argv)):  # Beam's flags import Beam
-            args, runner_flags = parser.parse(argv)
+        args, runner_flags = parser.parse(argv)
         try:
             command = read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
         except InputError as error:
             parser.error(str(error))
     except SystemExit as stop:
         return int(stop.code or 0)
-    return execute(command, runner_flags, getattr(args, "dry_run", False), args.quiet, args.log_format)
+    return execute(command, runner_flags, args.quiet)
 
 
-def execute(
-    command: Command[Any],
-    runner_flags: Sequence[str] = (),
-    is_dry: bool = False,
-    quiet: bool = False,
-    log_format: str = "text",
-) -> int:
+def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool = False) -> int:
     """Checks the inputs of a command and runs it. Returns the exit status, and never shows a traceback.
 
     Args:
       command: the command.
       runner_flags: Beam's own flags.
-      is_dry: whether only what would be done is printed.
       quiet: whether only errors are shown.
-      log_format: ``text`` or ``json``.
     """
-    is_dry = is_dry or getattr(command, "dry_run", False)
+    configure_logging(quiet)
+    is_dry = getattr(command, "dry_run", False)
     is_checked, stopping.outcome = False, str
     with ExitStack() as locks:
         locks.callback(_locks.reset, _locks.set(locks))
         try:
-            with starting(f"parapet {command.name}", log_format == "text" and not quiet) as run:
-                configure_logging(log_format, quiet)
+            with progress.running(f"parapet {command.name}") as display:
+                display.stage("starting")
                 check_all_apart(command)
                 output, before = "" if is_dry else _written(command), None
                 if output:
                     locks.enter_context(writing(output))
                     before = runners.manifest_identity(output)
-                if isinstance(command, Pipeline) and runners.names_dataflow(runner_flags):
-                    runners.check(runners.parsed(runner_flags), command.output, ())
-                    if is_dry:
-                        return _plan_on_dataflow(command, runner_flags)
-                runners.check_storage([path for flag, path in _inputs(command) if flag.reads], run)
+                runners.check_storage(path for flag, path in _inputs(command) if flag.reads)
                 check_there(command)
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
-            is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
+                pipeline = None
+                if isinstance(command, Pipeline) and not is_dry:
+                    pipeline = _wired(command, settings, runner_flags)
+                is_checked, stopping.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
+                counters = _run_pipeline(pipeline, display) if pipeline else {}
             if not isinstance(command, Pipeline):
                 return command.act(settings) or 0
-            if not is_dry:
-                return _run_pipeline(command, settings, runner_flags) or 0
-            for line in dry_run.steps(lambda pipeline: command.build(pipeline, settings)):
-                say(line)
-            return command.report(settings, {}) or 0
+            return 0 if counters is None else command.report(settings, counters) or 0
         except (InputError, DiskError) as error:
             logging.error("%s", str(error).partition(" [while running")[0])  # Beam appends the name of the step
             is_usage = isinstance(error, UsageError | MissingExtra) or not (
@@ -114,9 +100,11 @@ def execute(
         except KeyboardInterrupt as stop:
             stopping.say(str(stop))
         except Exception as error:
-            if not _was_interrupted(error):
-                return _failed(error)
-            stopping.say()
+            if _was_interrupted(error):
+                stopping.say()
+            else:
+                logging.error("%s", _reason(error))
+                logging.debug("", exc_info=True)
         return EXIT_FAILURE
 
 
@@ -134,80 +122,22 @@ def _left_by(output: str, before: object) -> str:
 
         withhold(output)
     after = runners.manifest_identity(output)
-    if after is None and before is not None:
-        return f"some files of {output} were replaced already: run the same command again to complete it"
-    return f"{output} was complete by then" if after != before else ""
-
-
-def _plan_on_dataflow(command: Pipeline[Any], runner_flags: Sequence[str]) -> int:
-    """Prints what would run on Dataflow. Inputs in a bucket are not read: the sample takes their place.
-
-    Raises:
-      InputError: it could not run.
-    """
-    named = [(flag, path) for flag, path in _inputs(command) if "://" in path]
-    read = [(f"--{flag.name}", path) for flag, path in named]
-    values: dict[str, Any] = {flag.name: dry_run.stand_ins().get(flag.name, flag.default) for flag, _ in named}
-    with TemporaryDirectory() as folder:
-        local = replace(command, output=f"{folder}/output", **values)
-        check_there(local)
-        try:
-            if required := [name for name, value in values.items() if value is REQUIRED]:
-                raise InputError("cannot be replaced by the sample", f"--{required[0]}")
-            settings = local.check()
-            steps = list(dry_run.steps(lambda pipeline: local.build(pipeline, settings)))
-            read += [(flag, path) for flag, path in local.inputs(settings) if flag.removeprefix("--") not in values]
-            steps[0] += ", for the bundled sample, because inputs in a bucket are not read" * bool(named)
-        except InputError as error:
-            if not named:
-                raise
-            steps = [f"steps: not known without the inputs in the bucket ({error})"]
-    options = runners.parsed(runner_flags)
-    runners.check(options, command.output, read)
-    for line in dry_run.dataflow_plan(options, command.name, command.output, read, steps):
-        say(line)
-    return 0
-
-
-def shows_progress(argv: Sequence[str]) -> bool:
-    """Whether no flag switches the live display off."""
-    return {"--quiet", "--log_format", "--log-format", "-h", "--help", "--help-all", "--help_all"}.isdisjoint(
-        argument.partition("=")[0] for argument in argv
-    )
-
-
-@contextmanager
-def starting(title: str, is_shown: bool) -> Iterator[progress.Run]:
-    """Shows that a command is starting, as the imports needed to check its flags may take seconds."""
-    configure_logging("text", quiet=True)  # Beam logs warnings while it is imported
-    progress.live_wanted = is_shown
-    progress.began = time.monotonic()
-    with progress.running(title) as run:
-        run.stage("starting")
-        yield run
+    if after == before:
+        return ""
+    replaced = f"some files of {output} were replaced already: run the same command again to complete it"
+    return f"{output} was complete by then" if after else replaced
 
 
 def say(line: str) -> None:
     """Prints a line of a command's results; nothing with ``--quiet``."""
     if logging.getLogger().isEnabledFor(logging.INFO):
+        progress.write("")
         print(line)
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
     """Checks whether the error comes from Ctrl-C during a step: Beam then raises an error of the step instead."""
     return error is not None and (isinstance(error, KeyboardInterrupt) or _was_interrupted(error.__context__))
-
-
-def _failed(error: Exception) -> int:
-    """Logs a failure that is not due to the input, and returns the exit status."""
-    from parapet.transforms.running.fence import is_of_network
-
-    reason = _reason(error)
-    if reason.endswith(_SHOW) and is_of_network(error) and not type(error).__module__.startswith("apache_beam"):
-        reason = f"{reason.removesuffix(_SHOW)}: check the address, the network and the credentials"
-    logging.error("%s", reason)
-    logging.debug("", exc_info=True)
-    return EXIT_FAILURE
 
 
 def read_good(root: str | Path) -> list[SplitSchemas]:
@@ -249,8 +179,7 @@ def check_there(command: Command[Any], made_in: str = "") -> None:
 def _inputs(command: Command[Any]) -> Iterator[tuple[Flag, str]]:
     """Yields the files and folders that the options name, except for the output."""
     for flag, path in paths_of(command):
-        is_word = not flag.reads and not {"/", "."} & {*path}  # such as "--source chat"
-        if not is_word and path not in ("", *flag.facts["metavar"].split("|")):
+        if path and path not in flag.facts["metavar"].split("|"):  # such as PATH|reference
             yield flag, path
 
 
@@ -274,101 +203,61 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     check_output(parent, flag)
 
 
-_READ_AGAIN = ("memory", "decisions")  # files that a run may read from its own output
-
-
 def check_all_apart(command: Command[Any]) -> None:
-    """Raises InputError if the output is one of the inputs, or one lies inside the other."""
-    output = str(getattr(command, "output", None) or "")
-    for flag, path in _inputs(command) if output else ():
-        if flag.name not in _READ_AGAIN:
-            check_apart(output, f"--{flag.name}", path)
-
-
-def check_apart(output: str, flag: str, place: str) -> None:
-    """Raises InputError if the output is the same as an input, or one lies inside the other.
+    """Raises InputError if the output is one of the inputs, or one lies inside the other.
 
     Publishing would replace the input, or make it unreadable: it would have files that its run.json does not list.
     """
-    is_inside, has_inside = is_below(output, place), is_below(place, output)
-    if is_inside and has_inside:
-        raise InputError(f"is the same as {flag}: choose another folder", output, "--output")
-    if is_inside:
-        raise InputError(f"lies inside {flag}: choose a folder outside of it", output, "--output")
-    if has_inside and (parent := find_output(place)) is not None and same_place(parent.folder, output):
-        reason = f"an earlier run wrote {flag} into this folder, and a new run would delete it: choose another folder"
-        raise InputError(reason, output, "--output")
-    if has_inside:
-        raise InputError(f"contains {flag}: choose a folder beside it", output, "--output")
+    output = str(getattr(command, "output", None) or "")
+    for flag, path in _inputs(command) if output else ():
+        if flag.name in _READ_AGAIN:
+            continue
+        if is_below(output, path):
+            raise InputError(
+                f"is the same as --{flag.name} or lies inside it: choose another folder", output, "--output"
+            )
+        if is_below(path, output):
+            raise InputError(f"contains --{flag.name}: choose a folder beside it", output, "--output")
 
 
-def warn_dead_letters(output: str, tallies: Callable[[Counts], list[Tally]], what: str = "left out") -> None:
-    """Warns about the records that a run left out: how many, why, and where they are listed.
-
-    Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
-    """
-    from parapet.schemas.layout import DEAD_LETTERS, MANIFEST
-    from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
-    from parapet.transforms.storage.compressed import open_input
-    from parapet.transforms.storage.files import join, read_written
-
-    manifest = json.loads(read_written(output, MANIFEST))
-    with open_input(join(output, DEAD_LETTERS)) as lines:
-        letters = list(read_dead_letters(lines))
-    place, counts = f"{output}/{DEAD_LETTERS}", Counts.of_json(manifest["counts"])
-    for line in warnings_of(tallies(counts), reasons_of(letters), place, what):
-        logging.warning("%s", line)
-    used = manifest.get("plugins", ())
-    plugins = ", ".join(f"{plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in used)
-    for line in faults_of(letters, place, f"the plug-in {plugins}" if plugins else ""):
-        logging.error("%s", line)
-
-
-def _run_pipeline(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> int | None:
-    """Runs a pipeline to its end, shows progress, and reports the results.
-
-    Raises:
-      UsageError: the flags or inputs cannot be used; nothing has run.
-    """
+def _wired(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> beam.Pipeline:
+    """Wires the pipeline of a command for its runner. Raises InputError if the flags or inputs cannot be used."""
     import apache_beam as beam
 
-    with progress.running(f"parapet {command.name}") as run:
-        run.stage("starting")
-        started = time.monotonic()
-        try:
-            inputs = command.inputs(settings)
-            options = runners.parsed(runner_flags)
-            local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
-            runners.check(options, command.output, inputs)
-            runners.check_storage([command.output], run)
-            pipeline = beam.Pipeline(local_runner, options=options)
-            command.build(pipeline, settings)
-        except InputError as error:
-            raise UsageError(error.reason, error.path, error.where) from None
-        # Beam imports IPython, if it is installed, to look for a notebook.
-        with without("IPython"):
-            run.stage("running")
-            result = pipeline.run()
-            if template := options.get_all_options().get("template_location"):
-                logging.info("wrote the template %s", template)
-                return None
-            state = runners.wait(result, options)
+    inputs, options = command.inputs(settings), runners.parsed(runner_flags)
+    local_runner = runners.local_runner(options, runner_flags, command, [path for _, path in inputs])
+    if runners.on_dataflow(options):
+        runners.check_dataflow(options, [("--output", command.output), *inputs])
+    runners.check_storage([command.output])
+    pipeline = beam.Pipeline(local_runner, options=options)
+    command.build(pipeline, settings)
+    return pipeline
+
+
+def _run_pipeline(pipeline: beam.Pipeline, display: progress.Run) -> dict[str, int] | None:
+    """Runs a pipeline to its end. Returns its counters; None if it only made a template."""
+    display.stage("running")
+    started = time.monotonic()
+    result = pipeline.run()
+    if template := pipeline.options.get_all_options().get("template_location"):
+        logging.info("wrote the template %s", template)
+        return None
+    state = runners.wait(result, pipeline.options)
     if state not in (None, "DONE"):
         raise RuntimeError(f"the runner ended in state {state}")
     counters = runners.counters_of(result)
     summary = ", ".join(f"{name} {n:,}" for name, n in counters.items())
     logging.info("done in %.1f s%s", time.monotonic() - started, f": {summary}" if summary else "")
-    return command.report(settings, counters)
+    return counters
 
 
-def configure_logging(log_format: str, quiet: bool) -> None:
+def configure_logging(quiet: bool) -> None:
     """Sends messages to stderr: Parapet's from level INFO on; with PARAPET_DEBUG=1 all, including Beam's."""
     handler = progress.MessageHandler()
     handler.addFilter(_no_chatter)
-    handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
-    level = logging.ERROR if quiet else logging.INFO
-    logging.basicConfig(level=level, handlers=[handler], force=True)
-    progress.live_wanted = log_format == "text" and not quiet
+    handler.setFormatter(_Formatter())
+    logging.basicConfig(level=logging.ERROR if quiet else logging.INFO, handlers=[handler], force=True)
+    progress.live_wanted = not quiet
     if _DEBUG in os.environ.items():
         logging.getLogger().setLevel(logging.DEBUG)
 
@@ -379,19 +268,10 @@ def _no_chatter(record: logging.LogRecord) -> bool:
     return _DEBUG in os.environ.items() or not others or record.msg == runners.STATE_MESSAGE
 
 
-class _TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = _RAW.sub(lambda match: ascii(match[0])[1:-1], super().format(record))
         return text if record.levelno == logging.INFO else f"{record.levelname.lower()}: {text}"
-
-
-class _JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        line |= getattr(record, "fields", {})  # fields of progress messages
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)
 
 
 def _reason(error: BaseException) -> str:
@@ -404,10 +284,6 @@ def _reason(error: BaseException) -> str:
         return reason if kind == "UserCodeError" else reason.partition("\n")[0]
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename2 or error.filename}: {error.strerror}"
-    if "Channel closed prematurely" in text:
-        return runners.LOST
-    if details := re.findall(r'details = "(.*)"', text):  # gRPC's text on the server that could not be reached
-        return f"{details[-1]}{_SHOW}"
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.endswith(_TRACEBACK)]
     errors = [line for line in lines if line.split(":")[0].endswith(("Error", "Exception"))]
     return f"{(errors or lines or [type(error).__name__])[-1]}{_SHOW}"

@@ -27,8 +27,8 @@ dialogue."""
     --baseline theirs --output board
   parapet compare --systems a=scores/a b=scores/b --metrics joint_goal_accuracy schema_sensitivity --output board"""
     note = """\
-A system may have results of several tasks. Systems are compared on the tasks and sets that all of them have; the turns
-of a set must be the same."""
+A system may have results of several tasks. Numbers that a system lacks are dashes; means are over the sets that all
+systems have. The dialogues of a set must be the same."""
     group = "comparison"
     systems: list[str] = option(
         options.REQUIRED,
@@ -54,7 +54,6 @@ of a set must be the same."""
     )
     baseline: str = option("", "system to compare the others with (default: all pairs)", metavar="NAME")
     replicates: int = option(10_000, "replicates of the tests; 0: no tests", rare=True, ge=0, le=1_000_000)
-    all: bool = option(False, "show also sets that only some systems have; means are over the sets that all have")
     seed: str = options.seed("the tests")
 
     def task(self) -> page.Compare:
@@ -70,8 +69,6 @@ of a set must be the same."""
             if not equals or not name.strip() or not path:
                 raise InputError(f"{value!r} is not of the form NAME=OUT", "--systems")
             systems.setdefault(name.strip(), []).append(path)
-        if twice := [name for name in self.sets if self.sets.count(name) > 1]:
-            raise InputError(f"{twice[0]!r} appears twice", "--sets")
         if self.baseline and self.baseline not in systems:
             known = ", ".join(systems)
             raise InputError(f"there is no system {self.baseline!r}: must be one of {known}", "--baseline")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines import crowd_answers
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 5  # services that the command tells what they lack
 DISTANCES = plugins.Names(plugins.DISTANCES)
 
-EXAMPLE = """\
-  parapet compose --allow_partial --output out               # the sample
-  parapet compose --schemas my_corpus --responses names.csv --output out
-  # open out/review.html in a browser, decide, download decisions.csv, then
-  parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
-
 
 class Compose(crowd_answers.Composing["SchemaTask"]):
     """``parapet compose``."""
@@ -35,16 +28,16 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
         "Vets, ranks and composes crowd answers into the schema variants v1...v5 of SGD-X. "
         "Writes OUT/v1/SPLIT/schema.json and so on, an audit of every answer, and a page to review them."
     )
-    example = EXAMPLE
-    group = "composition"
+    example = """\
+  parapet compose --allow_partial --output out               # the sample
+  parapet compose --schemas my_corpus --responses names.csv --output out
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose --schemas my_corpus --responses names.csv --decisions decisions.csv --output out"""
+    complete = "element has five good answers"
     corpus, sample = "schemas", ("names.csv", "descriptions.csv")
     schemas: str = options.schemas()
-    responses: list[str] = crowd_answers.responses()
-    decisions: list[str] = crowd_answers.decisions()
-    encoding: str = crowd_answers.encoding()
     allow_partial: bool = option(False, "repeat answers where there are fewer than five good ones")
     allow_not_blind: bool = option(False, "take answers of workers who also did the sibling task")
-    require_complete: bool = option(False, "exit with status 1 unless every element has five good answers")
     selection: Literal["random", "diverse"] = option("random", "which five are used where there are more")
     name_distance: str = option("levenshtein", "distance that ranks names", rare=True, choices=DISTANCES)
     description_distance: str = option("jaccard", "distance that ranks descriptions", rare=True, choices=DISTANCES)
@@ -62,8 +55,7 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
 
         splits = layout.read_root(self.schemas or layout.sample_root(), leave_out_bad=True)
         _ = self.sources  # check them
-        chosen = Options(**{name: getattr(self, name) for name in Options.__struct_fields__})
-        return SchemaTask(splits, chosen, self.output)
+        return SchemaTask(splits, self.settings_of(Options), self.output)
 
     def compose(self, assignments: beam.PCollection, task: SchemaTask) -> tuple[Any, ...]:
         """Composes the answers into variants."""
@@ -97,13 +89,8 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
         status = self.conclude(headline, short + has_bad, needs, nothing)
         if missing:
             rows = csv.DictReader(io.StringIO(read_written(self.output, "shortfall.csv").decode()))
-            sentences = missing_answers(list(rows), services)
-            for sentence in sentences[:MOST_SHOWN]:
+            for sentence in missing_answers(list(rows), services)[:MOST_SHOWN]:
                 say(f"missing: {sentence}")
-            if len(sentences) > MOST_SHOWN:
-                say(f"missing: {counted(len(sentences) - MOST_SHOWN, 'more service')}, see {self.output}/report.html")
-        if has_bad:
-            logging.warning("services with invalid schemas were left out: see the dead letters of stage schemas")
         return status
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import crowd_answers
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
 
     from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
 
-EXAMPLE = """\
-  parapet compose_variations --output out                # the sample
-  parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
-  # open out/review.html in a browser, decide, download decisions.csv, then
-  parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
-      --decisions decisions.csv --output out"""
-
 
 class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
     """``parapet compose_variations``."""
@@ -33,21 +25,21 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         "a line for each user turn and kind (paraphrase, typos, verbose, simple) with a good answer, and an audit of "
         "every answer."
     )
-    example = EXAMPLE
+    example = """\
+  parapet compose_variations --output out                # the sample
+  parapet compose_variations --sgd my_corpus --split test --responses batch.csv --output out
+  # open out/review.html in a browser, decide, download decisions.csv, then
+  parapet compose_variations --sgd my_corpus --split test --responses batch.csv \\
+      --decisions decisions.csv --output out"""
+    complete = "turn has a good answer of each kind"
     corpus, sample = "sgd", ("rewrites.csv",)
     sgd: str = options.sgd()
     split: str = options.split()
-    responses: list[str] = crowd_answers.responses()
-    decisions: list[str] = crowd_answers.decisions()
-    encoding: str = crowd_answers.encoding()
     hits: list[str] = option(
         [],
         "outputs of 'parapet hits', to count turns without answers and to check the corpus",
         metavar="DIR",
         reads=True,
-    )
-    require_complete: bool = option(
-        False, "exit with status 1 unless every turn has a good answer of each kind", group="composition"
     )
     seed: int = options.seed("the choice among good answers", 0)
 
@@ -76,8 +68,6 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
 
     def report(self, task: RewritingTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""
-        from parapet.transforms.crowd.rewritten_turns.task import of_other_sentences
-
         statistics = self.statistics()
         kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
         headline = (
@@ -90,11 +80,6 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         status = self.conclude(headline, short, missing, nothing)
         if not nothing:
             say(f"next: parapet language_variations --rewritten {self.output}/rewritten.jsonl")
-        if of_other_sentences(statistics):
-            logging.warning(
-                "most answers with typing mistakes do not match their sentences: check that the tasks were made "
-                "from this --sgd and --split"
-            )
         return status
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
-from parapet.pipelines.command import say, warn_dead_letters
+from parapet.pipelines.command import say
+from parapet.schemas.layout import DEAD_LETTERS, MANIFEST, sample_root
 
 if TYPE_CHECKING:
-    import apache_beam as beam
-
     from parapet.transforms.running.runs import FinishRun, RunInfo
 
 
@@ -28,6 +29,15 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
     done: ClassVar[str] = "used"
     unusable: ClassVar[str] = "left out"
 
+    @property
+    def root(self) -> str:
+        """The corpus of ``--sgd``, or the sample."""
+        return getattr(self, "sgd", "") or str(sample_root())
+
+    def inputs(self, settings: app.Settings) -> list[tuple[str, str]]:
+        """Lists the corpus, if the command has one."""
+        return [("--sgd", self.root)] if hasattr(self, "sgd") else []
+
     def run_info(self, options: Mapping[str, object]) -> RunInfo:
         """Describes the run, given the options that affect the content."""
         from parapet.transforms.running.runs import RunInfo
@@ -36,21 +46,8 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
             options = {**options, "max_bad": float(max_bad)}
         return RunInfo(self.name, self.output, options, max_bad or Fraction(0), self.done)
 
-    def build(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
-        """Prepares the output folder, and wires the pipeline."""
-        from parapet.transforms.storage.files import prepare
-
-        prepare(self.output, self.name)
-        self.wire(pipeline, settings)
-
-    def wire(self, pipeline: beam.Pipeline, settings: app.Settings) -> None:
-        """Wires the pipeline."""
-        raise NotImplementedError
-
     def finish(self, config: Any, metadata_files: Callable[..., Any], *side: Any, shown: int = 12) -> FinishRun:
         """Makes the last step, which checks and publishes the outputs; ``config`` knows what they must be."""
-        from functools import partial
-
         from parapet.transforms.running.runs import FinishRun
 
         return FinishRun(
@@ -63,11 +60,26 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
         )
 
     def report(self, settings: app.Settings, counters: dict[str, int]) -> int | None:
-        """Prints the results, and warns about records that were left out."""
+        """Prints the results, and warns about records that were left out: how many, why, and where they are listed.
+
+        Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
+        """
+        from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
+        from parapet.transforms.storage.compressed import open_input
+
         for line in self.lines(settings, self.statistics()):
             say(line)
-        if tallies := getattr(settings, "tallies", None):
-            warn_dead_letters(self.output, tallies, self.unusable)
+        if (tallies := getattr(settings, "tallies", None)) is None:
+            return None
+        place, manifest = f"{self.output}/{DEAD_LETTERS}", self.written(MANIFEST)
+        with open_input(place) as lines:
+            letters = list(read_dead_letters(lines))
+        for line in warnings_of(tallies(Counts.of_json(manifest["counts"])), reasons_of(letters), place, self.unusable):
+            logging.warning("%s", line)
+        plugins = manifest.get("plugins", ())
+        names = (f"the plug-in {plugin['name']!r} ({plugin['distribution']} {plugin['version']})" for plugin in plugins)
+        for line in faults_of(letters, place, " or ".join(names)):
+            logging.error("%s", line)
         return None
 
     def lines(self, settings: app.Settings, statistics: Any) -> Iterable[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -36,31 +35,24 @@ def responses(required: bool = False) -> Any:
     )
 
 
-def decisions() -> Any:
-    """``--decisions``, what reviewers decided."""
-    return options.option([], "decisions of reviewers, CSV", group=options.INPUT, metavar="FILE", reads=True)
-
-
 def encoding() -> Any:
     """``--encoding`` of the answers."""
     return options.option("utf-8", _ENCODING, group=options.INPUT, rare=True, metavar="NAME")
 
 
-def _files_of(responses: Sequence[str]) -> list[str]:
-    """Lists the files of ``--responses``; a folder of ``parapet mturk`` stands for the answers collected in it."""
-    from parapet.transforms.crowd.mturk.collect import FILE
-
-    folders = [path for path in responses if layout.is_there(path) and layout.as_path(path).is_dir()]
-    return [str(layout.as_path(path) / FILE) if path in folders else path for path in responses]
-
-
 def check_answers(responses: Sequence[str], decisions: list[str], encoding: str) -> Sources:
-    """Checks the files of answers and decisions. Raises InputError if one is missing, or the encoding is unknown."""
+    """Checks the files of answers and decisions; a folder of ``parapet mturk`` stands for the answers collected in it.
+
+    Raises InputError if a file is missing, or the encoding is unknown.
+    """
     from parapet.transforms.crowd.answer_files import Sources
+    from parapet.transforms.crowd.mturk.collect import FILE
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
-    sources = Sources(_files_of(responses), decisions, encoding)
+    is_folder = [layout.is_there(path) and layout.as_path(path).is_dir() for path in responses]
+    files = [str(layout.as_path(path) / FILE) if of else path for path, of in zip(responses, is_folder, strict=True)]
+    sources = Sources(files, decisions, encoding)
     sources.check("--")
     return sources
 
@@ -70,16 +62,20 @@ class Composing(Pipeline[Task]):
 
     Attributes:
       corpus: the option that names what was asked about; without it, the answers are those of the sample.
+      complete: when a composition is complete.
       sample: the sample's files of answers.
     """
 
     corpus: ClassVar[str]
     sample: ClassVar[tuple[str, ...]]
-    if TYPE_CHECKING:  # declared by each command, in the order of its help
-        responses: list[str]
-        decisions: list[str]
-        encoding: str
-        require_complete: bool
+    complete: ClassVar[str]
+    group = "composition"
+    responses: list[str] = responses()
+    decisions: list[str] = options.option(
+        [], "decisions of reviewers, CSV", group=options.INPUT, metavar="FILE", reads=True
+    )
+    encoding: str = encoding()
+    require_complete: bool = options.option(False, "exit with status 1 unless every {complete}")
 
     @cached_property
     def sources(self) -> Sources:
@@ -92,14 +88,12 @@ class Composing(Pipeline[Task]):
         """Lists the files that workers read."""
         return [(f"--{name}", path) for name, path in self.sources.files()]
 
-    def build(self, pipeline: beam.Pipeline, task: Task) -> None:
+    def wire(self, pipeline: beam.Pipeline, task: Task) -> None:
         """Reads the answers, has them composed, and publishes the result with the audit of every answer."""
         from parapet.transforms.crowd.dedupe import Dedupe
         from parapet.transforms.crowd.ingest import ReadAnswers
         from parapet.transforms.crowd.writing import WriteComposition
-        from parapet.transforms.storage.files import prepare
 
-        prepare(self.output, self.name)
         read = pipeline | ReadAnswers(self.sources.responses, encoding=self.encoding, kind=task.kind).with_outputs()
         distinct = read.assignments | Dedupe().with_outputs()
         outcomes, dead, *others = self.compose(distinct.assignments, task)
@@ -145,7 +139,7 @@ class Composing(Pipeline[Task]):
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in by_reason)
             records = counted(len(letters), "record")
             logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
-        if not json.loads(read_written(out, layout.MANIFEST))["counts"].get("assignments"):
+        if not self.written(layout.MANIFEST)["counts"].get("assignments"):
             nothing = "no assignment could be read from the files of --responses"
         if nothing:
             # Decisions are unusable if the answers that they are about are.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -62,7 +61,8 @@ GROUPS = {
 PIPELINES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
-# The tables of what may follow a command's name, and the word for their entries.
+# The tables of what may follow a command's name, and the word for their entries. A module that has one also has ABOUT,
+# a paragraph of the help, and EXAMPLE, command lines.
 _KINDS = {"ACTIONS": "action", "MODELS": "model", "TASKS": "task"}
 _PERTURBATIONS = ("rewrite", *GROUPS["perturb dialogues with more options"])  # which the module of ``perturb`` runs
 
@@ -78,7 +78,12 @@ def spelling(name: str, names: Iterable[str]) -> str | None:
 
 
 def hand_over(
-    program: str, what: str, names: Iterable[str], usage: str, argv: Sequence[str], run: Callable[[str, list[str]], int]
+    program: str,
+    what: str,
+    names: Collection[str],
+    usage: str,
+    argv: Sequence[str],
+    run: Callable[[str, list[str]], int],
 ) -> int:
     """Runs what the first argument names. Returns the exit status.
 
@@ -96,9 +101,9 @@ def hand_over(
     name, *rest = argv
     if spelled := spelling(name, names):
         return run(spelled, rest)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"'{program} --help' lists the {what}s"
-    print(f"{program}: there is no {what} {name!r}: {hint}", file=sys.stderr)
+    from parapet.schemas.errors import no_such
+
+    print(f"{program}: {no_such(what, name, names)}", file=sys.stderr)
     return 2
 
 
@@ -117,12 +122,28 @@ def run_action(pipeline: str, argv: Sequence[str]) -> int:
     module, names = _module(pipeline), actions_of(pipeline)
     if not names:
         return command.run(module.COMMAND, argv)
-    what = next(word for table, word in _KINDS.items() if hasattr(module, table))
 
     def of_action(action: str, rest: list[str]) -> int:
         return command.run(module.command(action), rest)
 
-    return hand_over(f"parapet {pipeline}", what, names, module.USAGE, argv, of_action)
+    return hand_over(f"parapet {pipeline}", _kind_of(pipeline), names, usage_of(pipeline), argv, of_action)
+
+
+def _kind_of(pipeline: str) -> str:
+    """Returns the word for what follows a pipeline's name."""
+    return next(word for table, word in _KINDS.items() if hasattr(_module(pipeline), table))
+
+
+def usage_of(pipeline: str) -> str:
+    """Returns the help of a command with actions, which lists them."""
+    module, actions = _module(pipeline), actions_of(pipeline)
+    what = _kind_of(pipeline)
+    placeholder = f"{'--task ' * (what == 'task')}{what.upper()}"
+    width = max(map(len, actions)) + 1
+    listed = "\n".join(f"  {name:{width}}{summary}" for name, summary in actions.items())
+    parts = [f"usage: parapet {pipeline} {placeholder} [flags]", module.ABOUT, f"{what}s:\n{listed}"]
+    ending = f"'parapet {pipeline} {placeholder} --help' shows its flags."
+    return "\n\n".join([*parts, f"example:\n{module.EXAMPLE}", ending, ""])
 
 
 def command_of(pipeline: str, action: str = "") -> type[Command[Any]]:
@@ -140,8 +161,7 @@ def _module(pipeline: str) -> Any:
 def actions_of(pipeline: str) -> Mapping[str, str]:
     """Returns the actions, models or tasks that may follow a pipeline's name, with summaries."""
     module = _module(pipeline)
-    tables = (getattr(module, table) for table in _KINDS if hasattr(module, table))
-    return next(tables, {})
+    return next((getattr(module, table) for table in _KINDS if hasattr(module, table)), {})
 
 
 def parser_of(pipeline: str, action: str = "") -> Parser:

@@ -1,4 +1,4 @@
-"""``parapet doctor``: which extras and plug-ins are installed, and which tools are on the PATH.
+"""``parapet doctor``: which extras are installed, and which tools are on the PATH.
 
 It reads the metadata of packages and imports none of them.
 """
@@ -46,8 +46,8 @@ class Doctor(Command[None]):
     """``parapet doctor``."""
 
     name = "doctor"
-    description = "Shows which extras and plug-ins are installed, which tools are on the PATH, and what each is for."
-    example = "  parapet doctor"
+    description = "Shows which extras are installed, which tools are on the PATH, and what each is for."
+    example = "  parapet doctor    # what is missing, and how to install it"
     stopped = "nothing was written"
 
     def check(self) -> None:
@@ -55,8 +55,6 @@ class Doctor(Command[None]):
 
     def act(self, settings: None) -> None:
         """Prints the report. Raises InputError if Parapet is not installed as a package."""
-        from parapet.transforms.running import plugins
-
         try:
             extras = sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
         except PackageNotFoundError:
@@ -71,11 +69,6 @@ class Doctor(Command[None]):
         say("Tools on the PATH")
         for name, purpose in TOOLS.items():
             say(f"  {'installed' if shutil.which(name) else 'missing  '}  {name:10} {purpose}")
-        say("Plug-ins")
-        for group, title in plugins.GROUPS.items():
-            for plugin in plugins.installed(group):
-                if not plugin.built_in:
-                    say(f"  {title}: {plugin.name} ({plugin.distribution} {plugin.version}, {plugin.target})")
 
 
 COMMAND = Doctor

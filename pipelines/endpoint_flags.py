@@ -33,7 +33,9 @@ def model_name(rare: bool = False) -> Any:
     return option("", "its name there; 'embedded' has one of its own", rare=rare, metavar="NAME")
 
 
-def _number_or_none(kind: type[float], least: int) -> Callable[[str], float | str]:
+def number_or_none(kind: type[float], least: int) -> Callable[[str], float | str]:
+    """Makes the parser of a number that may also be ``none``."""
+
     def parse(text: str) -> float | str:
         if text == NONE:
             return NONE
@@ -65,13 +67,13 @@ class EndpointOptions(Options):
         None,
         "temperature of the answers, or none: it is not sent (default: 0)",
         metavar="T",
-        parse=_number_or_none(float, 0),
+        parse=number_or_none(float, 0),
     )
     max_tokens: int | str | None = _rare(
         None,
         "most tokens of an answer, or none: not sent (default: as the task needs)",
         metavar="N",
-        parse=_number_or_none(int, 1),
+        parse=number_or_none(int, 1),
     )
     extra_body: dict[str, Any] | None = _rare(
         None,
@@ -120,6 +122,13 @@ def cache_in(output: str, cache: str | None) -> str:
     if not cache and "://" in output:
         raise InputError("must be a local file, in which answers are kept", "--cache")
     return cache or f"{output}/{ANSWERS}"
+
+
+def tokens_of(endpoint: Endpoint, sent: int, answered: int) -> str:
+    """Describes the numbers of tokens, and their cost if --price is known."""
+    cost = endpoint.cost(sent, answered)
+    dollars = f", ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else ""
+    return f"{sent:,} tokens of requests and {answered:,} tokens of answers{dollars}"
 
 
 FLAGS = tuple(item.name for item in fields(EndpointOptions))

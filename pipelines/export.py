@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import TaskOptions
 from parapet.schemas.errors import InputError
 from parapet.transforms.running import options
+
+if TYPE_CHECKING:
+    from parapet.evaluation.tools.tasks import Expected
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
 
@@ -44,12 +47,12 @@ docs/tools.md shows how each is used."""
         files: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, paths in sets.items():
-            rows = {}
+            rows: dict[str, Expected] = {}
             for path in paths:
-                for key, expected in read_tasks(path).items():
-                    if key in rows:
-                        raise InputError(f"two files of the set {name} are called {key!r}", path)
-                    rows[key] = expected
+                tasks = read_tasks(path)
+                if same := rows.keys() & tasks:
+                    raise InputError(f"two tasks of the set {name} are called {min(same)!r}", path)
+                rows |= tasks
             files |= export(list(rows.values()), self.to, name)
             counts[name] = len(rows)
         publish(self.output, files, {**run_header("export", {"to": self.to, "sets": list(sets)}), "counts": counts})

@@ -12,7 +12,7 @@ import msgspec
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.flags import EXIT_USAGE
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST, TRAIN, sample_root
+from parapet.schemas.layout import TEST, TRAIN
 from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
@@ -51,23 +51,20 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
     max_bad: Fraction = options.max_bad()
     seed: str = options.seed()
 
-    def inputs(self, split: WriteFewShot) -> list[tuple[str, str]]:
-        """Lists the corpus."""
-        return [("--sgd", self.sgd or str(sample_root()))]
-
     def check(self) -> WriteFewShot:
         """Reads the schemas. Raises InputError if the corpus does not allow the split."""
         from parapet.transforms.splits.few_shot import Rule, WriteFewShot, domain_slots, read_schemas
 
-        root = self.sgd or str(sample_root())
-        schemas = read_schemas(root)
+        schemas = read_schemas(self.root)
         if self.train_split == self.test_split:
             raise InputError("must differ from --train_split: the test needs its own dialogues", "--test_split")
         splits = (self.train_split, self.test_split)
         for flag, split in zip(("--train_split", "--test_split"), splits, strict=True):
             if split not in schemas:
                 others = ", ".join(schemas) or "none"
-                raise InputError(f"there are no dialogues in {split!r}; these splits have some: {others}", root, flag)
+                raise InputError(
+                    f"there are no dialogues in {split!r}; these splits have some: {others}", self.root, flag
+                )
         for line in dict.fromkeys(str(bad.error) for split in splits for bad in schemas[split].bad):
             logging.warning("%s", line)
         known = sorted(domain_slots(schemas[splits[self.unseen_services]]))
@@ -86,7 +83,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
         from parapet.schemas.layout import as_path
         from parapet.transforms.running.progress import expect_dialogues
 
-        dialogue_files = list_files(as_path(self.sgd or sample_root()), (self.train_split, self.test_split))
+        dialogue_files = list_files(as_path(self.root), (self.train_split, self.test_split))
         expect_dialogues(dialogue_files)
         _ = pipeline | "Dialogue files" >> beam.Create(dialogue_files) | "Split" >> split
 

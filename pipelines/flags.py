@@ -17,7 +17,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
 
-from parapet.pipelines import app, progress, runners
+from parapet.pipelines import app, progress
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
@@ -30,7 +30,6 @@ _EXAMPLE_LINES = 5  # lines of examples in the short help
 _COMMENT = re.compile(r"^(.*\S)\s+(# .*)$")
 _WHERE_RUNNER_FLAGS_GO = "Flags of Apache Beam (--runner, --direct_running_mode, --project, ...) go to the runner."
 _METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
-_HELP = {"-h", "--help", "--help-all", "--help_all"}
 
 
 class Formatter(argparse.HelpFormatter):
@@ -52,14 +51,6 @@ class Formatter(argparse.HelpFormatter):
         paragraphs = (_wrapped(" ".join(paragraph.split()), width) for paragraph in text.split("\n\n"))
         return "\n\n".join("\n".join(indent + line for line in lines) for lines in paragraphs)
 
-
-# Names that other tools use for flags of inputs and outputs, and our names.
-_INPUTS = ("__sgd", "__schemas", "__reference", "__tasks", "__responses", "__config", "__systems")
-_MEANT = {
-    **dict.fromkeys(("__input", "__in", "__corpus", "__dataset", "__data", "__file"), _INPUTS),
-    **dict.fromkeys(("__out", "__output_dir", "__outdir", "__dest"), ("__output",)),
-    **dict.fromkeys(("__jobs", "__processes", "__threads"), ("__workers", "__jobs")),
-}
 
 # The bundled sample, as in the files of suites: a path, or behind NAME= or a comma.
 _SAMPLE = re.compile(r"(?:^|(?<=[=,]))@sample(?=[/,]|$)")
@@ -85,14 +76,13 @@ class Parser(argparse.ArgumentParser):
         )
         self.kind = kind
         self.sections: dict[str, list[argparse.Action]] = {INPUT: [], OUTPUT: []}
-        self.rare = {"log_format", "help_all"}
+        self.rare = {"help_all"}
         for flag in app.flags_of(kind):
             self._add(flag)
-        add, formats = self.add_argument, ("text", "json")
+        add = self.add_argument
         self.sections[RUNNING] = [
             *self.sections.pop(RUNNING, []),
             add("--quiet", action="store_true", default=False, help="no progress, no summary; errors only"),
-            add("--log_format", choices=formats, default="text", help="format of messages (default: text)"),
             add("-h", "--help", action="help", help="show the common flags"),
             add("--help-all", action="store_true", help="show all flags"),
         ]
@@ -166,23 +156,18 @@ class Parser(argparse.ArgumentParser):
             parts += [formatter._fill_text(note, formatter._width, "") for note in notes]
         else:
             hidden = len(self.rare) - 1  # do not count --help-all itself
-            more = f"{hidden} more flag{'s' * (hidden > 1)}{', and notes' * bool(kind.note)}"
-            parts.append(f"'{self.prog} --help-all' shows {more}.")
+            more = [f"{hidden} more flag{'s' * (hidden > 1)}"] * bool(hidden) + ["notes"] * bool(kind.note)
+            parts += [f"'{self.prog} --help-all' shows {' and '.join(more)}."] * bool(more)
         return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
     def error(self, message: str) -> NoReturn:
-        """Exits with status 2 after one line that says what to do, above a live display."""
+        """Exits with status 2 after one line that says what to do."""
         progress.write(f"{self.prog}: {message}\n  '{self.prog} --help' shows the flags\n")
         self.exit(EXIT_USAGE)
 
     def parse(self, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
         """Parses strictly; returns the given options, and Beam's own flags for the runner."""
         argv = [_SAMPLE.sub(lambda _: str(sample_root()), text) for text in (sys.argv[1:] if argv is None else argv)]
-        if self.kind.takes_beam_flags:
-            if reason := runners.refused(argv):
-                self.error(reason)
-            if runners.names_dataflow(argv) and "--dry_run" not in self._option_string_actions:
-                self.add_argument("--dry_run", action="store_true")
         argv = self.spelled(argv)
         if "--help-all" in argv:
             print(self.format_help(rare=True), end="")
@@ -202,23 +187,18 @@ class Parser(argparse.ArgumentParser):
         Exits if a flag is neither ours nor Beam's, and suggests the nearest one: for a mistyped ``--ouput``, argparse
         would only report that ``--output`` is missing.
         """
-        ours = {canonical(flag): flag for flag in self._option_string_actions}
-        words = argv[: argv.index("--")] if "--" in argv else argv
-        flags = {i: word.partition("=") for i, word in enumerate(words) if word.startswith("--")}
-        is_help = not _HELP.isdisjoint(words)
-        known = ours
-        if self.kind.takes_beam_flags and not is_help and any(canonical(of[0]) not in ours for of in flags.values()):
-            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
-        result = list(argv)
+        known = {canonical(flag): flag for flag in self._option_string_actions}
+        end = argv.index("--") if "--" in argv else len(argv)
+        flags = {i: word.partition("=") for i, word in enumerate(argv[:end]) if word.startswith("--")}
+        if self.kind.takes_beam_flags and any(canonical(flag) not in known for flag, _, _ in flags.values()):
+            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | known
+        words = list(argv)
         for i, (flag, equals, value) in flags.items():
-            name = canonical(flag)
-            if name in known:
-                result[i] = known[name] + equals + value
-            elif not is_help:
-                meant = [other for other in _MEANT.get(name, ()) if other in ours]
-                near = [known[other] for other in meant or difflib.get_close_matches(name, known, n=1)]
-                self.error(f"unknown flag {flag}" + (f": did you mean {near[0]}?" if near else ""))
-        return result
+            if canonical(flag) not in known:
+                near = difflib.get_close_matches(canonical(flag), known, n=1)
+                self.error(f"unknown flag {flag}" + (f": did you mean {known[near[0]]}?" if near else ""))
+            words[i] = known[canonical(flag)] + equals + value
+        return words
 
 
 def _parsed(flag: app.Flag, text: str) -> Any:
@@ -249,20 +229,18 @@ def wrap_commands(text: str, width: int = 78) -> list[str]:
     """Wraps command lines before flags, and moves comments that do not fit to the line above."""
     commands, comments = [], ""
     for line in re.sub(r"\\\n *", "", text).splitlines():
-        command, comment = match.groups() if (match := _COMMENT.match(line)) else (line, "")
+        indent = line[: -len(line.lstrip())]
+        if len(line) > width and (match := _COMMENT.match(line)):
+            line, comment = match.groups()
+            comments += f"{indent}{comment}\n"
         if line.lstrip().startswith("#"):
             comments += f"{line}\n"
-        elif len(line) <= width:
-            commands.append(comments + line)
-            comments = ""
-        else:
-            indent = command[: -len(command.lstrip())]
-            parts = re.split(r" (?=--)", command.strip())
-            whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
-            broken = _wrapped(indent + " ".join(whole), width - 2, f"{indent}    ")
-            comments += f"{indent}{comment}\n" if comment else ""
-            commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
-            comments = ""
+            continue
+        parts = re.split(r" (?=--)", line)
+        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
+        broken = _wrapped(" ".join(whole), width if len(line) <= width else width - 2, f"{indent}    ")
+        commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
+        comments = ""
     return commands
 
 

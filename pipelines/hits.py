@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
     from parapet.transforms.crowd.hits.make_hits import MakeHits, Unit
 
-EXAMPLE = """\
-  parapet hits --output my_hits                                # the sample
-  parapet hits --schemas my_corpus --output my_hits --dry_run
-  parapet hits --task rewrites --dialogues my_corpus --output my_rewrites
-  parapet hits --task ratings --dialogues my_corpus --scores my_scores --output my_ratings"""
-
 # SGSAcc has three workers judge an utterance. For rewrites one good answer is enough; in our sample, vetting accepts
 # about one of two answers.
 _ASSIGNMENTS = 3
@@ -45,8 +40,7 @@ def _dollars(text: str) -> Decimal:
     return Decimal(text)
 
 
-def _turns(default: int, text: str, least: int = 0) -> Any:
-    return option(default, text, group=_OF_RATINGS, rare=True, ge=least)
+_draw = partial(option, group=_OF_RATINGS, rare=True)
 
 
 class Hits(Pipeline["MakeHits"]):
@@ -55,49 +49,34 @@ class Hits(Pipeline["MakeHits"]):
     name = "hits"
     description = """Makes the pages on which crowd workers paraphrase names and descriptions of a schema (schemas),
         rewrite user turns (rewrites), or judge generated utterances (ratings)."""
-    example = EXAMPLE
+    example = "  parapet hits --schemas my_corpus --output my_hits --dry_run"
     group = "pay and cost"
     task: str = option(SCHEMAS, "what the pages ask for", group=options.INPUT, choices=(SCHEMAS, REWRITES, RATINGS))
     schemas: str = options.schemas()
-    shortfall: str = options.folder(
-        "shortfall.csv of 'parapet compose': ask only for what is missing", "FILE", rare=True
-    )
+    shortfall: str = options.folder("shortfall.csv of 'compose': ask only for what is missing", "FILE", rare=True)
     cues: str = option(
-        "auto",
-        "what names pages say the service is: its description, nothing, or service_name,cue in a CSV file",
-        group=options.INPUT,
-        rare=True,
-        metavar="auto|none|FILE",
+        "auto", "CSV of service_name,cue for pages of names", group=options.INPUT, rare=True, metavar="auto|none|FILE"
     )
-    dialogues: list[str] = options.folder(
-        "corpus, or its files (default: the bundled sample)", "ROOT|FILE", [], group=_OF_DIALOGUES
-    )
+    dialogues: list[str] = options.folder("corpus, or its files", "ROOT|FILE", [], group=_OF_DIALOGUES)
     split: str | None = option(None, f"split of a corpus (default: {TEST})", group=_OF_DIALOGUES, choices=SPLITS)
-    turns: int | None = option(
-        None, "of rewrites: user turns to draw (default: all)", group=_OF_DIALOGUES, rare=True, ge=1
-    )
+    turns: int | None = option(None, "user turns to draw (default: all)", group=_OF_DIALOGUES, rare=True, ge=1)
     scores: str = options.folder("output of 'evaluate --task generation', for ratings", group=_OF_DIALOGUES)
     # The defaults are the numbers of SGSAcc's sample.
-    faithful: int = _turns(200, "number of valid turns found faithful")
-    unfaithful: int = _turns(200, "of those found unfaithful")
-    invalid: int = _turns(25, "of turns that fail validation")
-    items: int = _turns(10, "utterances on a page, at most", 1)
-    checks: int = _turns(1, "utterances of other turns on each page, of which nobody attentive says Yes")
-    no_naturalness: bool = option(
-        False, "do not ask how natural an utterance sounds, as SGSAcc's authors did not", group=_OF_RATINGS, rare=True
-    )
+    faithful: int = _draw(200, "number of valid turns found faithful", ge=0)
+    unfaithful: int = _draw(200, "of those found unfaithful", ge=0)
+    invalid: int = _draw(25, "of turns that fail validation", ge=0)
+    items: int = _draw(10, "utterances on a page, at most", ge=1)
+    checks: int = _draw(1, "utterances of other turns on each page, of which nobody attentive says Yes", ge=0)
+    no_naturalness: bool = _draw(False, "do not ask how natural an utterance sounds, as SGSAcc's authors did not")
     hourly_wage: Decimal = option(
         _TERMS.hourly_wage, f"dollars per hour, which sets rewards (default: {_TERMS.hourly_wage})", parse=_dollars
     )
     reward: Decimal | None = option(None, "dollars per assignment, instead of --hourly_wage", parse=_dollars)
     assignments: int | None = option(
-        None,
-        "workers per HIT; from ten on the fee is higher "
-        f"(default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues; as missing with --shortfall)",
-        ge=1,
+        None, f"workers per HIT (default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues)", ge=1
     )
     auto_approval_hours: int = option(
-        _TERMS.auto_approval_hours, "hours after which unreviewed work is paid", rare=True, ge=0, le=720
+        _TERMS.auto_approval_hours, "hours until unreviewed work is paid", rare=True, ge=0, le=720
     )
     lifetime_days: int = option(_TERMS.lifetime_days, "days for which a HIT is offered", rare=True, ge=1, le=365)
     sandbox: bool = option(False, "the forms go to MTurk's sandbox", group=options.RUNNING)
@@ -132,10 +111,6 @@ class Hits(Pipeline["MakeHits"]):
             short = {known[place] for place in lacks}
             services = {name: service for name, service in services.items() if name in short}
             only, assignments = frozenset(lacks), plan.top_up_assignments(max(lacks.values()))
-        if cues != page.NONE:
-            for name, revealed in schema_pages.revealing(services[name] for name in services if name not in cues):
-                shown = f"the description of {name}, which its names page shows, contains the name {revealed!r}"
-                logging.warning("%s: use --cues to write another", shown)
         recorded = {"cues": cues, "only": None if only is None else sorted(only)}
         return self._pages(TASKS, [*services.values()], assignments, recorded, only=only, cues=cues)
 
@@ -151,8 +126,7 @@ class Hits(Pipeline["MakeHits"]):
         from parapet.transforms.crowd.hits.judged import group_items
 
         if not self.scores:
-            reason = "give the output of 'parapet evaluate --task generation', from which utterances are drawn"
-            raise InputError(f"is required: {reason}", "--scores")
+            raise InputError("is required: give the output of 'parapet evaluate --task generation'", "--scores")
         root, *others = self.dialogues or [str(sample_root())]
         if others:
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
@@ -200,17 +174,13 @@ class Hits(Pipeline["MakeHits"]):
         """Prints the plan and where to begin."""
         from parapet.transforms.crowd.hits.make_hits import plan_units
         from parapet.transforms.crowd.hits.plan import Plan
-        from parapet.transforms.storage.files import read_written
 
         say_plan = print if self.dry_run else say
         if self.dry_run:
             plan = plan_units(pages.units, pages.settings)
         else:
-            plan = msgspec.json.decode(read_written(self.output, "plan.json"), type=Plan)
+            plan = msgspec.convert(self.written("plan.json"), Plan)
         say_plan(plan.table())
-        if plan.total.hits and plan.total.hourly_pay < self.hourly_wage:
-            hourly_pay = plan.total.hourly_pay
-            logging.warning("the reward is $%s per hour, less than --hourly_wage %s", hourly_pay, self.hourly_wage)
         drawn: Any = pages.info.options.get("drawn", {})
         for name, numbers in drawn.items():
             say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")

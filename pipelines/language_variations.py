@@ -10,16 +10,17 @@ import msgspec
 
 from parapet.pipelines import translation
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
-from parapet.pipelines.endpoint_flags import EndpointOptions, address
+from parapet.pipelines.endpoint_flags import EndpointOptions, address, cache_in
 from parapet.pipelines.perturb import Perturb
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations import VariationOptions
+from parapet.transforms.perturbations.options import VariationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbation.files import PerturbCorpus
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.generated import Rewriter
     from parapet.transforms.perturbations.variations import LanguageVariations
     from parapet.transforms.translation.memory import Engine
 
@@ -42,8 +43,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     }
     engine: str = option(
         "",
-        "rules alone; llm at --endpoint; checkpoint, a paraphraser; memory: --memory; others translate and back "
-        "(default: embedded if installed)",
+        "rules; llm at --endpoint; checkpoint, a paraphraser; others translate and back (default: rules)",
         group="translation",
         choices=plugins.Names(plugins.TRANSLATION_ENGINES, RULES, LLM, translation.CHECKPOINT, translation.MEMORY),
     )
@@ -57,10 +57,7 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
     google_project: str = option("", translation.PROJECT, group="translation", metavar="ID", rare=True)
     endpoint: str = address(rare=True)
     prefix: str | None = option(
-        None,
-        "before each text of --engine checkpoint (default: 'paraphrase: ' for T5, else nothing)",
-        group="--engine checkpoint",
-        rare=True,
+        None, "before each text (default: 'paraphrase: ' for T5, else nothing)", group="--engine checkpoint", rare=True
     )
 
     def make(self, **more: object) -> LanguageVariations:
@@ -74,7 +71,6 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         from parapet.transforms.perturbations.rewritten import Rewritten
 
         envs = variations.parse_envs(self.env)
-        least = None if self.least_changed is None else float(share_of(self.least_changed, "--least_changed"))
         variations.parse_rates(self.rates, self.at_least)
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
@@ -82,30 +78,30 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         kinds, engine = variations.kinds_of(self.kinds, rewritten), self.engine_or_default()
         self._check_unused(kinds, engine)
         written = [kind for kind in kinds if kind in generated.KINDS and engine == LLM]
-        is_wanted = bool(written) or ("paraphrase" in kinds and rewritten is None and engine != RULES)
-        how = self._translating(engine if is_wanted else "", [*map(generated.language_of, written)])
+        rewriter = self._rewriter() if written else None
+        is_wanted = "paraphrase" in kinds and rewritten is None and engine not in (RULES, LLM)
+        how = self._translating(engine if is_wanted else "")
         parts = []
         for kind in kinds:
             typos = {name: getattr(self, name) for name in ("rates", "at_least", "perturb_values") if kind == "typos"}
             rules = {"engine": RULES} if kind == "paraphrase" else {}
             part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **typos, **rules)
-            usual = LEAST_OF_FILES if rewritten else part.usual_least
-            part.least = usual if least is None else least
-            part.is_written = kind in written
-            if isinstance(part, variations.Paraphrase) and how and not written:
+            part.least = LEAST_OF_FILES if rewritten else part.usual_least
+            if self.least_changed is not None:
+                part.least = float(share_of(self.least_changed, "--least_changed"))
+            part.rewriter = rewriter if kind in written else None
+            if isinstance(part, variations.Paraphrase) and how:
                 part.pivots = how.pivots
             parts.append(part)
-        perturbation = variations.LanguageVariations(parts, envs, how)
-        if how and how.engine and engine not in (translation.CHECKPOINT, LLM):
+        perturbation = variations.LanguageVariations(parts, envs, how, rewriter)
+        if how and how.engine and engine != translation.CHECKPOINT:
             perturbation.plugin = translation.plugin_of(engine)
         return perturbation
 
     def engine_or_default(self) -> str:
         """Returns the engine of ``--engine``, or the one that the other options imply."""
-        from parapet.transforms.translation.embedded import is_installed
-
         implied = LLM if self.endpoint else translation.MEMORY if self.memory else ""
-        return self.engine or implied or (translation.EMBEDDED if self.pivots or is_installed() else RULES)
+        return self.engine or implied or (translation.EMBEDDED if self.pivots else RULES)
 
     def _check_unused(self, kinds: Sequence[str], engine: str) -> None:
         """Raises InputError if an option has no effect."""
@@ -114,42 +110,44 @@ class LanguageVariation(EndpointOptions, translation.TranslationOptions, Variati
         needed = {"perturb_values": ("typos",), "rates": ("typos",), **dict.fromkeys(of_engines, translated)}
         for name in filter(lambda name: getattr(self, name), needed):
             if self.rewritten:
-                reason = "has no effect with --rewritten, whose turns are used unchanged: leave it out"
-                raise InputError(reason, f"--{name}")
+                raise InputError("has no effect with --rewritten, whose turns are used unchanged", f"--{name}")
             if not {*needed[name]} & {*kinds}:
-                reason = f"is for {', '.join(needed[name])}, which --kinds does not include"
-                raise InputError(f"{reason}: change --kinds, or leave the flag out", f"--{name}")
+                raise InputError(f"is for {', '.join(needed[name])}, which --kinds does not include", f"--{name}")
         self.check_engine(engine)
         unused = {RULES: of_engines[1:5], LLM: ("pivots",), translation.CHECKPOINT: ("pivots",)}.get(engine, ())
         for name in filter(lambda name: getattr(self, name), unused):
             raise InputError(f"is for an engine that translates, but the engine is {engine}", f"--{name}")
 
-    def _translating(self, engine: str, written: Sequence[str]) -> Translating | None:
-        """Returns how turns are translated, or written in these languages of a language model; None if not at all."""
+    def _rewriter(self) -> Rewriter:
+        """Returns the language model. Raises InputError if it cannot be used."""
+        from parapet.transforms.perturbations.generated import Rewriter
+
+        endpoint = self.endpoint_of(self.model[0] if len(self.model) == 1 else "", parallel=self.parallel_calls)
+        rewriter = Rewriter(endpoint, cache_in(self.output, None))
+        if not self.dry_run:  # so that faults are reported before any worker starts
+            rewriter.open()
+            rewriter.close()
+        return rewriter
+
+    def _translating(self, engine: str) -> Translating | None:
+        """Returns how turns are translated; None if not at all."""
         from parapet.transforms.translation.local import PARAPHRASED
 
-        languages = {"": [], LLM: written, translation.CHECKPOINT: [PARAPHRASED]}
+        languages = {"": [], translation.CHECKPOINT: [PARAPHRASED]}
         pivots = languages.get(engine, [*dict.fromkeys(self.pivots or ("pt",))])
         how = self.translating(self.output, engine, pivots, self.dry_run)
         if not engine:  # the output keeps translations that an earlier run paid for
             return how if how.memory else None
-        if how.engine is None and not any(how.known.of("en", pivot) for pivot in pivots):
-            raise self.not_in_memory("the user turns", f"there are no translations into {', '.join(pivots)}")
         return msgspec.structs.replace(how, seed=self.seed, again=engine == translation.EMBEDDED)
 
     def open_engine(self, engine: str, pivots: Sequence[str]) -> Engine | None:
-        """Makes an engine, a paraphraser or a language model. Raises InputError if the options do not fit it."""
-        from parapet.transforms.perturbations.generated import Writer
+        """Makes an engine or a paraphraser. Raises InputError if the options do not fit it."""
         from parapet.transforms.translation.local import Paraphraser
 
-        if engine not in (LLM, translation.CHECKPOINT):
+        if engine != translation.CHECKPOINT:
             return super().open_engine(engine, pivots)
         if len(self.model) != 1:
-            required = "is required: give the name of the model at the endpoint, such as gpt-4o-mini"
-            reason = required if engine == LLM else "must name exactly one folder, that of the checkpoint"
-            raise InputError(reason, "--model")
-        if engine == LLM:
-            return Writer(self.endpoint_of(self.model[0], parallel=self.parallel_calls))
+            raise InputError("must name exactly one folder", "--model")
         return Paraphraser(self.model[0], self.beams or 4, self.prefix)
 
     def recorded(self) -> dict[str, object]:

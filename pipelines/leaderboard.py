@@ -72,7 +72,7 @@ class Leaderboard(Command["Release"]):
     def act(self, release: Release) -> None:
         """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
         from parapet.evaluation.compare import submissions as reading
-        from parapet.evaluation.compare.board import Config, leaderboard, read_systems
+        from parapet.evaluation.compare.board import Config, compare_systems
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.schemas.errors import run_header
@@ -101,7 +101,7 @@ class Leaderboard(Command["Release"]):
                 first = next((f"; the first: {name}: {reason}" for name, reason in refused.items()), ": there is none")
                 raise InputError(f"no submission was scored{first}", "--submissions")
             progress.stage("page")
-            board = leaderboard(*read_systems(systems, Config(metrics=tuple(self.metrics), replicates=0)))
+            board = compare_systems(systems, Config(metrics=tuple(self.metrics), replicates=0))
         to = f"{release.manifest.name} {release.manifest.version}"
         lead = f"{counted(len(submissions), 'submission')} to {to}, split {self.split}."
         files = reading.files_of(board, submissions, refused, release.manifest.title, lead)

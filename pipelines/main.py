@@ -13,8 +13,7 @@ usage: parapet COMMAND [flags]
 
 Builds datasets that show how robust a dialogue system or an agent is, and
 scores systems on them. Without a corpus, a command uses the bundled sample.
-"""
-EXAMPLE = """
+{commands}
 example:
   parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
@@ -31,21 +30,17 @@ def usage() -> str:
         f"\n{title}:\n" + "".join(f"  {name:22}{summary}\n" for name, summary in commands.items())
         for title, commands in dispatch.GROUPS.items()
     )
-    return USAGE + "".join(groups) + EXAMPLE
+    return USAGE.format(commands="".join(groups))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one pipeline. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    return stopping.run_program(lambda: _main(None)) if argv is None else _main(argv)
+    if argv is None:
+        if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions, see docs/running.md
+            from parapet.pipelines.completion import answer
 
-
-def _main(argv: Sequence[str] | None) -> int:
-    # a shell asks for completions, see docs/running.md
-    if argv is None and "_ARGCOMPLETE" in os.environ:
-        from parapet.pipelines.completion import answer
-
-        answer()
-    argv = sys.argv[1:] if argv is None else list(argv)
+            answer()
+        return stopping.run_program(lambda: main(sys.argv[1:]))
     if argv[:1] == ["--version"]:
         from parapet.schemas.errors import parapet_version
 
@@ -54,7 +49,3 @@ def _main(argv: Sequence[str] | None) -> int:
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     return dispatch.hand_over("parapet", "command", dispatch.PIPELINES, usage(), argv, dispatch.run)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
@@ -13,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app, runners
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.command import shows_progress, starting
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST
-from parapet.transforms import perturbations
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
+from parapet.transforms.perturbations import options as own_options
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import REQUIRED, option
 
@@ -40,35 +37,25 @@ Perturbs a corpus, and writes OUT/SET/test/dialogues_001.json, a row for every
 change in OUT/SET/turns, statistics, and a page with examples.
 """
 
-# The options of Parapet's own perturbations that have more than a constructor. Help imports nothing but their modules.
+# Parapet's own perturbations: where their options are declared, and summaries. Help imports none of the modules.
 REWRITE, TRANSLATING = "rewrite", "language_variations"
+_OWN = "parapet.transforms.perturbations"
 DECLARED = {
-    REWRITE: "parapet.transforms.variants:VariantOptions",
-    TRANSLATING: "parapet.pipelines.language_variations:LanguageVariation",
-    "speech_errors": "parapet.transforms.perturbations.speech:SpeechErrorOptions",
-    "unseen_entities": "parapet.transforms.perturbations.entities:UnseenEntityOptions",
-    "ood": "parapet.transforms.perturbations.ood:OutOfDomainOptions",
-    "typos": "parapet.transforms.perturbations:TypoOptions",
-    "verbose": "parapet.transforms.perturbations:VerboseOptions",
-    "simple": "parapet.transforms.perturbations:SimpleOptions",
-    "paraphrase": "parapet.transforms.perturbations:ParaphraseOptions",
-}
-SUMMARIES = {  # of Parapet's own perturbations
-    "typos": "users mistype words, but no values",
-    "verbose": "users say the same in more words",
-    "simple": "users say the same in fewer words",
-    "paraphrase": "users say the same in other words",
-    "speech_errors": "users are misheard by a speech recogniser",
-    "unseen_entities": "users name values that training does not have",
-    "ood": "users also say things that are out of domain",
+    REWRITE: ("parapet.transforms.variants:VariantOptions", ""),
+    TRANSLATING: ("parapet.pipelines.language_variations:LanguageVariation", ""),
+    "speech_errors": (f"{_OWN}.speech:SpeechErrorOptions", "users are misheard by a speech recogniser"),
+    "unseen_entities": (f"{_OWN}.entities:UnseenEntityOptions", "users name values that training does not have"),
+    "ood": (f"{_OWN}.ood:OutOfDomainOptions", "users also say things that are out of domain"),
+    "typos": (f"{_OWN}.options:TypoOptions", "users mistype words, but no values"),
+    "verbose": (f"{_OWN}.options:VerboseOptions", "users say the same in more words"),
+    "simple": (f"{_OWN}.options:SimpleOptions", "users say the same in fewer words"),
+    "paraphrase": (f"{_OWN}.options:ParaphraseOptions", "users say the same in other words"),
 }
 TOOLKITS = {  # that only tasks of agents have
     "distractors": "Adds similar tools of the other tasks: OUT/distractors-10/FILE.",
     "corrupted": "Replaces and reorders words of names and descriptions: OUT/corrupted-replace/, -order/, -both/.",
     "missing_tool": "Takes the right tools away: nothing is to be called. OUT/missing_tool/FILE.",
 }
-DISTRACTORS = (5, 10, 20)  # numbers of tools added to a task's tools
-CORRUPTIONS = ("replace", "order", "both")
 
 
 class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
@@ -87,8 +74,6 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
         if self.messages and self.sgd:
             raise InputError("give either --sgd or --messages", "--messages")
-        if self.messages and self.split != TEST:
-            raise InputError("has no effect with --messages, which have no splits", "--split")
         perturbation = complete(self.make())
         if self.messages:
             check_needs_none(perturbation, "chat messages", "--messages")
@@ -100,7 +85,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         check_languages(perturbation.name, perturbation.languages, corpus, where)
         needs_whole = not self.messages and (perturbation.needs_corpus() or perturbation.analyzes_all_splits)
         whole = read_corpus(self.root, None) if needs_whole else corpus
-        perturbation.fit(whole)
+        perturbation.prepare(whole)
         analyzed = whole if perturbation.analyzes_all_splits else corpus
         for level, line in [*((logging.WARNING, line) for line in analyzed.problems), *perturbation.remarks()]:
             logging.log(level, "%s", line)
@@ -115,7 +100,8 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def recorded(self) -> dict[str, object]:
         """Lists its own options for ``run.json``: of files and folders the names, as paths differ between machines."""
-        values = [(flag, getattr(self, flag.name)) for flag in own_flags(type(self))]
+        shared = {item.name for item in fields(Perturb)}
+        values = [(flag, getattr(self, flag.name)) for flag in app.flags_of(type(self)) if flag.name not in shared]
         return {
             flag.name: value.rpartition("/")[2] if flag.facts["path"] and isinstance(value, str) else value
             for flag, value in values
@@ -154,12 +140,6 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 COMMAND = Perturb  # for completion, before the name of a perturbation is known
 
 
-def own_flags(kind: type[PerturbationOptions]) -> list[app.Flag]:
-    """Lists the flags of a perturbation that others do not have."""
-    shared = {item.name for item in fields(Perturb)}
-    return [flag for flag in app.flags_of(kind) if flag.name not in shared]
-
-
 def command(name: str, has_tasks: bool = False, program: str = "") -> type[app.Pipeline[Any]]:
     """Returns the command of a perturbation.
 
@@ -188,7 +168,7 @@ def combined(*bases: type[Any], **attributes: object) -> type[Any]:
 def options_of(name: str) -> type[PerturbationOptions]:
     """Returns the options of a perturbation. Raises InputError if it is not installed or cannot be imported."""
     if name in DECLARED:
-        module, _, attribute = DECLARED[name].partition(":")
+        module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
     from parapet.transforms.perturbation.corpus import Registry, unknown
@@ -200,54 +180,40 @@ def options_of(name: str) -> type[PerturbationOptions]:
 
 
 def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptions]:
-    """Declares the keyword arguments of a perturbation as options; the ``Args`` of its docstring are the help.
+    """Declares the keyword arguments of a plug-in as options.
 
-    The default determines how a flag is parsed: False as a switch, a number (or None with a number's annotation) as a
-    number, a tuple as a comma-separated list, anything else as text. An option without a value keeps the default.
+    The default determines how a flag is parsed: False as a switch, a number as a number, anything else as text. An
+    option without a value keeps the default.
     """
     name = perturbation.name
     types: dict[str, type] = {}
-    attributes: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for parameter in inspect.signature(perturbation).parameters.values():
-        is_option = parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        if not is_option or parameter.name in ("seed", "max_bad"):
+        default, flag = parameter.default, parameter.name
+        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) or flag in (
+            "seed",
+            "max_bad",
+        ):
             continue
-        if hasattr(Perturb, parameter.name) or parameter.name in Perturb.__dataclass_fields__:
-            raise InputError(f"the perturbation {name} has an option {parameter.name!r}, a name that Parapet uses")
-        default, text = parameter.default, _about(perturbation, parameter.name)
-        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        if default is not False and shown not in ("", None, parameter.empty):
-            text += f" (default: {shown})"
-        attributes[f"{parameter.name}_text"] = text  # by name, as the text may have braces
+        if hasattr(Perturb, flag) or flag in Perturb.__dataclass_fields__:
+            raise InputError(f"the perturbation {name} has an option {flag!r}, a name that Parapet uses")
+        text = "a keyword argument of the plug-in"
+        if default is not False and default not in ("", None, parameter.empty):
+            text += f" (default: {','.join(map(str, default)) if isinstance(default, tuple) else default})"
+        types[flag] = type(default) if isinstance(default, int | float) else str
         without = REQUIRED if default is parameter.empty else False if default is False else None
-        metavar = "LIST" if isinstance(default, tuple) else ""
-        attributes[parameter.name] = option(without, f"{{{parameter.name}_text}}", metavar=metavar)
-        types[parameter.name] = _type_of(parameter)
+        declared[flag] = option(without, text, metavar="LIST" if isinstance(default, tuple) else "")
     has_messages = perturbation.keeps_turns and not perturbation.needs_annotation
     summary = (inspect.getdoc(perturbation) or "").partition("\n")[0]
-    attributes |= {
+    attributes = {
         "__annotations__": types,
-        "description": f"{summary} {perturbations.FILES}",
-        "example": perturbations.EXAMPLE.format(name),
+        "description": f"{summary} {own_options.FILES}",
+        "example": own_options.EXAMPLE.format(name),
         "group": f"options of {name}",
         "without": ("dry_run",) if has_messages else ("messages", "dry_run"),
         "perturbation": staticmethod(lambda: perturbation),
     }
-    return type(perturbation.__name__, (PerturbationOptions,), attributes)
-
-
-def _type_of(parameter: inspect.Parameter) -> type:
-    """Returns the type of an option: that of its default, or of its annotation if the default is None."""
-    if isinstance(parameter.default, int | float):
-        return type(parameter.default)
-    annotated = set(re.findall(r"\w+", str(parameter.annotation))) - {"None", "class"}
-    return {frozenset({"int"}): int, frozenset({"float"}): float}.get(frozenset(annotated), str)
-
-
-def _about(perturbation: type[Perturbation], option: str) -> str:
-    """Returns the docstring's text on an option: the line that begins with its name, and those indented below."""
-    text = re.search(rf"^ +{option}: (.*(?:\n {{4,}}.*)*)", inspect.getdoc(perturbation) or "", re.M)
-    return " ".join(text[1].split()).replace("`", "").removesuffix(".") if text else "an option of this perturbation"
+    return type(perturbation.__name__, (PerturbationOptions,), declared | attributes)
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -265,14 +231,11 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     program = program or name
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
-        with starting(f"parapet {program}", shows_progress(argv)):  # importing a plug-in may take long
-            if name not in DECLARED and name not in TOOLKITS:
-                runners.import_beam(argv)
-            kind = command(name, "__tasks" in flags, program)
+        if name not in DECLARED and name not in TOOLKITS:
+            runners.import_beam(argv)
+        kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
-            reason = "needs a corpus with schemas and states, which chat messages have not"
-            others = "use typos, verbose, simple, paraphrase or speech_errors"
-            raise InputError(f"{name} {reason}: {others}", "--messages")
+            raise InputError(f"{name} needs schemas and states, which chat messages do not have", "--messages")
     except InputError as error:
         print(f"parapet {program.partition(' ')[0]}: {error}", file=sys.stderr)
         return 2
@@ -283,8 +246,7 @@ def usage() -> str:
     """The help: the perturbations that are installed. None of them is imported, so that help is quick."""
     installed = plugins.installed(plugins.PERTURBATIONS)
     summaries = {plugin.name: f"plug-in of {plugin.distribution} {plugin.version}" for plugin in installed}
-    summaries |= {plugin.name: SUMMARIES.get(plugin.name, "built in") for plugin in installed if plugin.built_in}
-    listed = "\n".join(f"  {name:20}{summaries[name]}" for name in summaries)
-    listed += "\n\nonly for agents' tasks (--tasks):\n"
-    listed += "\n".join(f"  {name:20}{summaries.partition(':')[0].rstrip('.')}" for name, summaries in TOOLKITS.items())
-    return f"{USAGE}\nperturbations:\n{listed}\n\nexample:\n{EXAMPLE}\n"
+    summaries |= {plugin.name: DECLARED[plugin.name][1] for plugin in installed if plugin.built_in}
+    toolkits = {name: text.partition(":")[0].rstrip(".") for name, text in TOOLKITS.items()}
+    own, of_tasks = ("\n".join(f"  {name:20}{text}" for name, text in table.items()) for table in (summaries, toolkits))
+    return f"{USAGE}\nperturbations:\n{own}\n\nonly for agents' tasks (--tasks):\n{of_tasks}\n\nexample:\n{EXAMPLE}\n"

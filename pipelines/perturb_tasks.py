@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.perturb import DISTRACTORS, TOOLKITS, TRANSLATING, combined, options_of
+from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_of
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.schemas.layout import MANIFEST
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, option
 
@@ -74,12 +74,10 @@ class TasksPipeline(app.Pipeline[TaskSets]):
 
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
         from parapet.transforms.perturbation.task_corpus import Reworded
-        from parapet.transforms.storage.files import read_written
 
-        counts = json.loads(read_written(self.output, MANIFEST))["counts"]
+        counts = self.written(MANIFEST)["counts"]
         if isinstance(tasks.sets, Reworded):
             if n := counts[OTHER_LANGUAGES]:
                 known = ", ".join(tasks.sets.perturbation.languages)
@@ -114,12 +112,9 @@ class ChangeToolkits(TasksPipeline):
     """A change of the tools that tasks offer."""
 
     change: ClassVar[str]
-    seeded: ClassVar[str] = ""
     without: ClassVar[tuple[str, ...]] = ()
-    count: list[int] = option(
-        [*DISTRACTORS], "how many tools are added: one set for each number", group="distractors", ge=1
-    )
-    seed: str = options.seed("{seeded}")
+    count: list[int] = option([5, 10, 20], "added tools: a set for each number", group="distractors", ge=1)
+    seed: str = options.seed("what is drawn")
 
     def make(self) -> Toolkits:
         """Makes the change."""
@@ -133,12 +128,8 @@ class ChangeToolkits(TasksPipeline):
         return TaskSets(self.files(), self.make(), run_header(f"perturb_{self.change}", recorded))
 
 
-# What the seed of a change decides, and the options that the change does not have.
-_CHANGES = {
-    "distractors": ("the order of the tools", ()),
-    "corrupted": ("the words", ("count",)),
-    "missing_tool": ("", ("count", "seed")),
-}
+# The options that a change does not have.
+_WITHOUT = {"distractors": (), "corrupted": ("count",), "missing_tool": ("count", "seed")}
 
 
 def command(name: str) -> type[TasksPipeline]:
@@ -151,9 +142,8 @@ def command(name: str) -> type[TasksPipeline]:
     program = f"perturb {name} --tasks"
     example = f"  parapet perturb {name} --tasks tasks.json --output perturbed"
     if name in TOOLKITS:
-        seeded, without = _CHANGES[name]
-        attributes = {"change": name, "seeded": seeded, "without": without}
-        return combined(ChangeToolkits, name=program, description=TOOLKITS[name], example=example, **attributes)
+        own = {"change": name, "without": _WITHOUT[name], "description": TOOLKITS[name]}
+        return combined(ChangeToolkits, name=program, example=example, **own)
     description = (
         f"Perturbs what users say in tasks in BFCL's format, by {name}: OUT/SET/FILE, with the right calls beside it. "
         f"Values that these need stay as they are. For 'parapet evaluate --task tool_calls --sets {name}=OUT/SET'."

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from parapet.pipelines import models
 
-from parapet.pipelines.dispatch import run_action
-from parapet.pipelines.models import ENDPOINT, predict_command
-from parapet.pipelines.models import PREDICTING as MODELS
-
-command = predict_command
-
-USAGE = f"""usage: parapet predict MODEL [flags]
-
+MODELS, command = models.PREDICTING, models.predict_command
+ABOUT = """\
 Runs a model of 'parapet train' on dialogues, or asks a language model:
-OUT/predictions, for 'parapet evaluate'.
-
-models:
-{chr(10).join(f"  {name:15}{what}" for name, what in MODELS.items())}
-
-example:
-  parapet predict tiny_dst --model my_model --reference my_corpus \\
-      --output my_states
-  parapet evaluate --task dst --reference my_corpus \\
-      --predictions my_states/predictions --output my_scores
-
-'parapet predict MODEL --help' shows the flags of a model.
-"""
-
-
-def run(argv: Sequence[str]) -> int:
-    """Runs ``parapet predict``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
-    if argv and argv[0].split("=")[0] == "--endpoint":
-        argv = [ENDPOINT, *argv]
-    return run_action("predict", argv)
+OUT/predictions, for 'parapet evaluate'."""
+EXAMPLE = """\
+  parapet predict tiny_dst --model my_model --reference my_corpus --output my_states
+  parapet evaluate --task dst --reference my_corpus --predictions my_states/predictions --output my_scores"""

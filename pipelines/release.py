@@ -32,26 +32,15 @@ ACTIONS = {
     "push": "upload a release to the Hugging Face Hub",
 }
 
-USAGE = f"""usage: parapet release ACTION [flags]
-
+ABOUT = """\
 Builds versioned dataset releases: Parquet for 'datasets' and pandas, SGD JSON for
 the published scripts, a dataset card, a manifest of all inputs, checksums. A
-release never changes; a new version is written beside it.
-
-actions:
-{chr(10).join(f"  {name:8}{what}" for name, what in ACTIONS.items())}
-
-example:
+release never changes; a new version is written beside it."""
+EXAMPLE = """\
   parapet release build --config release.toml --output releases
-  parapet release verify releases/my_dataset/1.0.0
-  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0
-  parapet release push releases/my_dataset --repo ada/my_dataset
-
-'parapet release ACTION --help' shows the flags of an action.
-"""
+  parapet release verify releases/my_dataset/1.0.0"""
 
 _RELEASE = "NAME/VERSION, or NAME for its latest; local or gs://"
-_NOTHING_CHANGED = "nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -123,10 +112,7 @@ class Build(Pipeline[Contents]):
         from parapet.transforms.release import building
 
         if pipeline.options.get_all_options().get("template_location"):
-            raise InputError(
-                "cannot be used here, because the command that runs the job also finishes the release: leave it out",
-                "--template_location",
-            )
+            raise InputError("cannot be used here, as the command also finishes the release", "--template_location")
         building.prepare(self.output, contents.release)
         staging = building.staging_of(self.output, contents.release)
         pipeline | "Build data" >> building.BuildData(contents.plan, staging)
@@ -155,7 +141,6 @@ class Build(Pipeline[Contents]):
         if manifest.parent is not None and manifest.changes is not None:
             say(f"after {manifest.parent.version}: a change at the {manifest.changes.level} level")
         say(f"{folder}: {counted(len(manifest.files) + 2, 'file')}, {manifest.size / 1e6:.1f} MB")
-        say(f"report: {folder}/report/index.html")
 
 
 def _read_statistics(path: Any) -> Any:
@@ -173,17 +158,16 @@ class Verify(Command[Path]):
     description = """Checks a release: every file against its checksum, the manifest, columns and numbers of rows, and
         dialogues against their schemas. Prints a line for each mismatch."""
     example = "  parapet release verify releases/my_dataset          # the version that latest.json names"
-    note = """exit status: 0 without findings, 1 with findings, 2 if there is no release.
-        A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign one."""
-    stopped = _NOTHING_CHANGED
+    note = """A release that somebody changed as a whole, hashes included, passes: docs/release.md shows how to sign."""
+    stopped = "nothing was changed"
     release: str = option(REQUIRED, _RELEASE, metavar="PATH", positional=True)
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
     def check(self) -> Path:
         """Finds the release. Raises InputError if there is none."""
-        from parapet.transforms.release.reading import find_release
+        from parapet.transforms.release import reading
 
-        return find_release(self.release)
+        return reading.find_release(self.release)
 
     def act(self, root: Path) -> int:
         """Verifies the release and prints the findings; returns the exit status."""
@@ -196,8 +180,7 @@ class Verify(Command[Path]):
         else:
             for finding in done.findings:
                 print(finding)
-            numbers = ((done.files, "file"), (done.rows, "row"), (len(done.findings), "finding"))
-            say(", ".join(counted(n, unit) for n, unit in numbers))
+            say(f"{counted(done.files, 'file')}, {counted(done.rows, 'row')}, {counted(len(done.findings), 'finding')}")
         return EXIT_FAILURE if done.findings else 0
 
 
@@ -206,12 +189,9 @@ class Diff(Command["tuple[Release, Release]"]):
 
     name = "release diff"
     description = """Compares two releases row by row: which rows were added, removed and changed, in which columns the
-        changed rows differ, and which version number that requires. A release with files that are missing, or are not
-        those that its manifest lists, is not compared: what is wrong with it is printed."""
+        changed rows differ, and which version number that requires."""
     example = "  parapet release diff releases/my_dataset/1.0.0 releases/my_dataset/1.1.0"
-    note = """exit status: 0 whether or not they differ, 1 if one is not as its manifest says, 2 if there is no
-        release."""
-    stopped = _NOTHING_CHANGED
+    stopped = "nothing was changed"
     old: str = option(REQUIRED, _RELEASE, metavar="OLD", positional=True)
     new: str = option(REQUIRED, "the release to compare with it", metavar="NEW", positional=True)
 
@@ -230,8 +210,6 @@ class Diff(Command["tuple[Release, Release]"]):
             print("\n".join(damaged))
             raise InputError("the releases were not compared: 'parapet release verify' shows the details")
         difference = diff.compare(*releases)
-        if difference.old[0] != difference.new[0]:
-            logging.warning("these are different datasets: %s and %s", difference.old[0], difference.new[0])
         print("\n".join(diff.diff_lines(difference)))
 
 
@@ -243,9 +221,7 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
         repository if there is none, uploads the folder, and tags the commit with the version. A version that is already
         there is never changed."""
     example = "  parapet release push releases/my_dataset --repo ada/my_dataset --private"
-    note = """The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write.
-        HF_ENDPOINT is the address of another Hub. Exit status: 0 if the version was uploaded, 1 if it was not, 2 for
-        wrong usage, without a token or the extra."""
+    note = "The token is read from HF_TOKEN, or from the file that 'hf auth login' writes; it must be able to write."
     stopped = "run the same command again to continue"
     release: str = option(REQUIRED, _RELEASE, metavar="PATH", positional=True)
     repo: str = option("", "dataset repository (default: 'hub' of release.toml)", group="the Hub", metavar="OWNER/NAME")
@@ -266,8 +242,7 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
         if not HUB.fullmatch(repo):
             raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
         if manifest.licence == NO_LICENCE and not self.private:
-            reason = "has no licence: name one in release.toml and build the release again, or push it with --private"
-            raise InputError(reason, root)
+            raise InputError("has no licence: name one in release.toml and build again, or push with --private", root)
         return root, manifest, repo, hub.find_token()
 
     def act(self, upload: tuple[Path, Manifest, str, str]) -> None:

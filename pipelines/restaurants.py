@@ -85,14 +85,10 @@ class Restaurants(CorpusPipeline["Config"]):
     def lines(self, config: Config, statistics: Any) -> Iterator[str]:
         """Yields the means of each task."""
         for task, numbers in statistics["tasks"].items():
-            means = numbers["all"]
-            solved = statistics["bot"].get("plain", {}).get(task, {})
-            tried, right = (sum(test[name] for test in solved.values()) for name in ("tried", "solved"))
-            yield (
-                f"task {task}: {counted(means['dialogues'], 'dialogue')}, {means['user']:.1f} user and "
-                f"{means['bot']:.1f} bot utterances, {means['results']:.1f} results; the rule-based bot solved "
-                f"{right:,} of {tried:,}"
-            )
+            solved = statistics["bot"].get("plain", {}).get(task, {}).values()
+            tried, right = (sum(test[name] for test in solved) for name in ("tried", "solved"))
+            dialogues = counted(numbers["all"]["dialogues"], "dialogue")
+            yield f"task {task}: {dialogues}; the rule-based bot solved {right:,} of {tried:,}"
         yield f"{statistics['candidates']:,} candidates, {statistics['facts']:,} facts"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.schemas.errors import InputError
+from parapet.schemas.layout import MANIFEST
 from parapet.transforms.reports.text import counted
 from parapet.transforms.variants import VariantOptions
 
@@ -24,17 +23,13 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
     """``parapet rewrite --tasks``."""
 
     name = "rewrite"
+    without = (*VariantOptions.without, "sgd", "mapping")
 
     def check(self) -> TaskVariants:
         """Reads the variants. Raises InputError if they cannot be used."""
         from parapet.transforms.variants.matching import find_variants
         from parapet.transforms.variants.tasks import TaskVariants, list_tasks, read_variant
 
-        if self.sgd:
-            raise InputError("cannot be combined with --tasks: give one of the two", "--sgd")
-        if self.mapping != "auto":
-            reason = "is for --sgd, not for --tasks: the names.json of each variant has the names of tools"
-            raise InputError(reason, "--mapping")
         paths = find_variants(self.variants, self.variant_names)
         return TaskVariants(list_tasks(self.tasks), [read_variant(name, path) for name, path in paths.items()])
 
@@ -57,11 +52,9 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
 
     def statistics(self) -> Any:
         """Reads the counts of the run."""
-        from parapet.schemas.layout import MANIFEST
         from parapet.transforms.running.counts import Counts
-        from parapet.transforms.storage.files import read_written
 
-        return Counts.of_json(json.loads(read_written(self.output, MANIFEST))["counts"])
+        return Counts.of_json(self.written(MANIFEST)["counts"])
 
     def lines(self, tasks: TaskVariants, statistics: Any) -> Iterator[str]:
         """Yields the number of tasks of each variant."""

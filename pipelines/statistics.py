@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines import app
-from parapet.pipelines.command import read_good, say
+from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import sample_root
 from parapet.transforms.running import options
@@ -17,9 +15,6 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.variants.table1 import Inputs
-
-EXAMPLE = """  parapet statistics --output names_seen                 # the sample
-  parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
 
 
 class Statistics(app.Pipeline["Inputs"]):
@@ -30,7 +25,9 @@ class Statistics(app.Pipeline["Inputs"]):
         "Measures how far schema variants are from the original: the numbers of SGD-X Table 1, and self-BLEU. Without "
         "variants, how many names of unseen services occur in train. Writes OUT/statistics.json and OUT/report.html."
     )
-    example = EXAMPLE
+    example = """\
+  parapet statistics --output names_seen                 # the sample
+  parapet statistics --sgd sgd --variants sgd/sgd_x/data --split test --output sgd_x_statistics"""
     sgd: str = options.sgd()
     variants: str = options.folder(options.SCHEMA_VARIANTS)
     split: Literal["dev", "test"] | None = options.option(
@@ -48,18 +45,17 @@ class Statistics(app.Pipeline["Inputs"]):
         if inputs.train is None:
             logging.warning("there is no train/schema.json, so names that occur in train are not counted")
         if left_out := inputs.left_out:
-            names = _first(left_out)
-            logging.warning("no variant has these services of the original, which are not counted: %s", names)
+            text = "%s of the original are in no variant, and not counted: %s"
+            logging.warning(text, counted(len(left_out), "service"), ", ".join(left_out[:5]))
         return inputs
 
-    def build(self, pipeline: beam.Pipeline, inputs: Inputs) -> None:
+    def wire(self, pipeline: beam.Pipeline, inputs: Inputs) -> None:
         """Measures each service, and writes the statistics of all."""
         import apache_beam as beam
 
-        from parapet.transforms.storage.files import Publish, WriteFiles, prepare
+        from parapet.transforms.storage.files import Publish, WriteFiles
         from parapet.transforms.variants.table1 import measure, statistics_files
 
-        prepare(self.output, "statistics")
         recorded = {"split": inputs.split, "variants": inputs.variants}
         measured = pipeline | "Services" >> beam.Create(inputs.items) | "Measure" >> beam.Map(measure)
         _ = (
@@ -72,15 +68,10 @@ class Statistics(app.Pipeline["Inputs"]):
 
     def report(self, inputs: Inputs, counters: dict[str, int]) -> None:
         """Prints the table."""
-        from parapet.transforms.storage.files import join, read_written
         from parapet.transforms.variants.table1 import text_table
 
-        say(text_table(json.loads(read_written(self.output, "statistics.json"))))
-        say(f"report: {join(self.output, 'report.html')}")
+        say(text_table(self.statistics()))
+        say(f"report: {self.output}/report.html")
 
 
 COMMAND = Statistics
-
-
-def _first(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

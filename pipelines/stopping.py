@@ -47,11 +47,7 @@ def say(detail: str = "") -> None:
     if _is_ending and not _said.acquire(blocking=False):
         return
     detail = detail or outcome()
-    text = f"stopped; {detail}" if detail else "stopped before anything was done"
-    if logging.getLogger().handlers:
-        logging.error("%s", text)
-    else:  # the command has not begun
-        print(f"error: {text}", file=sys.stderr)
+    logging.error("%s", f"stopped; {detail}" if detail else "stopped before anything was done")
 
 
 def _interrupt(*_: Any) -> None:

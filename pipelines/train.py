@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from parapet.pipelines.models import MODELS, train_command
+from parapet.pipelines import models
 
-command = train_command
-
-USAGE = f"""usage: parapet train MODEL [flags]
-
+MODELS, command = models.MODELS, models.train_command
+ABOUT = """\
 Trains a baseline model of the papers. Run the same command again to resume a
-training that was stopped.
-
-models:
-{chr(10).join(f"  {name:12}{what}" for name, what in MODELS.items())}
-
-example:
-  parapet train tiny_dst --train my_corpus --output my_model
-  parapet train memn2n --train babi/task1-trn.txt --dev babi/task1-dev.txt \\
-      --candidates babi/candidates.txt --output my_model
-
-'parapet train MODEL --help' shows the flags of a model.
-"""
+training that was stopped."""
+EXAMPLE = "  parapet train tiny_dst --train my_corpus --output my_model"

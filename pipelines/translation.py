@@ -96,8 +96,11 @@ class TranslationOptions(Options):
         if opened and not dry:  # so that wrong keys and addresses are reported before any worker starts
             opened.open()
             opened.close()
-        known = memory.by_languages(rows, *((opened.provider, opened.model) if opened else ()))
-        return Translating(Known(known), opened, paid, rows, pivots)
+        known = Known(memory.by_languages(rows, *((opened.provider, opened.model) if opened else ())))
+        if not opened and not any(known.of("en", pivot) for pivot in pivots):
+            reason = f"there are no translations into {', '.join(pivots)}: add a memory, or choose another --engine"
+            raise InputError(f"the engine 'memory' only replays translations; {reason}", "--memory")
+        return Translating(known, opened, paid, rows, pivots)
 
     def check_engine(self, engine: str) -> None:
         """Raises InputError if an option is for other engines."""
@@ -112,24 +115,17 @@ class TranslationOptions(Options):
             return None
         from parapet.transforms.translation.memory import Engine as Protocol
 
-        if self.parallel_calls is not None and not hasattr(plugins.load(chosen), "from_options"):
-            raise InputError(f"cannot be set for --engine {engine}, which decides it itself", "--parallel_calls")
         values = {name: getattr(self, name) for name in ("parallel_calls", *self.engines)}
         options = {name: value for name, value in values.items() if value not in (None, "", [])}
         made: Engine = plugins.make(chosen, plugins.members(Protocol), options={**options, "pivots": pivots})
         return made
-
-    def not_in_memory(self, what: str, reason: str) -> InputError:
-        """Makes the error about what the memories lack where there is no engine."""
-        hint = f"add a --memory that contains {what}, or choose another --engine"
-        return InputError(f"the engine 'memory' only replays translations: {hint}; {reason}", "--memory")
 
     def settle(self, how: Translating, counters: Mapping[str, int]) -> None:
         """Deletes the answers that the published memory now has, and says what the engine was sent, and the cost."""
         from parapet.transforms.storage.files import clear
 
         clear(how.paid)
-        if how.engine and not how.writer:
+        if how.engine:
             characters, requests = counters.get("codepoints", 0), counters.get("requests", 0)
             sent = f"{counted(characters, 'character')} in {counted(requests, 'request')}"
             say(f"sent to {how.engine.provider}: {sent}, ${characters * how.engine.dollars_per_million / 1e6:,.2f}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, no_such
 
 Verdict = Literal["accept", "reject", "fix"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -130,10 +129,8 @@ def parse_decisions(records: Iterable[Record], path: object) -> tuple[list[Decis
             decision = _decision(used, place)
             first = good.setdefault(decision.response_id, decision)
             if (first.decision, first.text) != (decision.decision, decision.text):
-                reason = (
-                    f"decided twice, differently: the decision in {first.source.rpartition(': ')[2]}, "
-                    f"{first.decision!r}, is used"
-                )
+                used_row = first.source.rpartition(": ")[2]
+                reason = f"decided twice, differently: the decision in {used_row}, {first.decision!r}, is used"
                 bad.append((place, reason, _payload(header, record.cells)))
     return list(good.values()), bad
 
@@ -167,9 +164,7 @@ def _problem(cells: Mapping[str, str], surplus: int) -> str:
     if not word:
         return "text without a decision: write 'fix' in the decision column" if text.strip() else ""
     if word not in VERDICTS:
-        near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"unknown decision {word[:40]!r}: must be one of {', '.join(VERDICTS)}{hint}"
+        return no_such("decision", word[:40], VERDICTS)
     if not restore(cells["response_id"].strip()):
         return "response_id is empty"
     if word == "fix" and not any(c.isalnum() for c in text):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,17 @@ class DiskError(Exception):
 
 class NoRoomError(DiskError):
     """The disk is full, or a quota is used up."""
+
+
+def no_such(what: str, name: str, known: Collection[str]) -> str:
+    """Return the reason of an error about an unknown name, with the closest known name or all of them.
+
+    Args:
+      what: the word for what it should name, such as ``option``.
+    """
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"must be one of {', '.join(known)}"
+    return f"there is no {what} {name!r}: {hint}"
 
 
 def storable(text: str) -> str:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import orjson
@@ -28,10 +28,13 @@ from parapet.schemas.json_text import parse_json as parse_json
 from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.service import Service, parse_service
-from parapet.schemas.tools import NAMES, TOOLS, ToolFile, are_tools
+
+if TYPE_CHECKING:
+    from parapet.schemas.tools import ToolFile
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # while a run publishes: the manifest of the previous run, with the files of both
+TOOLS, NAMES = "tools.json", "names.json"  # of a variant of tools
 DEAD_LETTERS = "dead_letters.jsonl"  # written by every command that writes variants or dialogues of a corpus
 STAGING = ".incomplete"
 OWNER = ".owner."  # in the staging folder; followed by a name that differs for each run
@@ -415,6 +418,8 @@ def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
 
 
 def _read_lenient(path: Path, split: str) -> SplitSchemas:
+    from parapet.schemas.tools import ToolFile, are_tools  # imports much, which the help does not need
+
     data = read_whole(path, MAX_SCHEMA_FILE)
     if not are_tools(data):
         try:

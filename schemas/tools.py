@@ -18,13 +18,12 @@ import msgspec
 from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
+from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
 from parapet.schemas.tasks import is_task
 from parapet.schemas.tool_texts import documented_in, parts_of
-
-TOOLS, NAMES = "tools.json", "names.json"  # of a variant
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 

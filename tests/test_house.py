@@ -87,6 +87,13 @@ COMMANDS = [
 ]
 
 
+def test_a_typo_can_be_made_without_the_rest():
+    """Pure functions are imported without the framework that runs them."""
+    code = "import sys, parapet.transforms.perturbations.typos; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert len([name for name in told.split() if name.startswith("parapet")]) <= 12  # five of them are packages
+
+
 def test_help_is_complete_and_loads_nothing_heavy():
     told = subprocess.run([sys.executable, "-c", HELP, *COMMANDS], capture_output=True, text=True, check=True).stdout
     for command, (said, loaded) in json.loads(told).items():
@@ -104,22 +111,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 10_208,
-    "transforms/crowd/": 5_984,
-    "transforms/variants/": 1_557,
-    "transforms/translation/": 714,
+    "transforms/perturbation": 9_597,
+    "transforms/crowd/": 5_973,
+    "transforms/variants/": 1_703,
+    "transforms/translation/": 668,
     "transforms/splits/": 916,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
-    "transforms/release/": 1_672,
+    "transforms/release/": 1_670,
     "transforms/reports/": 649,
-    "transforms/": 2_347,
+    "transforms/": 2_343,
     "evaluation/models/": 5_664,
-    "evaluation/": 9_414,
-    "pipelines/": 8_086,
-    "schemas/": 2_920,
-    "parapet/": 833,
-    "tests/": 39_504,
+    "evaluation/": 9_125,
+    "pipelines/": 6_863,
+    "schemas/": 2_923,
+    "parapet/": 792,
+    "tests/": 39_464,
 }
 
 

@@ -142,10 +142,11 @@ def test_a_translation_engine_with_an_argument(example, tmp_path):
     rows = pq.read_table(out / "memory.parquet").to_pylist()
     assert {(row["provider"], row["model"]) for row in rows} == {("pig_latin", "ending-ay")}
     there = {row["text"]: row["translation"] for row in rows if row["target"] == "de"}
-    assert there["day of the crossing".capitalize()] == "ofay theay crossingay Dayay"
-    services = json_of(out / "de" / "train" / "schema.json")
-    words = json_of(ROOT / "schemas" / "sample" / "train" / "schema.json")[0]["description"].split()
-    assert services[0]["description"].split() == [*words[1:], words[0]]
+    assert there["Day of the crossing."] == "ofay theay crossing.ay Dayay"
+    # "of the crossing. Day" is refused.
+    audit = pq.read_table(out / "translations.parquet").to_pylist()
+    assert {row["reason"] for row in audit if row["text"] == "Day of the crossing."} == {"other_words"}
+    assert {row["emitted"] for row in audit if row["text"] == "Day of the crossing."} == {"Day of the crossing"}
     assert record(out) == [(plugins.TRANSLATION_ENGINES, "pig_latin")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 from functools import partial
 from html import escape
@@ -12,7 +11,7 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of, usage_of
 from parapet.pipelines.flags import Formatter, Parser, wrap_commands
 
 DOCS = Path(__file__).parents[1]
@@ -59,7 +58,7 @@ def page_of(pipeline: str) -> str:
     actions = actions_of(pipeline)
     if not actions:
         return "\n".join([*parts, command(parser_of(pipeline), "##")])
-    usage: str = importlib.import_module(f"parapet.pipelines.{pipeline}").USAGE
+    usage = usage_of(pipeline)
     _, description, _ = usage.split("\n\n", 2)
     parts += [_paragraphs(description), _code("text", usage.partition("\n\n")[0].removeprefix("usage: ")), TABLE]
     for action, what in actions.items():

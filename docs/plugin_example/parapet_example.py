@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any
 
 import parapet
@@ -207,11 +208,10 @@ class DroppedArticles(parapet.Perturbation):
         super().__init__(seed=seed)
         self.rate = rate
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> parapet.Perturbed:
+    def perturb(self, dialogue: dict[str, Any], random: Random) -> parapet.Perturbed:
         """The dialogue without some of its users' articles."""
 
         def edits(turn: Any) -> Iterator[tuple[int, int, str]]:
-            random = self.random(turn.dialogue_id, turn.position)
             for article in self.article.finditer(turn.utterance):
                 if random.random() < self.rate:
                     yield (*article.span(), "")

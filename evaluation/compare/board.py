@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
 from typing import Any
@@ -9,23 +10,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from parapet.evaluation.compare import kinds
-from parapet.evaluation.compare.significance import (
-    Difference,
-    PartsOf,
-    Turns,
-    holm,
-    intervals,
-    paired,
-    read_rows,
-    refused_turns,
-)
+from parapet.evaluation.compare import kinds, significance
+from parapet.evaluation.compare.significance import Difference, Parts
 from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
 from parapet.evaluation.sets import ALL, existing_file, mixes, parse_line
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
+from parapet.transforms.reports.text import counted
 
 # Options in which systems may differ.
 _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
@@ -39,9 +32,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
       metrics: the columns, see :func:`columns_of`.
-      average: the columns of the average; empty for the main metric of each task on each set.
+      average: the columns of the average; empty for the main metric of each task on each set that all systems have.
       sets: the sets, in the order of the columns; empty for all.
-      all: whether tasks and sets that only some systems have are shown, too.
       baseline: the system to compare the others with; empty compares all pairs.
       seed: the seed of tests and intervals.
       replicates: the replicates of the tests; 0 for no tests.
@@ -50,13 +42,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[str, ...] = ()
     average: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()
-    all: bool = False
     baseline: str = ""
     seed: str = "0"
     replicates: int = 10_000
-
-
-DEFAULT = Config()
 
 
 class Board(msgspec.Struct, frozen=True):
@@ -66,9 +54,8 @@ class Board(msgspec.Struct, frozen=True):
       systems: the best average first.
       columns: the columns, in the order of the page; ``averaged`` are those that the average includes.
       rows: the numbers of each system, its columns first, as ``parapet evaluate`` writes them: shares are from 0 to 1.
-      variants: task to the sets that ``#VARIANTS`` averages, for tasks with several variants.
       examples: system to the frames that variants hurt most.
-      left_out: messages on what some systems were not scored on.
+      left_out: messages on what the comparison lacks.
       average: the average of each system, on a scale of 100.
     """
 
@@ -77,11 +64,16 @@ class Board(msgspec.Struct, frozen=True):
     columns: list[str]
     averaged: list[str]
     rows: list[ResultRow]
-    variants: dict[str, list[str]]
     examples: dict[str, list[HurtFrame]]
     left_out: list[str]
     average: dict[str, ResultRow] = {}
     tests: list[Difference] = []
+
+    @property
+    def unmixed(self) -> list[ResultRow]:
+        """The rows without mixes of sets with the original, which only repeat the result of their set, diluted."""
+        mixed = mixes({row.set for row in self.column_rows})
+        return [row for row in self.rows if row.set not in mixed]
 
     @property
     def column_rows(self) -> list[ResultRow]:
@@ -119,11 +111,6 @@ class TaskResults(msgspec.Struct, frozen=True):
     examples: tuple[HurtFrame, ...] = ()
     refused: dict[str, int] = {}
 
-    @property
-    def sets(self) -> dict[str, None]:
-        """The names of its sets, and of aggregates over several."""
-        return dict.fromkeys(row.set for row in self.rows)
-
 
 class _Manifest(msgspec.Struct, frozen=True):
     """The part of ``run.json`` that comparisons need."""
@@ -149,211 +136,157 @@ def read_task(path: str, system: str = "") -> TaskResults:
     task = manifest.pipeline.removeprefix("evaluate_")
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
+    variants = tuple(variants) if VARIANTS in sets else ()
     hurt = parse_line(read_whole(examples), _EXAMPLES, str(examples), "") if examples.is_file() else ()
-    return TaskResults(
-        system,
-        task,
-        path,
-        rows,
-        tuple(variants) if VARIANTS in sets else (),
-        manifest.options,
-        hurt,
-        {name.removeprefix("refused/"): n for name, n in manifest.counts.items() if name.startswith("refused/")},
-    )
+    refused = {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.startswith("refused")}
+    return TaskResults(system, task, path, rows, variants, manifest.options, hurt, refused)
 
 
-def read_systems(systems: Mapping[str, Sequence[str]], config: Config = DEFAULT) -> tuple[Board, PartsOf]:
-    """Reads the outputs of ``parapet evaluate`` for some systems: name to folders, one for each task.
+def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Board:
+    """Compares systems by outputs of ``parapet evaluate``: name to folders, one for each task.
 
-    Returns their numbers on what they have in common, and what these are means of, for :func:`leaderboard`. Raises
-    InputError if the systems cannot be compared, or a metric does not exist.
+    Raises InputError if the systems cannot be compared, or have nothing of what the configuration names.
     """
-    read = [read_task(path, name) for name, paths in systems.items() for path in paths]
-    known_sets = {name for results in read for name in results.sets}
-    absent = [name for name in config.sets if name not in known_sets]
-    if absent and not config.all:
-        raise InputError(f"no system has a set {absent[0]!r}", "--sets")
-    config = replace(config, sets=tuple(name for name in config.sets if name in known_sets))
-    if config.sets:  # numbers over all sets remain if there are no single sets
-        chosen = [{*config.sets} if _named(results) else {*config.sets, ALL} for results in read]
-        read = [
-            replace(results, rows=[row for row in results.rows if row.set in names])
-            for results, names in zip(read, chosen, strict=True)
-        ]
-    tasks, left_out = _shared([results for results in read if results.rows], list(systems), config.all)
-    left_out += [f"set {name}: no system has it" for name in absent]
+    tasks, left_out = _read_systems(systems, config)
     rows = [row for results in tasks for row in results.rows]
-    lacking = [name for name in config.average if not any(kinds.has_name(row, name) for row in rows)]
-    if config.all and lacking:
-        config = replace(config, average=tuple(name for name in config.average if name not in lacking))
-        left_out.append(f"from the average, because no system has it: {', '.join(lacking)}")
     columns, averaged = _columns(rows, config, len(systems))
-    of_groups = kinds.absent_groups(rows, config.metrics)
-    left_out += [f"{name}: the systems were not scored on such services" for name in of_groups]
-    parts: PartsOf = {}
-    turns: dict[str, list[tuple[TaskResults, Turns]]] = {results.task: [] for results in tasks}
-    for results in tasks:
-        scored, of_rows = read_rows(results, columns)
-        turns[results.task] += [(results, scored)] if scored else []
-        parts |= of_rows
-    left_out += [line for of_task in turns.values() for line in refused_turns(of_task)]
-    numbers = []
+    parts = _read_parts(tasks, columns)
+    numbers: dict[tuple[str, str], ResultRow] = {}
     for name in systems:
-        known = {row.column: row for row in rows if row.system == name}
-        empty = {row.column: ResultRow(name, row.task, row.set, row.group, row.metric, None) for row in columns}
-        numbers += [(empty | known)[column] for column in kinds.with_groups(columns, known.values())]
-    board = Board(
-        config,
-        list(systems),
-        [row.column for row in columns],
-        [row.column for row in averaged],
-        numbers,
-        {results.task: list(results.variants) for results in tasks if len(results.variants) > 1},
-        {results.system: list(results.examples) for results in tasks if results.examples},
-        left_out,
+        known = {row.column: ResultRow(name, row.task, row.set, row.group, row.metric, None) for row in columns}
+        known |= {row.column: row for row in rows if row.system == name}
+        numbers |= {(name, column): known[column] for column in kinds.with_groups(columns, known.values())}
+        values = [known[row.column].value for row in averaged]
+        scaled = [value and kinds.of_100(row.metric, value) for row, value in zip(averaged, values, strict=True)]
+        numbers[name, kinds.AVERAGE] = ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, macro_average(scaled))
+        # The mean of shares is that of their parts, if they have equally many.
+        of_shares = [() if row.metric in kinds.OF_100 else parts.get((name, row.column), ()) for row in averaged]
+        if all(of_shares) and len(set(map(len, of_shares))) == 1:
+            parts[name, kinds.AVERAGE] = tuple(chain(*of_shares))
+    # Intervals are those of the evaluation, or else computed from the rows.
+    lacking = [key for key, row in numbers.items() if row.low is None and key in parts]
+    computed = significance.intervals([parts[key] for key in lacking], config.seed)
+    for key, interval in zip(lacking, computed, strict=True):
+        if interval:
+            low, high = (end * (100 if key[1] == kinds.AVERAGE else 1) for end in interval)
+            numbers[key] = replace(numbers[key], low=low, high=high)
+    averages = {name: numbers.pop((name, kinds.AVERAGE)) for name in systems}
+    ranked = sorted(systems, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
+    pairs = [(name, config.baseline) for name in ranked if name != config.baseline]
+    pairs = pairs if config.baseline else [*combinations(ranked, 2)]
+    factors = {row.column: kinds.of_100(row.metric, 1.0) for row in columns}
+    factors |= {kinds.AVERAGE: 100.0} if len(averaged) > 1 else {}
+    return Board(
+        config=config,
+        systems=ranked,
+        columns=[row.column for row in columns],
+        averaged=[row.column for row in averaged],
+        rows=sorted(numbers.values(), key=lambda row: ranked.index(row.system)),
+        examples={results.system: list(results.examples) for results in tasks if results.examples},
+        left_out=left_out,
+        average={name: averages[name] for name in ranked},
+        tests=significance.paired(parts, pairs, factors, config.seed, config.replicates) if config.replicates else [],
     )
-    return board, parts
+
+
+def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> dict[tuple[str, str], Parts]:
+    """Reads what numbers are means of, by system and column.
+
+    Raises InputError if systems were scored on different dialogues, unless an endpoint refused requests.
+    """
+    parts: dict[tuple[str, str], Parts] = {}
+    dialogues: dict[str, set[str]] = {}
+    for results in tasks:
+        names = kinds.with_groups(columns, results.rows)
+        wanted = [row for row in results.rows if row.column in names]
+        of_rows = significance.read_rows(results.path, wanted, results.variants)
+        parts |= {(results.system, column): of_number for column, of_number in of_rows.items()}
+        for row in wanted:
+            own = set().union(*of_rows.get(row.column, ()))
+            is_main = row.metric in kinds.AVERAGED.get(row.task, ()) and not results.refused
+            if is_main and own and own != dialogues.setdefault(row.column, own):
+                reason = f"other dialogues of set {row.set!r} were scored than for another system"
+                raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
+    return parts
+
+
+def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple[list[TaskResults], list[str]]:
+    """Reads what can be compared of the systems' results; also says what is left out. Raises InputError."""
+    read: dict[tuple[str, str], TaskResults] = {}
+    for name, path in ((name, path) for name, paths in systems.items() for path in paths):
+        results = read_task(path, name)
+        if read.setdefault((results.task, name), results) is not results:
+            raise InputError(f"{name!r} has two results of task {results.task!r}", path)
+    left_out = _absent([row for results in read.values() for row in results.rows], config)
+    tasks: list[TaskResults] = []
+    for task in dict.fromkeys(task for task, _ in read):
+        tasks += _comparable([results for (name, _), results in read.items() if name == task], config.sets, left_out)
+    if not any(results.rows for results in tasks):
+        raise InputError("; ".join(left_out) or "the systems have no numbers", "--sets")
+    return tasks, left_out
+
+
+def _absent(rows: Sequence[ResultRow], config: Config) -> list[str]:
+    """Says which of the chosen sets, metrics and columns no system has."""
+    absent = [name for name in config.sets if not any(row.set == name for row in rows)]
+    for name in (*config.metrics, *config.average):
+        absent += [] if any(kinds.has_name(row, name) for row in rows) else [name]
+    return [f"{name}: no system has it" for name in absent]
+
+
+def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out: list[str]) -> list[TaskResults]:
+    """Returns the results of a task on the chosen sets; adds to ``left_out`` what cannot be compared.
+
+    Raises InputError if systems were scored with different options or on different items.
+    """
+    first, by_system = of_task[0], [{row.set for row in results.rows} for results in of_task]
+    sets = set().union(*by_system)
+    single = {frozenset(name for name in names if name[:1] != "#") for names in by_system}
+    if chosen:  # numbers over all sets remain if there are no single sets
+        sets &= {*chosen} if any(single) else {*chosen, ALL}
+    if len(single) > 1:  # numbers over different sets cannot be compared
+        sets -= {name for name in sets if name[:1] == "#" and name != VARIANTS}
+    if VARIANTS in sets and len({results.variants for results in of_task if results.variants}) > 1:
+        sets.remove(VARIANTS)
+        left_out.append(f"mean over the variants of {first.task}: the systems were not scored on the same variants")
+    may_differ = _OWN | _OWN_OF.get(first.task, set())
+    sizes = {row.column: row.n for row in first.rows}
+    for results in of_task:
+        for option in sorted((first.options.keys() | results.options.keys()) - may_differ):
+            ours, theirs = first.options.get(option), results.options.get(option)
+            if ours != theirs:
+                reason = f"{option} is {ours!r} for {first.system!r}, {theirs!r} for {results.system!r}"
+                raise InputError(f"scored in different ways: {reason}", results.path)
+        for row in results.rows:
+            n = sizes.get(row.column, row.n)
+            if row.set in sets and row.n != n and not first.refused and not results.refused:
+                reason = f"{n} items of set {row.set!r} were scored for {first.system!r}, {row.n} for {row.system!r}"
+                raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
+        refused = f"of task {results.task} for {results.system!r}, which its endpoint refused"
+        left_out += [f"{counted(n, 'item')} of set {name or ALL} {refused}" for name, n in results.refused.items()]
+    return [replace(results, rows=[row for row in results.rows if row.set in sets]) for results in of_task]
 
 
 def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[list[ResultRow], list[ResultRow]]:
-    """Returns a row of each column of the comparison, and of those that the average includes."""
+    """Returns a row of each column, and of those that the average includes: if not chosen, those of all systems."""
     columns = kinds.columns_of(rows, config.metrics, config.sets)
     if config.average:
         averaged = kinds.columns_of(rows, config.average, config.sets, "--average")
         if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
         return kinds.columns_of(rows, [row.column for row in [*averaged, *columns]], config.sets), averaged
-    mixed = mixes({row.set for row in columns})  # mixes only repeat the result of their set, diluted
+    mixed = mixes({row.set for row in columns})
+    having = Counter(row.column for row in rows)
     averaged = [
         row
         for row in columns
-        if row.set not in mixed
+        if having[row.column] == systems
+        and row.set not in mixed
         and row.metric not in kinds.LOW_IS_GOOD
-        and (row.set != VARIANTS or not kinds.long_names(row).isdisjoint(config.metrics))
+        and (row.set != VARIANTS or kinds.is_requested(row, config.metrics))
         and (config.metrics or row.metric in kinds.AVERAGED.get(row.task, ()))
     ]
-    if not config.all:
-        return columns, averaged
-    # Means can be compared over the columns that all systems have, or else all with a result of the column's task.
-    names = {row.column for row in averaged}
-    having: dict[str, set[str]] = {}
-    for row in rows:
-        if row.value is not None and row.column in names:
-            having.setdefault(row.column, set()).add(row.system)
-            having.setdefault(row.task, set()).add(row.system)
-    known = [row for row in averaged if row.column in having]
-    common = [row for row in known if len(having[row.column]) == systems]
-    return columns, common or [row for row in known if having[row.column] == having[row.task]]
-
-
-def _shared(
-    read: Sequence[TaskResults], systems: Sequence[str], everything: bool
-) -> tuple[list[TaskResults], list[str]]:
-    """Returns the results of all systems on what all were scored on, and a message for each thing that is left out.
-
-    Raises InputError if the systems share nothing, were scored with different options, or one has two results of a
-    task.
-    """
-    kept: list[TaskResults] = []
-    left_out: list[str] = []
-    for task in dict.fromkeys(results.task for results in read):
-        of_task = [results for results in read if results.task == task]
-        names = [results.system for results in of_task]
-        for results in reversed(of_task):
-            if names.count(results.system) > 1:
-                raise InputError(f"{results.system!r} has two results of task {task!r}", results.path)
-        if len(names) < len(systems) and not everything:
-            left_out.append(f"task {task}: {_lacking(names, systems)}")
-            continue
-        _check_options(of_task)
-        wanted = set()
-        # Other rows whose name begins with # are groups, or choices among candidates; all are computed over the sets.
-        alike = len({frozenset(_named(results)) for results in of_task}) == 1
-        for name in sorted({name for results in of_task for name in results.sets}, key=kinds.set_order):
-            having = [results for results in of_task if name in results.sets]
-            if name == VARIANTS and len({results.variants for results in having}) > 1:
-                left_out.append(f"mean over the variants of {task}: the systems were not scored on the same variants")
-            elif name[:1] == "#" and name != VARIANTS and not alike:
-                continue
-            elif everything or len(having) == len(of_task):
-                wanted.add(name)
-            elif name[:1] != "#":
-                left_out.append(f"set {name} of task {task}: {_lacking([results.system for results in having], names)}")
-        of_sets = [replace(results, rows=[row for row in results.rows if row.set in wanted]) for results in of_task]
-        kept += [results for results in of_sets if results.rows]
-    if {results.system for results in kept} != set(systems):
-        reason = f"the systems have no task and set in common: {'; '.join(left_out)}"
-        raise InputError(f"{reason}. --all shows all numbers", "--systems")
-    return sorted(kept, key=lambda results: systems.index(results.system)), left_out
-
-
-def _named(results: TaskResults) -> list[str]:
-    return [name for name in results.sets if name[:1] != "#"]
-
-
-def _lacking(having: Sequence[str], systems: Sequence[str]) -> str:
-    return f"not scored for {', '.join(repr(name) for name in systems if name not in having)}"
-
-
-def _check_options(of_task: Sequence[TaskResults]) -> None:
-    """Raises InputError if a system was scored with other options than the first."""
-    mine = of_task[0]
-    for theirs in of_task[1:]:
-        for option in sorted((mine.options.keys() | theirs.options.keys()) - _OWN - _OWN_OF.get(mine.task, set())):
-            ours, other = mine.options.get(option), theirs.options.get(option)
-            if ours != other:
-                reason = f"{option} is {ours!r} for {mine.system!r}, {other!r} for {theirs.system!r}"
-                raise InputError(f"scored in different ways: {reason}", theirs.path)
-
-
-def leaderboard(board: Board, parts: PartsOf) -> Board:
-    """Completes what ``read_systems`` returns: ranks the systems, and adds intervals, averages and tests."""
-    parts, numbers = dict(parts), board.numbers
-    for name in board.systems:
-        rows = [numbers[name, column] for column in board.averaged]
-        value = macro_average([None if row.value is None else kinds.of_100(row.metric, row.value) for row in rows])
-        numbers[name, kinds.AVERAGE] = ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, value)
-        of_rows = [parts.get((name, row.column), ()) for row in rows]
-        if all(of_rows) and len(set(map(len, of_rows))) == 1:  # the mean of the columns is that of their parts
-            parts[name, kinds.AVERAGE] = tuple(chain(*of_rows))
-    # Intervals are those of the evaluation, or else computed from the rows; of averages, only if all are shares.
-    are_shares = not any(row.metric in kinds.OF_100 for row in board.averaged_rows)
-    lacking = {key: row.metric for key, row in numbers.items() if row.low is None and key in parts}
-    lacking = {key: metric for key, metric in lacking.items() if are_shares or metric != kinds.AVERAGE}
-    computed = intervals([parts[key] for key in lacking], board.config.seed, [*lacking.values()])
-    for (key, metric), interval in zip(lacking.items(), computed, strict=True):
-        if interval:
-            low, high = (end * (100 if metric == kinds.AVERAGE else 1) for end in interval)
-            numbers[key] = replace(numbers[key], low=low, high=high)
-    average = {name: numbers.pop((name, kinds.AVERAGE)) for name in board.systems}
-    ranked = sorted(board.systems, key=lambda name: (average[name].value is None, -(average[name].value or 0.0), name))
-    rows = sorted(numbers.values(), key=lambda row: ranked.index(row.system))
-    board = replace(board, systems=ranked, rows=rows, average={name: average[name] for name in ranked})
-    return replace(board, tests=_tests(board, parts))
-
-
-def _tests(board: Board, parts: PartsOf) -> list[Difference]:
-    """Tests all pairs of systems, or each system against the baseline, on the columns and on the average."""
-    baseline, replicates = board.config.baseline, board.config.replicates
-    pairs = list(combinations(board.systems, 2))
-    if baseline:
-        pairs = [(name, baseline) for name in board.systems if name != baseline]
-    factors: dict[str, list[float]] = {}
-    for row in board.column_rows:
-        of_systems = [parts.get((name, row.column), ()) for name in board.systems]
-        if all(of_systems) and len(set(map(len, of_systems))) == 1:
-            factors[row.column] = [kinds.of_100(row.metric, 1.0)] * len(of_systems[0])
-    # Numbers computed over several sets are tested by the bootstrap; the average only if all of its columns can be
-    # tested.
-    over_sets = {row.column for row in board.column_rows if row.set == VARIANTS}
-    has_parts = len(board.averaged) > 1 and all((name, kinds.AVERAGE) in parts for name in board.systems)
-    if has_parts and set(board.averaged) <= factors.keys() - over_sets:
-        factors[kinds.AVERAGE] = [factor for column in board.averaged for factor in factors[column]]
-    if not replicates or not pairs or not factors:
-        return []
-    tests = paired(parts, pairs, factors, board.config.seed, replicates, over_sets)
-    corrected = holm([test.p for test in tests])
-    return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]
+    return columns, averaged
 
 
 def read_board(path: str) -> Board:

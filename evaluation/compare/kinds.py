@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE, ResultRow
+from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.evaluation.task import sensitivity_is_defined
 from parapet.schemas.errors import InputError
@@ -39,13 +39,8 @@ OF_100 = frozenset({"bleu", "combined", "naturalness", AVERAGE})  # on a scale o
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})  # enter no average
 
 # The order of sets on the page: RADDLE's and SGD-X's first, then the others.
-_ORDER = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        "original$|standard$", "v[0-9]+$", f"{VARIANTS}$", "typo", "verb", "simpl", "para", "sr(?![a-z])|speech|asr",
-        "unseen", "ood", "env", "[^#]", ""
-    )
-)  # fmt: skip
+_ORDER = ("original$|standard$", "v[0-9]+$", f"{VARIANTS}$", "typo", "verb", "simpl", "para", "sr(?![a-z])|speech|asr",
+          "unseen", "ood", "env", "[^#]", "")  # fmt: skip
 
 
 def main_metric(task: str) -> str:
@@ -68,13 +63,13 @@ def shown(metric: str, value: float | None) -> str:
     return number(None if value is None else of_100(metric, value), 1)
 
 
-def is_undefined(row: ResultRow, others: Iterable[ResultRow | None]) -> bool:
+def is_undefined(row: ResultRow, others: Iterable[ResultRow]) -> bool:
     """Whether a number is a schema sensitivity that says nothing beside the accuracies in the other rows of its system.
 
     The accuracies are those on the original and over the variants.
     """
     key = (row.task, row.group, main_metric(row.task))
-    beside = [other for other in others if other and (other.task, other.group, other.metric) == key]
+    beside = [other for other in others if (other.task, other.group, other.metric) == key]
     accuracies = [other.value for other in beside if other.set in (ORIGINAL, VARIANTS)]
     return row.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies)
 
@@ -82,32 +77,19 @@ def is_undefined(row: ResultRow, others: Iterable[ResultRow | None]) -> bool:
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
     """Returns a sort key for sets: those in ``first``, then the order of the page; numbers in names sort by size."""
     chosen = first.index(name) if name in first else len(first)
-    rank = next(i for i, pattern in enumerate(_ORDER) if pattern.match(name))
+    rank = next(i for i, pattern in enumerate(_ORDER) if re.match(pattern, name, re.IGNORECASE))
     parts = re.split(r"([0-9]+)", name.casefold())
     return chosen, rank, parts[::2], [int(part) for part in parts[1::2]], name
 
 
-def long_names(row: ResultRow) -> set[str]:
-    """Returns the names of a number's column with its set or group, which flags accept."""
-    if row.group == WHOLE:
-        return {f"{row.set}/{row.metric}", row.column}
-    return {f"{row.group}/{row.metric}", f"{row.set}/{row.group}/{row.metric}", row.column}
-
-
 def has_name(row: ResultRow, name: str) -> bool:
-    """Whether a flag that names columns means a number's column: by metric, set and metric, and so on."""
-    return name in long_names(row) or (row.group == WHOLE and name == row.metric)
+    """Whether a flag's name for columns means a number's column: METRIC, SET/METRIC, GROUP/METRIC, TASK/SET/METRIC."""
+    return f"/{row.column}".endswith(f"/{name}") and (row.group == WHOLE or f"{row.group}/" in name)
 
 
-def absent_groups(rows: Iterable[ResultRow], requested: Iterable[str]) -> list[str]:
-    """Lists requested columns of seen services for metrics that the systems only have for unseen ones, or the reverse.
-
-    All domains of SGD's dev set are seen, so a list of columns should work for both dev and test.
-    """
-    known = {f"{row.group}/{row.metric}" for row in rows}
-    other = {SEEN: UNSEEN, UNSEEN: SEEN}
-    pairs = [(name, *name.partition("/")[::2]) for name in requested if name not in known]
-    return [name for name, group, metric in pairs if f"{other.get(group)}/{metric}" in known]
+def is_requested(row: ResultRow, names: Iterable[str]) -> bool:
+    """Whether one of the names means a number's column by more than its metric."""
+    return any(has_name(row, name) and name != row.metric for name in names)
 
 
 def columns_of(
@@ -117,33 +99,27 @@ def columns_of(
 
     Args:
       rows: the numbers of all systems.
-      requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; empty for the defaults. Those of
-        :func:`absent_groups` are left out.
+      requested: ``metric``, ``set/metric``, ``group/metric`` or ``task/set/metric``; empty for the defaults. What no
+        system has is left out, so that a list serves for both dev, which has no unseen services, and test.
       sets: the sets that come first, in this order.
       flag: the flag that requests columns, for messages.
 
     Raises:
-      InputError: the systems do not have a requested column.
+      InputError: the systems have none of the columns.
     """
-    available = {row.column: row for row in rows}
-    chosen = {
-        name: row
-        for name, row in available.items()
-        if not requested and row.group == WHOLE and row.metric in shown_metrics(row.task)
-    }
-    absent = absent_groups(available.values(), requested)
-    for request in requested:
-        matching = {name: row for name, row in available.items() if has_name(row, request)}
-        if not matching and request not in absent:
-            known = ", ".join(sorted({row.metric for row in available.values()}))
-            raise InputError(f"there is no metric {request!r}: must be one of {known}", flag)
+    available = {row.column: row for row in rows}.values()
+    defaults = [row for row in available if row.group == WHOLE and row.metric in shown_metrics(row.task)]
+    chosen = [] if requested else defaults
+    for name in requested:
+        named = [row for row in available if has_name(row, name)]
         # If a set has the name of a group, ``unseen/METRIC`` refers to the set.
-        chosen |= {name: row for name, row in matching.items() if row.group == WHOLE} or matching
+        chosen += [row for row in named if row.group == WHOLE] or named
     if not chosen:
-        raise InputError("must name at least one metric", flag)
+        known = ", ".join(sorted({row.metric for row in available}))
+        raise InputError(f"no system has {', '.join(requested) or 'a main metric'}: choose from {known}", flag)
     # #ALL would count the sets twice, unless it was requested as SET/METRIC.
-    in_sets = {(row.task, row.metric) for row in chosen.values() if row.set[:1] != "#"}
-    tasks = [*AVERAGED, *(row.task for row in available.values())]  # dialogue states first, as RADDLE has them
+    in_sets = {(row.task, row.metric) for row in chosen if row.set[:1] != "#"}
+    tasks = [*AVERAGED, *(row.task for row in available)]  # dialogue states first, as RADDLE has them
     metrics = [name.rpartition("/")[2] for name in requested]
 
     def order(row: ResultRow) -> tuple[object, ...]:
@@ -151,11 +127,15 @@ def columns_of(
         place = set_order(row.set, sets)
         return tasks.index(row.task), ranked.index(row.metric), row.metric, place, row.group
 
-    def is_kept(row: ResultRow) -> bool:
-        is_whole = row.set == ALL and (row.task, row.metric) not in in_sets
-        return row.set[:1] != "#" or row.set == VARIANTS or is_whole or not long_names(row).isdisjoint(requested)
-
-    return sorted(filter(is_kept, chosen.values()), key=order)
+    kept = {
+        row.column: row
+        for row in chosen
+        if row.set[:1] != "#"
+        or row.set == VARIANTS
+        or (row.set == ALL and (row.task, row.metric) not in in_sets)
+        or is_requested(row, requested)
+    }
+    return sorted(kept.values(), key=order)
 
 
 def with_groups(columns: Sequence[ResultRow], rows: Iterable[ResultRow]) -> list[str]:

@@ -2,225 +2,164 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import msgspec
 
 from parapet.evaluation import task
 from parapet.evaluation.compare import kinds, tables
-from parapet.evaluation.compare.board import Board, Config, leaderboard, read_systems
-from parapet.evaluation.compare.significance import PartsOf
+from parapet.evaluation.compare.board import Board, Config, compare_systems
 from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
-from parapet.evaluation.results import SEEN, SENSITIVITY, UNSEEN, VARIANTS, WHOLE
-from parapet.evaluation.sets import MEAN, mixes
+from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
+from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.reports.charts import sets_chart
-from parapet.transforms.reports.report import Dot, Dots, Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Dots, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
+NAMED_SYSTEMS = 3  # in the sentence at the top
 EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
-    "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of sets with the original do not "
-    "count.",
-    "Average": "The unweighted mean of all columns, as on RADDLE's leaderboard. Not counted are mixes with the "
-    "original, metrics of which less is better, and columns that are computed from others (the mean over "
-    "variants) or enter others (Inform, Success, BLEU).",
+    "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of a set with the original, such "
+    "as `typos-env1`, are only in `table.csv`.",
+    "Average": "The unweighted mean of the main metrics on all sets that all systems have, as on RADDLE's leaderboard.",
     "JGA": "Joint goal accuracy: the share of frames (a service in a user turn) whose whole predicted state is right.",
-    "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
-    "Seen, unseen": "Seen services are in the schema of the training split, unseen ones are not. For generated "
-    "utterances: domains.",
-    "Small print": "Below each number: its 95% interval and its change from the original, in percentage points and "
-    "relative; the latter where the interval of the original is above 0 and the original is at least "
-    f"{task.FLOOR:.0%}. Intervals are from a Poisson bootstrap over dialogues; where each dialogue has one number, 0 "
-    "or 1, and at 0 and 100%, they are Wilson's.",
-}
-_OF_VARIANTS = {
     "Schema sensitivity": "How much the joint goal accuracy of a frame varies over the variants: the standard "
     "deviation divided by the mean, averaged over frames (Lee et al. 2022). It can exceed 100%. At the same "
     f"accuracy, less is better; therefore it is never bold. {task.UNDEFINED_SENSITIVITY}",
-}
-_OF_TESTS = {
+    "Seen, unseen": "Seen services (or domains) are in the schema of the training split, unseen ones are not.",
+    "Small print": "The 95% interval, from a Poisson bootstrap over dialogues, or Wilson's where each dialogue has one "
+    "number, 0 or 1, and at 0 and 100%; and the change from the original, in percentage points and relative.",
+    "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
-    "belongs to which system: two-sided approximate randomisation over dialogues. For the mean over variants and for "
-    "schema sensitivity: twice the share of bootstrap replicates beyond zero.",
-    "p, Holm": "The same, corrected for all tests on this page.",
-    "Interval": "95% interval of the difference, from a paired bootstrap over dialogues.",
+    "belongs to which system: two-sided approximate randomisation over dialogues. Holm: corrected for all tests of "
+    "the page. The interval of a difference is from a paired bootstrap over dialogues.",
 }
 
 
 def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
-    drawn = charts(board)
-    title = f"{EXAMPLES_TITLE}: {{}}" if len(board.systems) > 1 else EXAMPLES_TITLE
+    services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
+    folded = f"Numbers of {counted(len(services), 'service')}"
+    examples = {name: board.examples[name][:EXAMPLES] for name in board.systems if name in board.examples}
     return [
-        *drawn[:1],
+        *charts(board),
         *main_tables(board),
-        *drawn[1:],
-        *_relative_changes(board),
         *seen_and_unseen(board),
-        *_seen_and_unseen_chart(board),
-        *_services(board),
+        *tables.by_set(board, {name: name for name in services}, "by service", "Numbers by service", folded),
         _differences(board),
-        *(
-            examples_table(board.examples[name][:EXAMPLES], title.format(name))
-            for name in board.systems
-            if name in board.examples
-        ),
+        *(examples_table(of_system, f"{EXAMPLES_TITLE}: {name}") for name, of_system in examples.items()),
     ]
 
 
 def main_tables(board: Board) -> list[Table]:
-    """Makes the tables of numbers by set; a chosen average comes first, with its columns in one row per system."""
-    averaged = tables.tables_of(tables.one_row(board), "", "The average and its numbers, of 100")
-    return [
-        *(averaged if board.config.average else []),
-        *tables.tables_of(tables.grid(board), "by set", "Systems by set"),
-    ]
+    """Makes the tables of numbers by set."""
+    return tables.by_set(board)
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
     """Makes the main table for seen and for unseen services."""
-    whole = tables.grid(board, {group: f"{group} services" for group in (SEEN, UNSEEN)})
-    return tables.tables_of(whole, "of seen and unseen services", "Seen and unseen services")
+    groups = {group: f"{group} services" for group in (SEEN, UNSEEN)}
+    return tables.by_set(board, groups, "of seen and unseen services", "Seen and unseen services")
 
 
-def _services(board: Board) -> list[Table]:
-    """Makes the main table for each service."""
-    services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
-    whole = tables.grid(board, {name: name for name in services})
-    return tables.tables_of(
-        whole, "by service", "Numbers by service", f"Numbers of {counted(len(services), 'service')}"
-    )
-
-
-def _relative_changes(board: Board) -> list[Table]:
-    """Makes SGD-X's Table 3: each system over the variants, with its relative change from the baseline above it."""
-    baseline, label = board.config.baseline, tables.set_label(board, VARIANTS)
-    columns = {
-        f"dst/{VARIANTS}/{kinds.JGA}": f"JGA {label}",
-        f"dst/{VARIANTS}/{SENSITIVITY}": "schema sensitivity",
-        f"dst/{VARIANTS}/{SEEN}/{kinds.JGA}": f"JGA {label}, seen",
-        f"dst/{VARIANTS}/{UNSEEN}/{kinds.JGA}": f"JGA {label}, unseen",
-    }
-    columns = {name: title for name, title in columns.items() if (baseline, name) in board.numbers}
-    numbers = {key: row for key, row in board.numbers.items() if key[1] in columns and row.value is not None}
-    names = sorted({system for system, _ in numbers}, key=lambda name: (name != baseline, board.systems.index(name)))
-
-    def text(name: str, column: str) -> str:
-        row, other = numbers.get((name, column)), numbers.get((baseline, column))
-        if row is None:
-            return task.NOT_DEFINED if column.endswith(SENSITIVITY) else "–"
-        relative = tables.change(row, other)[1] if other and row != other else None
-        shown = kinds.shown(row.metric, row.value)
-        return shown if relative is None else f"{shown} ({percent(relative, 0, signed=True)})"
-
-    rows = [[name, *(text(name, column) for column in columns)] for name in names]
-    significant = {(test.first, test.column) for test in board.tests if test.p_holm < 0.05}
-    bold = [(i, j) for i, name in enumerate(names) for j, column in enumerate(columns, 1)
-            if (name, column) in significant and not column.endswith(SENSITIVITY)]  # fmt: skip
-    note = "Of 100; in brackets the relative change from the baseline, which comes first. Bold: p < 0.05 after Holm's "
-    note += "correction."
-    title = "Joint goal accuracy and schema sensitivity under variants, against the baseline"
-    headings = ["system", *columns.values()]
-    table = Table(title=title, note=note, columns=headings, rows=rows, best=bold, numbers_in="leaderboard.json")
-    return [table] if len(names) > 1 else []
+def _main_rows(board: Board) -> list[ResultRow]:
+    """Returns the numbers of the main metric: those of each system on the sets, and the means over variants."""
+    main = next(iter(board.averaged_rows or board.column_rows))
+    key = (main.task, WHOLE, main.metric)
+    rows = [row for row in board.unmixed if (row.task, row.group, row.metric) == key and row.value is not None]
+    return [row for row in rows if row.set[:1] != "#" or row.set == VARIANTS]
 
 
 def charts(board: Board) -> list[Dots]:
-    """Charts each metric that is a share: a row for each set, without mixes, and a mark for each system."""
-    whole = tables.grid(board)
-    mixed = mixes(whole.columns)
-    drawn = []
-    for heading, block in whole.blocks.items():
-        marks = [
-            (name, row.system, row.value, row.low, row.high)
-            for name, *numbers in zip(whole.columns, *block.values(), strict=True)
-            for row in numbers[:MOST_SYSTEMS]
-            if row and name not in mixed and row.metric not in kinds.OF_100 | {SENSITIVITY}
-            if row.set not in (MEAN, VARIANTS)
-        ]
-        drawn += [sets_chart(f"{heading.rpartition(', ')[0]} by set", marks)] if len(marks) > 1 else []
-    return drawn
-
-
-def _seen_and_unseen_chart(board: Board) -> list[Dots]:
-    """Makes SGD-X's Figure 5: the mean over the variants, for seen and unseen services; the baseline comes first."""
-    dots = [
-        Dot(row.system, row.value, row.low, row.high, group=f"{row.group} services")
-        for row in sorted(board.rows, key=lambda row: row.system != board.config.baseline)
-        if row.set == VARIANTS and row.metric == kinds.JGA and row.group in (SEEN, UNSEEN)
-    ]
-    title = f"Joint goal accuracy over {tables.set_label(board, VARIANTS)} of seen and unseen services"
-    return [Dots(title=title, dots=dots)] if len({dot.group for dot in dots}) > 1 else []
+    """Charts the main metric, if it is a share: a row for each set, and a mark for each system."""
+    rows = [row for row in _main_rows(board) if row.set != VARIANTS and row.system in board.systems[:MOST_SYSTEMS]]
+    if not rows or rows[0].metric in kinds.OF_100:
+        return []
+    title = f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set"
+    return [sets_chart(title, [(row.set, row.system, row.value, row.low, row.high) for row in rows])]
 
 
 def _differences(board: Board) -> Table:
-    """Makes a table of the tested differences, and of all differences from the baseline; without mixes."""
-    names, numbers, baseline = tables.headings(board), board.numbers, board.config.baseline
-    mixed = mixes({row.set for row in board.column_rows})
-    tests = {(test.first, test.second, test.column): test for test in board.tests}
-    keys = dict.fromkeys((test.first, test.second) for test in board.tests)
-    if baseline:
-        keys = dict.fromkeys((name, baseline) for name in board.systems if name != baseline)
-    rows: list[list[str]] = []
-    bold = []
-    for first, second, column in ((*pair, column) for pair in keys for column in names):
-        ours, theirs, test = numbers[first, column], numbers[second, column], tests.get((first, second, column))
-        if ours.value is None or theirs.value is None or ours.set in mixed or not (test or baseline):
-            continue
-        points, relative = tables.change(ours, theirs)
-        cells = [f"{100 * points:+.2f}", percent(relative, signed=True), *["–"] * 4]
-        if test:
-            bold += [(len(rows), 2)] if test.p_holm < 0.05 else []
-            interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
-            cells[2:] = [interval, f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
-        rows.append([f"{first} – {second}", names[column], *cells])
+    """Makes a table of the tested differences, without mixes."""
+    numbers = board.numbers
+    columns = {kinds.AVERAGE, *(row.column for row in board.unmixed)}
+    tests = [test for test in board.tests if test.column in columns]
+    rows = []
+    for test in tests:
+        _, relative = tables.change(numbers[test.first, test.column], numbers[test.second, test.column])
+        interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
+        label = tables.column_label(board, numbers[test.first, test.column])
+        change = [f"{test.difference:+.2f}", percent(relative, signed=True), interval]
+        tested = [f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
+        rows.append([f"{test.first} – {test.second}", label, *change, *tested])
     return Table(
         title="Differences",
         columns=["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"],
         rows=rows,
-        best=bold,
+        best=[(i, 2) for i, test in enumerate(tests) if test.p_holm < 0.05],
         text_columns=2,
         note="The first system's score minus the second's, of 100; and as a share of the second's, where its interval "
-        f"is above 0 and it is at least {task.FLOOR:.0%}. Differences on mixes are in leaderboard.json.",
+        f"is above 0 and it is at least {task.FLOOR:.0%}. Only numbers that are means over rows are tested.",
         numbers_in="leaderboard.json",
     )
 
 
+def _averages(board: Board) -> tuple[str, list[str]]:
+    """Says what the averages are, such as ``joint goal accuracy, mean over 14 sets``, and formats each system's."""
+    rows = board.averaged_rows
+    values = [number(board.average[name].value, 1) for name in board.systems]
+    if len({(row.task, row.metric) for row in rows}) != 1:
+        return f"average of {counted(len(rows), 'number')}", values
+    over = f"mean over {counted(len(rows), 'set')}" if len(rows) > 1 else tables.set_label(board, rows[0].set)
+    unit = "" if rows[0].metric in kinds.OF_100 else "%"
+    return f"{tables.metric_label(rows[0].task, rows[0].metric)}, {over}", [f"{value}{unit}" for value in values]
+
+
 def tiles(board: Board) -> list[Tile]:
     """Makes the tiles with the averages."""
-    over, metrics = tables.averaged_over(board), {row.metric for row in board.averaged_rows}
-    label = f"{tables.metric_label(metrics.pop())}, mean over {over}" if len(metrics) == 1 else f"average of {over}"
-    return [Tile(f"{name}: {label}, of 100", number(board.average[name].value, 1)) for name in board.systems[:6]]
-
-
-def notes(board: Board) -> list[str]:
-    """Lists what readers must know before the numbers: what was left out, and what could not be tested."""
-    lines = [f"Left out: {line}." for line in board.left_out]
-    defined = Counter(row.column for row in board.rows if row.value is not None)
-    tested = {test.column for test in board.tests}
-    lacking = [name for name in board.columns if name not in tested and defined[name] == len(board.systems)]
-    if lacking and tested:
-        names = ", ".join(tables.headings(board)[name] for name in lacking)
-        lines.append(f"Not tested, because they are not means over rows of dialogues: {names}.")
-    return lines
-
-
-def terms(board: Board) -> dict[str, str]:
-    """Returns the terms that the sections use, with their meanings."""
-    has_variants = any(row.metric == SENSITIVITY for row in board.rows)
-    return {**TERMS, **(_OF_VARIANTS if has_variants else {}), **(_OF_TESTS if board.tests else {})}
+    label, averages = _averages(board)
+    return [Tile(f"{name}: {label}", value) for name, value in zip(board.systems[:6], averages, strict=False)]
 
 
 def headline(board: Board) -> str:
-    """Summarises the result: who leads, unless the difference from the second is not significant."""
-    if len(board.systems) == 1:
-        return f"{board.systems[0]} by set"
+    """Says which system has the best average, and whether its difference from the second is significant."""
+    label, averages = _averages(board)
+    if not board.averaged:
+        return "No number is known for all systems"
+    if len(averages) == 1:
+        return f"{board.systems[0]}: {label}: {averages[0]}"
     first, second = board.systems[:2]
-    if board.average[first].value in (None, board.average[second].value):
-        return "Systems next to each other"
+    if board.average[first].value == board.average[second].value:
+        return f"{first} and {second} are level: {averages[0]} ({label})"
     decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
-    return f"{first} leads" if all(test.p_holm < 0.05 for test in tests) else f"{first} is ahead, but not significantly"
+    is_clear = all(test.p_holm < 0.05 for test in tests)
+    leads = "is ahead" if not tests else "leads" if is_clear else "is ahead, but not significantly"
+    return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
+
+
+def lead(board: Board) -> str:
+    """Says how the main metric of the first systems changes from the original to the variants, or to the worst set."""
+    numbers, changes, label = _main_rows(board), [], ""
+    for name in board.systems[:NAMED_SYSTEMS]:
+        rows = {row.set: row for row in numbers if row.system == name}
+        original = rows.pop(ORIGINAL, None)
+        if original and rows:
+            row = rows.get(VARIANTS) or min(rows.values(), key=lambda row: row.value or 0.0)
+            label = tables.metric_label(row.task, row.metric)
+            points, _ = tables.change(row, original)
+            change = f"{'falls' if points < 0 else 'rises'} by {abs(100 * points):.1f} points"
+            before, after = (tables.with_unit(row.metric, each.value) for each in (original, row))
+            place = f"{'over' if row.set == VARIANTS else 'on'} {tables.set_label(board, row.set)}"
+            ends = [tables.with_unit(row.metric, end) for end in (row.low, row.high) if end is not None]
+            interval = f" (95% interval {' to '.join(ends)})" if ends else ""
+            changes.append(f"{name} {change}, from {before} on the original to {after} {place}{interval}")
+    return f"{tables.capital(label)}: {'; '.join(changes)}." if changes else ""
+
+
+def notes(board: Board) -> list[str]:
+    """Lists what readers must know before the numbers: what was left out."""
+    return [f"Left out: {line}." for line in board.left_out]
 
 
 def files_of(board: Board) -> dict[str, bytes]:
@@ -229,17 +168,12 @@ def files_of(board: Board) -> dict[str, bytes]:
         command="compare",
         title="Leaderboard",
         headline=headline(board),
-        lead=f"{counted(len(board.systems), 'system')}, {counted(len(board.columns), 'number')} each.",
+        lead=lead(board),
         tiles=tiles(board),
         sections=sections(board),
         notes=notes(board),
-        terms=terms(board),
-        links={
-            "leaderboard.json": "all numbers and tests",
-            "table.csv": "a row a number, also as `table.parquet`",
-            "table.tex": "the tables for LaTeX",
-            "table.md": "the tables as Markdown",
-        },
+        terms=TERMS,
+        links={"leaderboard.json": "numbers and tests", "table.csv": "numbers", "table.tex": "for LaTeX"},
     )
     main = [*main_tables(board), *seen_and_unseen(board)]
     return {
@@ -251,7 +185,7 @@ def files_of(board: Board) -> dict[str, bytes]:
     }
 
 
-class Compare(task.Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
+class Compare(task.Task[Board], frozen=True, kw_only=True):
     """The task of ``parapet compare``.
 
     Attributes:
@@ -263,28 +197,18 @@ class Compare(task.Task[tuple[Board, PartsOf]], frozen=True, kw_only=True):
     systems: dict[str, list[str]]
     config: Config
 
-    def read(self) -> tuple[Board, PartsOf]:
-        """Reads the results. Raises InputError if they cannot be compared."""
-        return read_systems(self.systems, self.config)
+    def read(self) -> Board:
+        """Reads the results and compares them. Raises InputError if they cannot be compared."""
+        return compare_systems(self.systems, self.config)
 
-    def score(self, inputs: tuple[Board, PartsOf], stage: task.Stage) -> task.Result:
-        """Makes the leaderboard and its files."""
-        stage("intervals and tests")
-        board, config = leaderboard(*inputs), self.config
+    def score(self, board: Board, stage: task.Stage) -> task.Result:
+        """Makes the files of the leaderboard."""
         clear = sum(test.p_holm < 0.05 for test in board.tests)
-        told = f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction"
+        summary = f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction"
+        options = msgspec.structs.asdict(self.config)
         return task.Result(
             files=files_of(board),
-            summary=[
-                *tables.terminal_lines(board),
-                *([told] if board.tests else []),
-                *(note for note in notes(board) if not note.startswith("Left out")),
-            ],
-            options={
-                "systems": sorted(self.systems),
-                "columns": board.columns,
-                "average": board.averaged,
-                **{name: getattr(config, name) for name in ("baseline", "seed", "replicates")},
-            },
+            summary=[*tables.terminal_lines(board), *([summary] if board.tests else [])],
+            options={**options, "systems": sorted(self.systems), "columns": board.columns, "average": board.averaged},
             warnings=[f"left out: {line}" for line in board.left_out],
         )

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
-from parapet.evaluation.compare.page import sections, terms
-from parapet.evaluation.compare.tables import cell, one_row
+from parapet.evaluation.compare.page import TERMS, headline, sections
+from parapet.evaluation.compare.tables import long_table
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Dot, Dots, Report, Table, Tile, page
+from parapet.transforms.reports.report import Report, Table, page
+from parapet.transforms.reports.text import number
 from parapet.transforms.storage.toml import convert, parse_toml
 
 FILE = "submission.toml"
@@ -75,35 +75,31 @@ def files_of(
       title: the title of the page.
       lead: the line below it.
     """
-    ranks, whole = ranks_of(board), one_row(board)
-    shown, rows = [], []
-    for name, numbers in whole.blocks[""].items():
-        values = [None if row is None or row.value is None else kinds.of_100(row.metric, row.value) for row in numbers]
-        shown.append([ranks[name], name, *(cell(row, numbers) for row in numbers)])
-        rows.append(
-            [ranks[name], name, submissions[name].url, *("" if value is None else repr(value) for value in values)]
-        )
-    hrefs = {(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)}
-    columns = ["rank", "system", *whole.columns]
-    ranking = Table(title="Ranking, of 100", columns=columns, rows=shown, text_columns=2, hrefs=hrefs)
+    ranks = ranks_of(board)
+    averages = {name: number(board.average[name].value, 1) for name in board.systems}
+    ranking = Table(
+        title="Ranking, by the average of 100",
+        columns=["rank", "system", "average"],
+        rows=[[ranks[name], name, averages[name]] for name in board.systems],
+        text_columns=2,
+        hrefs={(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)},
+    )
     reasons = [list(pair) for pair in refused.items()]
-    averages = [board.average[name] for name in board.systems]
-    dots = [Dot(row.system, row.value, row.low, row.high) for row in averages]
-    average = Dots(title="Average of each submission", dots=dots, percent=False)
     not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
     report = Report(
         command="leaderboard",
         title=title,
-        headline=title,
+        headline=headline(board),
         lead=lead,
-        tiles=[Tile("submissions", f"{len(submissions):,}"), Tile("not scored", f"{len(refused):,}")],
-        sections=[average, ranking, *sections(board), not_scored],
-        terms=terms(board),
-        links={"leaderboard.csv": "a row for each submission", "leaderboard.json": "all numbers"},
+        sections=[ranking, *sections(board), not_scored],
+        terms=TERMS,
+        links={"leaderboard.csv": "the ranking", "table.csv": "all numbers", "leaderboard.json": "everything"},
     )
     everything = {"board": board, "ranks": ranks, "submissions": submissions, "refused": refused}
+    rows = [[ranks[name], name, submissions[name].url, averages[name]] for name in board.systems]
     return {
         "index.html": page(report).encode(),
         "leaderboard.json": json_bytes(everything),
-        "leaderboard.csv": csv_bytes(["rank", "system", "url", *whole.columns], rows),
+        "leaderboard.csv": csv_bytes(["rank", "system", "url", "average"], rows),
+        **long_table(board),
     }

@@ -15,21 +15,13 @@ ACTIONS = {
     "llm": "have a language model fill them in, as further annotators",
 }
 
-USAGE = f"""usage: parapet collect ACTION [flags]
-
+ABOUT = """\
 Collects answers to the forms of 'parapet hits', for --responses of 'parapet
-compose' and other commands.
-
-actions:
-{chr(10).join(f"  {name:10}{what}" for name, what in ACTIONS.items())}
-
-example:
+compose' and other commands."""
+EXAMPLE = """\
   parapet hits --schemas my_corpus --output my_hits --assignments 4
   parapet collect serve --hits my_hits --db answers.sqlite --people 8
-  parapet compose --schemas my_corpus --responses answers.jsonl --output my_variants
-
-'parapet collect ACTION --help' shows the flags of an action.
-"""
+  parapet compose --schemas my_corpus --responses answers.jsonl --output my_variants"""
 
 
 def command(action: str) -> type[Command[Any]]:

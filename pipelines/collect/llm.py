@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ import msgspec
 from parapet.pipelines.app import Command
 from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, read_good, say
-from parapet.pipelines.endpoint_flags import NONE, EndpointOptions
+from parapet.pipelines.endpoint_flags import EndpointOptions, number_or_none, tokens_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
 from parapet.transforms.running import options
@@ -25,42 +25,19 @@ if TYPE_CHECKING:
     from parapet.transforms.crowd.collection.llm import Work
     from parapet.transforms.running.chat import Chat, Endpoint
 
-NAME = "collect llm"
 ANSWERS = "answers.jsonl"
-
-DESCRIPTION = """\
-Has a language model answer the forms of 'parapet hits', as annotators with different styles and temperatures. The
-model reads what people see on the form, and nothing else; --schemas are those of the forms. Answers are marked as a
-model's (llm) and are vetted as those of people are; a model never counts as a person.
-
-Every answer is kept at once, so a rerun costs nothing; after a run that was cut off, at most the calls that were under
-way (--parallel_calls) are paid twice."""
-
-EXAMPLE = """\
-  parapet collect llm --schemas my_corpus --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 \\
-      --output my_llm
-  parapet collect llm --schemas my_corpus --hits my_hits --endpoint https://api.openai.com/v1 \\
-      --model gpt-4o-mini --price 0.15,0.60 --output my_llm --dry_run
-  parapet compose --schemas my_corpus --responses my_llm/answers.jsonl --output my_variants"""
-
-_HIGHEST = 2.0  # highest temperature of the chat completions API
-
-
-def _temperature(text: str) -> float | None:
-    if text.lower() == NONE:
-        return None
-    with suppress(ValueError):
-        if 0 <= (value := float(text)) <= _HIGHEST:
-            return value
-    raise InputError(f"{text!r} is not a temperature from 0 to 2, or {NONE} (example: 0.3,0.7,1.0)")
 
 
 class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     """``parapet collect llm``; its settings are the model, and the forms, each with an annotator."""
 
-    name = NAME
-    description = DESCRIPTION
-    example = EXAMPLE
+    name = "collect llm"
+    description = """\
+Has a language model answer the forms of 'parapet hits', as annotators with different styles and temperatures. Answers
+are marked as a model's (llm) and are vetted as those of people are; a model never counts as a person. Every answer is
+kept at once, so a rerun costs nothing; after a run that was cut off, at most the calls that were under way
+(--parallel_calls) are paid twice."""
+    example = "  parapet collect llm --hits my_hits --endpoint http://127.0.0.1:8080/v1 --model qwen3 --output my_llm"
     group = "language model"
     stopped = "what was answered is kept, run the same command again"
     without = ("temperature",)
@@ -69,14 +46,10 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     output: str = options.output_folder()
     cache: str = output_file("file in which answers are kept (default: the name of --output with .sqlite)", rare=True)
     model: str = option(REQUIRED, "its name there", metavar="NAME")
-    annotators: int | None = option(
-        None, "annotators for each form (default: the assignments that the form wants)", ge=1, le=1_000
-    )
-    first_annotator: int = option(
-        1, "number of the first annotator, after those of an earlier batch", rare=True, ge=1, le=100_000
-    )
-    temperatures: tuple[float | None, ...] = option(
-        (0.3, 0.7, 1.0), "temperatures of the annotators, in turn; none: not sent", commas=True, parse=_temperature
+    annotators: int | None = option(None, "annotators for each form (default: as the form wants)", ge=1, le=1_000)
+    first_annotator: int = option(1, "number of the first annotator", rare=True, ge=1, le=100_000)
+    temperatures: tuple[float | str, ...] = option(
+        (0.3, 0.7, 1.0), "temperatures of the annotators, or none", commas=True, parse=number_or_none(float, 0)
     )
     parallel_calls: int = option(4, PARALLEL_CALLS, rare=True, ge=1, le=32)
     seed: int = options.seed("the model's answers", 0)
@@ -94,10 +67,10 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         if "://" in self.output and not self.cache:
-            reason = "must name a local file for the answers, because --output is not on this machine"
-            raise InputError(reason, "--cache")
+            raise InputError("must be a local file, in which answers are kept", "--cache")
         sheets = llm.read_sheets(self.hits, services_by_name(read_good(self.schemas or sample_root())))
-        return endpoint, llm.plan(sheets, self.annotators, self.temperatures, self.seed, self.first_annotator)
+        sent = tuple(None if isinstance(item, str) else item for item in self.temperatures)
+        return endpoint, llm.plan(sheets, self.annotators, sent, self.seed, self.first_annotator)
 
     def act(self, settings: tuple[Endpoint, list[Work]]) -> None:
         """Has the forms filled in, and writes the answers; or describes the requests."""
@@ -118,13 +91,12 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
     def _estimate(self, chat: Chat, work: list[Work]) -> None:
         from parapet.transforms.crowd.collection import llm
 
-        endpoint = chat.endpoint
         used = llm.estimate(chat, work)
         annotators = counted(len({item.annotator for item in work}), "annotator")
-        say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {endpoint.model}")
-        tokens = _tokens(endpoint, used) + ("" if any(endpoint.dollars) else "; --price says what they cost")
+        say(f"{counted(len(work), 'form')} to fill in by {annotators}, simulated by {chat.endpoint.model}")
+        tokens = tokens_of(chat.endpoint, used["sent"], used["answered"])
         say(f"{counted(used['calls'], 'call')} to make ({used['kept']:,} more are answered already), about {tokens}")
-        say(f"a form whose answers are invalid is tried up to {llm.TRIES} times; dry run: nothing was sent or written")
+        say("dry run: nothing was sent or written")
 
     def _collect(self, chat: Chat, work: list[Work]) -> None:
         from parapet.evaluation.task import publish
@@ -132,23 +104,22 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
         from parapet.transforms.crowd.collection import llm
 
         endpoint = chat.endpoint
-        with running(f"parapet {NAME}") as progress:
+        with running(f"parapet {self.name}") as progress:
             done, reason = llm.fill_in_all(chat, work, lambda n, total: progress.count(n, "forms", total))
         used = sum((filled.used for _, filled in done), Counter[str]())
         calls = f"{counted(used['calls'], 'call')}, {used['kept']:,} more were answered already in {self.kept_in}"
-        say(f"{endpoint.model}: {calls}; {_tokens(endpoint, used)}")
+        say(f"{endpoint.model}: {calls}; {tokens_of(endpoint, used['sent'], used['answered'])}")
         if reason:
-            left = counted(len(work) - len(done), "form")
-            raise InputError(f"{reason}; {left} left to fill in, the answers so far are kept in {self.kept_in}")
+            raise InputError(
+                f"{reason}; {counted(len(work) - len(done), 'form')} left to fill in, run again to continue"
+            )
         if chat.left_out:
             left_out = ", ".join(sorted(chat.left_out))
             logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)
         refused = [filled.failed for _, filled in done if filled.failed.partition(":")[0] not in ("", llm.UNPARSABLE)]
         if len(refused) > self.max_bad * len(done):
-            raise InputError(
-                f"the requests for {len(refused):,} of {counted(len(done), 'form')} were refused, more than --max_bad "
-                f"{100 * float(self.max_bad):.2f}%: {refused[0]}; other answers are kept in {self.kept_in}"
-            )
+            share = f"{len(refused):,} of {counted(len(done), 'form')}"
+            raise InputError(f"{share} were refused, more than --max_bad {float(self.max_bad):.2%}: {refused[0]}")
         letters, answers = llm.dead_letters(done, endpoint.model), list(llm.lines(done, endpoint.model))
         if not answers:
             raise InputError(f"no form was filled in: {letters[0].reason}")
@@ -157,26 +128,16 @@ class CollectLlm(EndpointOptions, Command["tuple[Endpoint, list[Work]]"]):
             DEAD_LETTERS: b"".join(msgspec.json.encode(letter) + b"\n" for letter in letters),
         }
         counts = {"forms": len(done), "answered": len(answers), "dead_letters": len(letters)}
+        names = ("model", "endpoint", "annotators", "first_annotator", "temperatures", "seed")
         recorded = {
             "hits": list(dict.fromkeys(item.sheet.record.sha256[:32] for item in work)),
-            **{name: getattr(self, name) for name in ("model", "endpoint", "annotators", "first_annotator")},
-            "temperatures": self.temperatures,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in names},
             **{name: value for name, value in endpoint.parameters().items() if name != "temperature"},
         }
-        publish(self.output, files, {**run_header(NAME, recorded), "counts": counts})
-        if letters:
-            reasons = Counter(letter.reason.partition(":")[0] for letter in letters)
-            shown = ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common())
-            logging.warning("some answers are missing: %s; see %s/%s", shown, self.output, DEAD_LETTERS)
+        publish(self.output, files, {**run_header(self.name, recorded), "counts": counts})
+        for reason, n in Counter(letter.reason.partition(":")[0] for letter in letters).most_common():
+            logging.warning("%s missing: %s; see %s/%s", counted(n, "answer"), reason, self.output, DEAD_LETTERS)
         say(f"{counted(len(answers), 'assignment')} in {self.output}/{ANSWERS}")
-
-
-def _tokens(endpoint: Endpoint, used: Counter[str]) -> str:
-    """Describes the numbers of tokens, and their cost if --price is known."""
-    text = f"{used['sent']:,} tokens of requests and {used['answered']:,} tokens of answers"
-    cost = endpoint.cost(used["sent"], used["answered"])
-    return f"{text}, ${cost:,.{4 if cost < 1 else 2}f}" if any(endpoint.dollars) else text
 
 
 COMMAND = CollectLlm

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,23 +23,9 @@ if TYPE_CHECKING:
     from parapet.transforms.crowd.serving.forms import Form
     from parapet.transforms.crowd.serving.site import Run
 
-DESCRIPTION = """\
-Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
-time, and never names and describes the same service. Every answer is saved before the server confirms it.
-
-In public it needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
-
-EXAMPLE = """\
-  parapet collect serve --hits my_hits --db answers.sqlite --people 18
-  parapet collect serve --hits my_hits --db answers.sqlite --people names.txt --public_url https://crowd.example.org
-  parapet collect serve --hits my_hits --db answers.sqlite --platform prolific --public_url https://crowd.example.org \\
-      --study_id 6a5f0c2d9b1e4f7a8c3d2e1f --completion_url 'https://app.prolific.com/submissions/complete?cc=C0DE'
-  parapet collect serve --db answers.sqlite --export_only"""
-
 PROLIFIC = "prolific"
 _MOST_PEOPLE = 100_000
-_URL = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
-_ORIGIN = re.compile(rf"{_URL.pattern}/?", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://[^/?#\s]+/?", re.IGNORECASE)
 _ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 
@@ -48,39 +33,24 @@ class Serve(Command["Run | None"]):
     """``parapet collect serve``."""
 
     name = "collect serve"
-    description = DESCRIPTION
-    example = EXAMPLE
+    description = """\
+Serves the forms of 'parapet hits' to people, until Ctrl-C. Each person opens an invitation link, gets one task at a
+time, and never names and describes the same service. Every answer is saved before the server confirms it. In public it
+needs a reverse proxy with TLS in front of it: give the address that people use as --public_url."""
+    example = "  parapet collect serve --hits my_hits --db answers.sqlite --people 18"
     stopped = "every acknowledged answer is in --db"
     hits: str = options.folder("output of 'parapet hits'")
-    people: str = option(
-        "",
-        "file of names, one a line, or the number of people to invite (default: as many as the forms need at least)",
-        metavar="FILE|N",
-    )
-    platform: Literal["in_house", "prolific"] = option(
-        "in_house", "where people come from: by invitation links (in_house), or from a study"
-    )
-    completion_url: str = option(
-        "", "address to which people are sent when they are done; needed for --platform prolific", metavar="URL"
-    )
-    study_id: str = option("", "id of the study; needed for --platform prolific", metavar="ID")
-    tasks_per_person: int | None = option(
-        None, "tasks that one person may do (default: any; 1 with --platform prolific)", ge=1
-    )
+    people: str = option("", "names, one a line, or how many to invite (default: as needed)", metavar="FILE|N")
+    platform: Literal["in_house", "prolific"] = option("in_house", "people come by invitation links, or from a study")
+    completion_url: str = option("", "with prolific: where people are sent when they are done", metavar="URL")
+    study_id: str = option("", "with prolific: id of the study", metavar="ID")
+    tasks_per_person: int | None = option(None, "tasks of one person (default: any; 1 with prolific)", ge=1)
     db: str = output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
-    export: str = output_file(
-        "answers for 'compose', a new file or the export of the same --db (default: the name of --db with .jsonl)"
-    )
-    invitations: str = output_file("invitation links, CSV (default: the name of --db with .invitations.csv)", rare=True)
+    export: str = output_file("file of answers for 'compose' (default: the name of --db with .jsonl)")
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
     host: str = option("127.0.0.1", "address to listen on", group="server", metavar="ADDRESS")
     port: int = option(8000, "port; 0 for a free one", group="server", ge=0, le=65_535)
-    public_url: str = option(
-        "",
-        "address under which people reach the server, behind a proxy (default: http://HOST:PORT)",
-        group="server",
-        metavar="URL",
-    )
+    public_url: str = option("", "address under which people reach the server", group="server", metavar="URL")
 
     @property
     def exported(self) -> Path:
@@ -96,26 +66,17 @@ class Serve(Command["Run | None"]):
         from parapet.transforms.crowd.serving.forms import read_forms
 
         self._check_together()
-        invitations = Path(self.invitations or Path(self.db).with_suffix(".invitations.csv"))
-        people = Path(self.people or os.devnull)
-        files = {"--db": Path(self.db), "--people": people, "--export": self.exported, "--invitations": invitations}
-        for (other, other_path), (flag, path) in combinations(files.items(), 2):
-            if os.path.realpath(path) == os.path.realpath(other_path):
-                raise InputError(f"is the file of {other}, too: give another one", path, flag)
         if self.export_only:
             return None
         forms = read_forms(self.hits)
-        return Run(
+        return self.settings_of(
+            Run,
             forms=forms,
             db=Path(self.db),
             export=self.exported,
-            invitations=invitations,
+            invitations=Path(self.db).with_suffix(".invitations.csv"),
             people=_people(self.people, _least_people(forms)),
-            platform=self.platform,
-            host=self.host,
-            port=self.port,
             public_url=self.public_url.rstrip("/"),
-            completion_url=self.completion_url,
             tasks_per_person=self.tasks_per_person or (1 if self.platform == PROLIFIC else None),
             study=self.study_id,
         )
@@ -132,11 +93,7 @@ class Serve(Command["Run | None"]):
             return
         invited = run.people if isinstance(run.people, int) else len(run.people)
         if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms)):
-            text = (
-                "%d people cannot fill in all forms: at least %d are needed, as different people must name and "
-                "describe a service. Invite more people, or make the forms with fewer --assignments"
-            )
-            logging.warning(text, invited, needed)
+            logging.warning("%d people cannot fill in all forms: invite at least %d", invited, needed)
         n = server.serve(run, say)
         say(f"stopped; {counted(n, 'assignment')} in {run.export}")
 
@@ -147,14 +104,13 @@ class Serve(Command["Run | None"]):
             (self.hits or self.export_only, "--hits", "is required: give the output folder of 'parapet hits'"),
             (self.public_url or not is_public, "--public_url", f"is required with --host {self.host}: {_ADDRESS}"),
             (not self.public_url or _ORIGIN.fullmatch(self.public_url), "--public_url", f"is not valid: {_ADDRESS}"),
-            (_URL.match(self.completion_url or "http://x"), "--completion_url", "must begin with https:// or http://"),
         ]
         if self.platform == PROLIFIC and not self.export_only:
-            reason = "is required with --platform prolific: give"
+            reason = "is required with --platform prolific"
             checks += [
-                (self.completion_url, "--completion_url", f"{reason} the address of the study's completion page"),
+                (self.completion_url, "--completion_url", reason),
                 (not self.people, "--people", "is not for --platform prolific, where Prolific chooses the people"),
-                (self.study_id.isalnum(), "--study_id", f"{reason} the letters and digits in the address of the study"),
+                (self.study_id.isalnum(), "--study_id", f"{reason}: letters and digits in the address of the study"),
             ]
         for is_valid, flag, reason in checks:
             if not is_valid:
@@ -174,7 +130,7 @@ def _people(text: str, needed: int) -> list[str] | int:
         return needed
     if text.isascii() and text.isdigit():
         if not 1 <= int(text) <= _MOST_PEOPLE:
-            raise InputError(f"must be a number of people from 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
+            raise InputError(f"must be a number from 1 to {_MOST_PEOPLE:,}, or a file of names", "--people")
         return int(text)
     lines = [" ".join(line.split()) for line in read_text(Path(text)).splitlines()]
     names = {same_name(line): line for line in reversed(lines) if same_name(line)}  # of several spellings, the first

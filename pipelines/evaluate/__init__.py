@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import knowledge_base
@@ -42,26 +43,16 @@ TASKS = {
     "ratings": "what people say of such utterances: agreement with SGSAcc",
 }
 
-USAGE = f"""usage: parapet evaluate --task TASK [flags]
-
+ABOUT = """\
 Scores the predictions of a dialogue system on a corpus and its perturbed sets:
-metrics.json, a row for every prediction, and a page.
-
-tasks:
-{chr(10).join(f"  {name:12}{what}" for name, what in TASKS.items())}
-
-example:
-  parapet evaluate --task dst --reference my_corpus \\
-      --predictions my_predictions --output my_scores
-
-'parapet evaluate --task TASK --help' shows the flags of a task.
-"""
+metrics.json, a row for every prediction, and a page."""
+EXAMPLE = "  parapet evaluate --task dst --predictions my_predictions --output my_scores"
 
 
 def run(argv: Sequence[str]) -> int:
     """Runs ``parapet evaluate``. Returns the exit status: 0, 1 for a failure, 2 for wrong usage."""
     task, rest = split_task(argv)
-    if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & set(argv):
+    if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & {*argv}:
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
     return run_action("evaluate", [task, *rest] if task is not None else argv[:1] and ["--help"])
@@ -136,17 +127,10 @@ class UserModel(PredictionOptions):
     model_text: ClassVar[str] = "FILE.py:NAME or MODULE:NAME"
     predictions: str | None = None  # type: ignore[assignment]
     model: str | None = option(
-        None,
-        "class with predict(batch), function, or object: {model_text}",
-        group=group_of_model,
-        metavar="FILE.py:NAME",
+        None, "class with predict(batch), or function: {model_text}", group=group_of_model, metavar="FILE.py:NAME"
     )
     model_args: list[str] = option(
-        [],
-        "its arguments: checkpoint=my_model beams=4 greedy=true",
-        group=group_of_model,
-        metavar="KEY=VALUE",
-        extend=True,
+        [], "its arguments: checkpoint=my_model beams=4", group=group_of_model, metavar="KEY=VALUE", extend=True
     )
 
     def user_code(self) -> UserCode | None:
@@ -156,8 +140,6 @@ class UserModel(PredictionOptions):
         if (self.predictions is None) == (self.model is None):
             raise InputError("give exactly one of the two: predictions, or a model", "--predictions, --model")
         arguments = parse_arguments(self.model_args, "--model_args")
-        if arguments and not self.model:
-            raise InputError("are arguments of --model: add --model", "--model_args")
         return UserCode(self.model, arguments, os.getcwd()) if self.model else None
 
 
@@ -167,16 +149,11 @@ class LabelledPredictions(SetOptions, PredictionOptions):
     reference: str | None = folder("{reference_text} (default: the labels in the predictions)", "PATH", None)
 
     def check_labels(self) -> None:
-        """Raises InputError if there is no reference, and only a single file could have labels."""
+        """Raises InputError if neither a reference nor a file of predictions has labels."""
         if self.reference is None and (self.sets or self.variants):
             raise InputError("require --reference: add it", "--sets, --variants")
         if self.reference is None and as_path(self.predicted).is_dir():
-            raise InputError(
-                "is a folder, whose predictions have no labels: give the corpus that they are for as --reference, or a "
-                "file of predictions with labels",
-                self.predicted,
-                "--predictions",
-            )
+            raise InputError("is a folder, whose predictions have no labels: add --reference", self.predicted)
 
 
 class Intent(LabelledPredictions, Evaluation):
@@ -186,14 +163,10 @@ class Intent(LabelledPredictions, Evaluation):
     description = """\
 Scores predicted intents by accuracy and macro-F1, for each set and intent: of utterances with labels, or of the user
 turns of a corpus with their active intents."""
-    example = """\
-  parapet evaluate --task intent --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference test.jsonl --predictions intents.jsonl --output my_scores
-  parapet evaluate --task intent --reference my_corpus --sets typos=varied/typos --predictions my_intents \\
-    --output my_scores                  # my_intents/original/..., my_intents/typos/..."""
+    example = "  parapet evaluate --task intent --reference my_corpus --predictions my_intents --output my_scores"
     note = """\
-A row of the predictions: {"id": "7", "predicted": "book_flight"}, with "label" where there is no --reference, and "set"
-where there are several; "dialogue_id" and "turn" may be given instead of "id", and must be with a corpus."""
+A row of the predictions: {"id": "7", "predicted": "book_flight"}, or with "dialogue_id" and "turn" for a corpus; with
+"label" where there is no --reference."""
     reference_text = "corpus, release, or JSON lines with label"
     predictions_text = "JSON lines with predicted; or a folder with original/, typos/, ..."
 
@@ -214,16 +187,10 @@ class Ood(LabelledPredictions, Evaluation):
     description = """\
 Scores the detection of out-of-domain turns by precision, recall, F1, AUROC, AUPR and FPR95, for each set. The threshold
 is tuned on --dev; without it, the predicted labels are scored."""
-    example = """\
-  parapet evaluate --task ood --reference my_foreign_turns --split test --predictions test_turns.jsonl \\
-    --dev dev_turns.jsonl --output my_scores
-  parapet evaluate --task ood --reference my_corpus --sets ood-10=my_foreign_turns/ood-10 typos=varied/typos \\
-    --predictions my_verdicts --output my_scores        # my_verdicts/original/..., my_verdicts/ood-10/...
-  parapet evaluate --task ood --predictions turns.jsonl --positive in_domain --high in_domain --output my_scores"""
+    example = "  parapet evaluate --task ood --reference my_turns --predictions turns.jsonl --output my_scores"
     note = """\
-A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}, with "predicted" (ood
-or in_domain) instead of a score or beside it, and "label" where there is no --reference; "id" may be given
-instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "response": a fallback says ood."""
+A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}; "predicted", ood or
+in_domain, instead of a score or beside it; or a system's "response", of which a fallback says ood."""
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
     sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
@@ -245,6 +212,10 @@ instead of "dialogue_id" and "turn". Or a system's responses, "turn" and "respon
         )
 
 
+_own = "JSON lines, a folder with original/, ..., or 'reference' for what the corpus has"
+_predictions = partial(folder, _own, "PATH|reference", REQUIRED)
+
+
 class Response(SetOptions, PredictionOptions, Evaluation):
     """``parapet evaluate --task response``."""
 
@@ -252,29 +223,16 @@ class Response(SetOptions, PredictionOptions, Evaluation):
     description = """\
 Scores responses by Inform, Success, BLEU and Combined = (Inform + Success) / 2 + BLEU, as for MultiWOZ: against a
 corpus in the SGD format, or against goals and a knowledge base. docs/metrics.md says what counts."""
-    example = """\
-  parapet evaluate --task response --predictions reference --output upper_bound      # the sample's own responses
-  parapet evaluate --task response --reference my_corpus --split test --predictions responses.jsonl --output my_scores
-  parapet evaluate --task response --reference my_corpus --sets typos=varied/typos --predictions my_responses \\
-    --output my_scores                  # my_responses/original/..., my_responses/typos/...
-  parapet evaluate --task response --goals goals.json --knowledge_base db --responses test.jsonl \\
-    --predictions responses.jsonl --output my_scores"""
+    example = "  parapet evaluate --task response --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
-A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response has
-placeholders such as [restaurant_name]; its row has the "state" too, {"Restaurants_1": {"city": ["San Jose"]}}, and may
-have "domains", those that the response is about."""
+A row of the predictions: {"dialogue_id": "1_00000", "turn": 3, "response": "..."}. A delexicalised response, with
+placeholders such as [restaurant_name], has the "state" too: {"Restaurants_1": {"city": ["San Jose"]}}."""
     variants_text = "schema variants whose responses were predicted; scored as the original's"
-    predictions: str = folder(
-        "JSON lines, a folder with original/, typos/, ..., or 'reference' for the corpus's own responses",
-        "PATH|reference",
-        REQUIRED,
-    )
+    predictions: str = _predictions()
     knowledge_base: str | None = knowledge_base()
     goals: str | None = folder("goals, as MultiWOZ has them", "FILE", None, _GOALS)
     responses: str | None = folder("with --goals: reference responses, for BLEU", "FILE", None, _GOALS)
-    tokenizer: Literal["13a", "none", "intl", "char"] = option(
-        "13a", "tokenizer of sacrebleu, which changes BLEU", group="scoring"
-    )
+    tokenizer: Literal["13a", "none", "intl", "char"] = option("13a", "sacrebleu's tokenizer", group="scoring")
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -283,9 +241,7 @@ have "domains", those that the response is about."""
         if self.goals and (self.reference or self.sets or self.variants):
             raise InputError("give only one of the two: a corpus and its sets, or goals", "--reference, --goals")
         if (self.responses is None) != (self.goals is None):
-            raise InputError(
-                "must be given together: goals, and the responses in the same dialogues", "--goals, --responses"
-            )
+            raise InputError("must be given together", "--goals, --responses")
         sources = None if self.goals else self.sources()
         return self.settings_of(ResponseTask, predictions=self.predicted, sources=sources)
 
@@ -298,28 +254,17 @@ class Ranking(PredictionOptions, BabiOptions, Evaluation):
 Scores a system's answers to bAbI dialog tasks: accuracy by response and by dialogue for each file or set, OOV next to
 plain; API calls by field (Bordes et al. 2017, Table 2)."""
     example = """\
-  parapet evaluate --task ranking --reference dialog-babi-task1-API-calls-tst.txt --predictions answers.jsonl \\
-    --candidates dialog-babi-candidates.txt --output my_scores
-  parapet evaluate --task ranking --reference babi/*-tst*.txt --predictions my_answers --output my_scores
   parapet evaluate --task ranking --reference babi/*-tst.txt --sets OOV=babi_oov --predictions my_answers \\
-    --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
+      --output my_scores                  # my_answers/original/..., my_answers/OOV/..."""
     note = """\
-A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}; dialogues of the file
-and what the bot says in them are counted from 0. A folder has FILE.jsonl for each FILE.txt, with --sets in a folder for
-each set. With --top a row has "answers", too: up to K candidates, the best first."""
+A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}, counted from 0 in the
+file. With --top a row has "answers", too: up to K candidates, the best first."""
     reference_text = "test files in the bAbI format"
     predictions: list[str] = folder(  # type: ignore[assignment]
         "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...", "PATH", REQUIRED
     )
     candidates: str | None = folder("all possible answers, '1 text' a line", "FILE", None)
-    top: int = option(
-        1,
-        "also score what is right within the first 2, 3, ... K of the answers of 'parapet predict MODEL --top K'",
-        group=INPUT,
-        metavar="K",
-        ge=1,
-        le=100,
-    )
+    top: int = option(1, "also score the first 2, 3, ... K answers", group=INPUT, metavar="K", ge=1, le=100)
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -330,32 +275,19 @@ each set. With --top a row has "answers", too: up to K candidates, the best firs
         return self.settings_of(Ranking, references=references, predictions=predictions, sets=parse_sets(self.sets))
 
 
+_scoring = partial(option, group="scoring")
+
+
 class _Scoring(SetOptions):
     """What judges utterances; these options precede those of the language model in the help."""
 
-    scorer: Literal["lexical", "nli", "llm"] = option(
-        "lexical",
-        "what judges entailment: rules, a model of language inference, or a language model (--endpoint)",
-        group="scoring",
-    )
-    nli_model: str | None = option(
-        None, "model of --scorer nli, such as roberta-large-mnli", group="scoring", metavar="DIR"
-    )
-    metrics: list[str] = option([], "metrics of plug-ins, on pairs of utterances", group="scoring", metavar="NAME")
-    batch: int = option(32, "pairs in a batch", group="scoring", rare=True)
-    cache: str | None = option(
-        None,
-        "judgements that are kept for other runs, and for this one if it is interrupted",
-        group="scoring",
-        rare=True,
-        metavar="FILE",
-    )
-    rules: Literal["paper", "extended"] = option(
-        "paper", "by which references are built: the paper's, or ours, which are better English", group="scoring"
-    )
-    no_validation: bool = option(
-        False, "count all turns, whatever the ground truth says of their references", group="scoring", rare=True
-    )
+    scorer: Literal["lexical", "nli", "llm"] = _scoring("lexical", "judge of entailment: rules, NLI, or --endpoint")
+    nli_model: str | None = _scoring(None, "model of --scorer nli, such as roberta-large-mnli", metavar="DIR")
+    metrics: list[str] = _scoring([], "metrics of plug-ins, on pairs of utterances", metavar="NAME")
+    batch: int = _scoring(32, "pairs in a batch", rare=True)
+    cache: str | None = _scoring(None, "file of judgements that are kept for other runs", rare=True, metavar="FILE")
+    rules: Literal["paper", "extended"] = _scoring("paper", "rules of references: the paper's, or better English")
+    no_validation: bool = _scoring(False, "count turns whose ground truth is not validated, too", rare=True)
     seed: str = options.seed("the tampered values")
 
 
@@ -366,25 +298,14 @@ class Generation(ModelOptions, _Scoring, PredictionOptions, Evaluation):
     description = """\
 Scores utterances that a system made from dialogue acts, by schema-guided semantic accuracy (SGSAcc), slot error rate
 and BLEU; with variants, also how well true references are distinguished from tampered ones in each schema's words."""
-    example = """\
-  parapet evaluate --task generation --predictions reference --output upper_bound    # the sample's own utterances
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --output my_scores
-  parapet evaluate --task generation --reference my_corpus --variants my_variants --sets entities=unseen_entities \\
-      --predictions my_utterances --output my_scores      # my_utterances/original/..., my_utterances/v1/...
-  parapet evaluate --task generation --reference my_corpus --split dev --predictions utterances.jsonl --scorer nli \\
-      --nli_model roberta-large-mnli --cache judgements.jsonl --output my_scores"""
+    example = "  parapet evaluate --task generation --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
-A line of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}; turns count from 0, those
-of the user included. The lexical scorer is a set of rules instead of a model: use --scorer nli for numbers to compare
-with others. With --scorer llm, --nli_model says how often the two judges agree."""
+A row of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}. The lexical scorer is a set
+of rules: use --scorer nli for numbers to compare with others. With --scorer llm, --nli_model gives their agreement."""
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
-    predictions: str = folder(
-        "JSON lines, SGD dialogues, a folder with original/, v1/, ..., or 'reference' for the corpus's own turns",
-        "PATH|reference",
-        REQUIRED,
-    )
+    predictions: str = _predictions()
     endpoint: str = address(rare=True)
     model: str = model_name(rare=True)
 
@@ -395,8 +316,8 @@ with others. With --scorer llm, --nli_model says how often the two judges agree.
         endpoint, cache = None, self.cache
         if self.scorer == "llm":
             endpoint, cache = self.endpoint_or_embedded(), cache_in(self.output, self.cache)
-        elif self.endpoint or self.prompt:
-            raise InputError("requires --scorer llm: add it", "--endpoint" if self.endpoint else "--prompt")
+        elif self.endpoint:
+            raise InputError("requires --scorer llm: add it", "--endpoint")
         return self.settings_of(
             Generation,
             predictions=self.predicted,
@@ -415,17 +336,11 @@ class ToolCalls(UserModel, TaskOptions, Evaluation):
     description = """\
 Scores the function calls of an agent as BFCL's AST checker does, task by task: accuracy by set and category, kinds of
 error; with variants of the tools the schema sensitivity of SGD-X."""
-    example = """\
-  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions calls.jsonl --output my_scores
-  parapet evaluate --task tool_calls --reference tasks --variants rewritten --predictions my_calls \\
-    --output my_scores                  # my_calls/original/..., my_calls/v1/..."""
+    example = "  parapet evaluate --task tool_calls --reference tasks --predictions my_calls --output my_scores"
     note = """\
-A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}; the arguments may be JSON as
-text. A text as the result, or an empty list, calls nothing, which is right where possible_answer/ has no such file."""
-    predictions_text = (
-        "JSON lines with id and result; or a folder with FILE.jsonl, or original/FILE.jsonl, v1/FILE.jsonl, ...; or a "
-        "model's results of bfcl-eval"
-    )
+A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}. An empty list or a text as
+the result calls nothing."""
+    predictions_text = "JSON lines with id and result, a folder with original/FILE.jsonl, ..., or bfcl-eval's results"
 
     def task(self) -> Task[Any]:
         """Makes the task."""

@@ -25,16 +25,13 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     """``parapet evaluate --task dst``."""
 
     name = "evaluate --task dst"
-    description = (
-        "Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema "
-        "sensitivity as in SGD-X (OUT/robustness.json). Writes a row for every frame, and a page."
-    )
+    description = """\
+Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema
+sensitivity as in SGD-X (OUT/robustness.json)."""
     example = """\
   parapet evaluate --task dst --model keywords --output my_scores       # a baseline, on the sample
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_predictions \\
-      --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues
-  parapet evaluate --task dst --reference my_corpus --sets typos=varied/typos --model my_model.py:Tracker \\
-      --output my_scores"""
+      --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues"""
     group = "scoring"
     predictions_text = "folder with SGD dialogues or JSON lines: original/, v1/, ...; or a file"
     model_text = "FILE.py:NAME, MODULE:NAME, or a plug-in"
@@ -43,9 +40,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
     exact: bool = option(False, "match free slots exactly (default: fuzzily, as SGD's script)", rare=True)
     across_turn: bool = option(False, "joint accuracies by turn, over its services, as in MultiWOZ", rare=True)
     official: bool = option(False, "ignore missing dialogues and unknown slots, as SGD's script does", rare=True)
-    zero: Literal["zero", "drop"] = option(
-        "zero", "frames that are wrong under all variants: their sensitivity is zero, or they are dropped", rare=True
-    )
+    zero: Literal["zero", "drop"] = option("zero", "sensitivity of frames that are wrong in all variants", rare=True)
     replicates: int = option(1000, "replicates of the bootstrap; 0: no intervals", rare=True, ge=0, le=100_000)
     seed: str = options.seed("the bootstrap")
 
@@ -102,8 +97,6 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
                 f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
                 f"sensitivity: {sensitivity_of(row)}"
             )
-            if self.zero == "drop":
-                say("  schema sensitivity without the frames that are wrong under all variants")
         for note in refused_notes(
             {name: n for name, values in numbers["sets"].items() if (n := values.get(REFUSED))}, "frame"
         ):

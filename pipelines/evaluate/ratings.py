@@ -17,12 +17,9 @@ class Ratings(Evaluation):
 
     name = "evaluate --task ratings"
     description = """\
-Reads what crowd workers answered to the pages of 'parapet hits --task ratings': whether generated utterances are
-faithful to their dialogue acts. Vets the answers, and gives the majority, the agreement of the workers (Fleiss' kappa),
-and how far the metric agrees with people on validated utterances and on others."""
-    example = """\
-  parapet evaluate --task ratings --hits my_ratings --responses my_crowd --output my_judgements
-  parapet evaluate --task ratings --hits my_ratings --responses batch_1.csv batch_2.csv --output my_judgements"""
+Reads whether crowd workers find generated utterances faithful to their dialogue acts ('parapet hits --task ratings'):
+the majority, the agreement of the workers (Fleiss' kappa), and how far the metric agrees with them."""
+    example = "  parapet evaluate --task ratings --hits my_ratings --responses my_crowd --output my_judgements"
     hits: str = options.folder("output of 'parapet hits --task ratings'", default=options.REQUIRED)
     responses: list[str] = crowd_answers.responses(required=True)
     encoding: str = crowd_answers.encoding()

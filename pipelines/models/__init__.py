@@ -22,10 +22,7 @@ TABLE = {
     "t5dst": ("trackers", "T5Dst", "PredictStates", "dialogue states: a T5, prompted for one slot at a time"),
     "sgp_dst": ("trackers", "SgpDst", "PredictStates", "dialogue states: four BERT encoders, combined by rules"),
     "ft_t5": ("generation", "Generation", "PredictUtterances", "system utterances from their acts: a fine-tuned T5"),
-    "pt_t5": (
-        *("generation", "Prefixes", "PredictByPrefixes"),
-        "system utterances from their acts: a T5 with trained prefixes",
-    ),
+    "pt_t5": ("generation", "Prefixes", "PredictByPrefixes", "system utterances from their acts: a T5 with prefixes"),
     "classifier": ("classifier", "Classifier", "PredictTurns", "intents and out-of-domain turns: a text classifier"),
     "soloist": ("systems", "Soloist", "PredictSystem", "belief states and responses, end to end: a GPT-2"),
     "damd": ("systems", "Damd", "PredictSystem", "belief states, acts and responses, end to end: GRUs, from scratch"),

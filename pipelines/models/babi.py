@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
-from parapet.pipelines.app import input_paths
+from parapet.pipelines.app import Option, input_paths
+from parapet.pipelines.command import say
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import BabiOptions
 from parapet.schemas.errors import InputError
@@ -15,6 +18,7 @@ from parapet.schemas.limits import read_whole
 from parapet.transforms.running.options import OUTPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
+    from parapet.evaluation.models.babi.data import Card
     from parapet.evaluation.models.babi.inference import BabiFile
 
 PREDICTIONS, ATTENTION = "predictions", "attention"
@@ -31,46 +35,63 @@ WARNINGS = {
 _FILES = "babi/task1-trn.txt --dev babi/task1-dev.txt --candidates babi/candidates.txt"
 
 
-class TfIdf(family.TrainAtOnce):
+Model = tuple[Mapping[str, Option], "Card"]  # the options that determine a model, and the model
+
+
+class TrainAtOnce(family.Train[Model]):
+    """A training without epochs, which is done when the inputs have been read."""
+
+    def input_paths(self) -> family.Inputs:
+        """Lists the files that determine the model."""
+        return input_paths(self)
+
+    def fit(self) -> Model:
+        """Makes the model. Raises InputError if an input cannot be used."""
+        raise NotImplementedError
+
+    def check(self) -> Model:
+        """Makes the model. Raises InputError if an input cannot be used."""
+        from parapet.evaluation.models.saving import check_installed
+
+        check_installed("torch")  # which the models' module imports
+        return self.fit()
+
+    def act(self, model: Model) -> None:
+        """Publishes the model."""
+        from parapet.evaluation.models.babi.baselines import files_of_rules
+        from parapet.evaluation.models.babi.data import files_of
+        from parapet.evaluation.task import publish
+
+        recorded, card = model
+        publish(self.output, files_of(card) | files_of_rules(card), self.header(recorded, self.input_paths()))
+        say(f"{self.model_name}: the model is in {self.output}")
+
+
+class TfIdf(TrainAtOnce):
     """The candidate closest to the dialogue by TF-IDF."""
 
     description = (
         "Takes the candidate closest to the last utterance, or to the dialogue so far, by TF-IDF (section 4.2)."
     )
     example = f"  parapet train tfidf --train {_FILES} --match babi/kb-all.txt --output my_model"
-    train: list[str] = folder(
-        "dialogues in the bAbI format, of one or more tasks: the weight of a word is how rare users' turns have it",
-        "FILE",
-        REQUIRED,
-    )
+    train: list[str] = folder("dialogues in the bAbI format, which give words their weights", "FILE", REQUIRED)
     dev: list[str] = folder("dialogues that select the better --input", "FILE", [])
     candidates: str = configs.candidates()
     match: str | None = configs.knowledge()
-    input: Literal["last", "history"] | None = option(
-        None, "compare with the last utterance or all so far (default: the better one on --dev, without --dev last)"
-    )
+    input: Literal["last", "history"] | None = option(None, "the last utterance, or all so far (default: by --dev)")
 
-    def check(self) -> family.Model:
-        """Reads the training files. Raises InputError if they cannot be used."""
-        from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.saving import check_installed
-
-        check_installed("torch")
-        from parapet.evaluation.models.babi import baselines
+    def fit(self) -> Model:
+        """Counts words, and chooses the input on dev."""
+        from parapet.evaluation.models.babi import baselines, data
 
         texts = data.read_candidates(self.candidates)
         knowledge = data.read_knowledge(self.match, texts)
-        train, dev = (
-            [dialogue for path in paths for dialogue in data.read_dialogues(path)] for paths in (self.train, self.dev)
-        )
+        train, dev = ([*chain(*map(data.read_dialogues, paths))] for paths in (self.train, self.dev))
         frequencies = baselines.Frequencies.of(train)
         history = self.input == "history"
         if dev and self.input is None:
-            share = {
-                which: baselines.share_right(baselines.TfIdf(texts, knowledge, frequencies, which), dev)
-                for which in (False, True)
-            }
-            history = share[True] > share[False]
+            last, whole = (baselines.TfIdf(texts, knowledge, frequencies, which) for which in (False, True))
+            history = baselines.share_right(whole, dev) > baselines.share_right(last, dev)
         card = data.Card(
             model=self.model_name,
             history=history,
@@ -79,36 +100,28 @@ class TfIdf(family.TrainAtOnce):
             utterances=frequencies.utterances,
             having=frequencies.having,
         )
-        return {"input": "history" if history else "last"}, data.files_of(card)
+        return {"input": "history" if history else "last"}, card
 
 
-class Nearest(family.TrainAtOnce):
+class Nearest(TrainAtOnce):
     """The answer to the most similar utterance in the training set."""
 
     description = "Answers as the most similar utterance of the training set is answered (section 4.2)."
     example = "  parapet train nearest --train babi/task1-trn.txt --output my_model"
     train: list[str] = folder("dialogues in the bAbI format to train on", "FILE", REQUIRED)
-    similarity: Literal["exact", "overlap"] = option(
-        "exact", "answer as the same utterance is answered in training, or as the one that shares most words"
-    )
+    similarity: Literal["exact", "overlap"] = option("exact", "the same utterance, or the one that shares most words")
 
-    def check(self) -> family.Model:
-        """Reads the dialogues. Raises InputError for files that cannot be used."""
-        from parapet.evaluation.models.babi import data
-        from parapet.evaluation.models.saving import check_installed
+    def fit(self) -> Model:
+        """Reads the dialogues."""
+        from parapet.evaluation.models.babi import baselines, data
 
-        check_installed("torch")  # the module of the baselines imports it
-        from parapet.evaluation.models.babi.baselines import Nearest
-
-        pairs, responses = Nearest.learn(dialogue for path in self.train for dialogue in data.read_dialogues(path))
-        task = data.task_of(self.train)
-        card = data.Card(
-            model=self.model_name, task=task, pairs=pairs, candidates=responses, similarity=self.similarity
-        )
-        return {"similarity": self.similarity}, data.files_of(card)
+        pairs, responses = baselines.Nearest.learn(chain(*map(data.read_dialogues, self.train)))
+        task, similarity = data.task_of(self.train), self.similarity
+        card = data.Card(model=self.model_name, task=task, pairs=pairs, candidates=responses, similarity=similarity)
+        return {"similarity": similarity}, card
 
 
-class Rules(family.TrainAtOnce):
+class Rules(TrainAtOnce):
     """Rules for tasks 1 to 5, from an ontology, or rules for task 6 from a file."""
 
     description = """\
@@ -117,7 +130,6 @@ of the published files (--rules babi); --match adds the values of a knowledge ba
 For task 6, rules from a file, with patterns from the training set, in the order that is best on dev."""
     example = """\
   parapet train rules --rules babi --match babi/kb-all.txt --output my_model
-  parapet train rules --ontology hotels.toml --output my_model
   parapet train rules --rules task6 --train task6-trn.txt --dev task6-dev.txt --match task6-kb.txt --output my_model"""
     ontology: str | None = folder("domain in TOML (default: the simulator's)", "FILE", None)
     match: str | None = folder("knowledge base of the dialogues", "FILE", None)
@@ -131,41 +143,33 @@ For task 6, rules from a file, with patterns from the training set, in the order
         of_file = self.rules if self.rules not in (BUILT_IN, PUBLISHED) else None
         return super().input_paths() + ([("rules", of_file)] if of_file else [])
 
-    def check(self) -> family.Model:
-        """Reads an ontology or rules. Raises InputError if they cannot be used."""
-        if self.ontology and self.rules:
-            raise InputError("give either --ontology or --rules", "--ontology")
-        if self.rules and self.rules != PUBLISHED:
-            return self._scripted(self.rules)
-        if self.train or self.dev or self.candidates:
-            flag = "--train" if self.train else "--dev" if self.dev else "--candidates"
-            raise InputError("requires --rules FILE or task6", flag)
-        from parapet.evaluation.models.babi.baselines import files_of_rules, values_in
-        from parapet.evaluation.models.babi.data import Card, files_of, read_facts
+    def fit(self) -> Model:
+        """Reads an ontology, or rules for which it extracts patterns."""
+        from parapet.evaluation.models.babi import baselines, data
         from parapet.transforms.simulators.restaurants.ontology import babi_ontology, read_ontology
 
+        if self.ontology and self.rules:
+            raise InputError("give either --ontology or --rules", "--ontology")
+        if rules := self.rules if self.rules != PUBLISHED else None:
+            if not self.train or not self.match:
+                reason = "requires --train and --match: patterns are extracted from the training set"
+                raise InputError(reason, "--rules")
+            script = baselines.built_in_rules() if rules == BUILT_IN else read_whole(as_path(rules))
+            card = baselines.scripted_card(script, rules, self.train, self.dev, self.match, self.candidates)
+            return {"rules": rules if rules == BUILT_IN else "a file"}, card
+        for flag in ("train", "dev", "candidates"):
+            if getattr(self, flag):
+                raise InputError("requires --rules FILE or task6", f"--{flag}")
         ontology = babi_ontology() if self.rules else b""
         if self.ontology:
             ontology = read_whole(as_path(self.ontology))
             read_ontology(ontology, self.ontology)
-        knowledge = values_in(read_facts(self.match)) if self.match else {}
-        card = Card(model=self.model_name, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
-        return {"rules": PUBLISHED} if self.rules else {}, {**files_of(card), **files_of_rules(card)}
-
-    def _scripted(self, rules: str) -> family.Model:
-        """Reads the rules of a file, or our own for task 6, and extracts patterns."""
-        from parapet.evaluation.models.babi.baselines import built_in_rules, files_of_script, scripted_card
-        from parapet.evaluation.models.babi.data import files_of
-
-        if not self.train or not self.match:
-            raise InputError("requires --train and --match: patterns are extracted from the training set", "--rules")
-        data = built_in_rules() if rules == BUILT_IN else read_whole(as_path(rules))
-        card = scripted_card(data, rules, self.train, self.dev, self.match, self.candidates)
-        options = {"rules": rules if rules == BUILT_IN else "a file"}
-        return options, {**files_of(card), **files_of_script(card)}
+        knowledge = baselines.values_in(data.read_facts(self.match)) if self.match else {}
+        card = data.Card(model=self.model_name, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
+        return {"rules": PUBLISHED} if self.rules else {}, card
 
 
-class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
+class Net(configs.BabiConfig, family.TrainNet):
     """Supervised embeddings or a memory network.
 
     Attributes:
@@ -183,10 +187,7 @@ class Net(configs.BabiConfig, family.TrainNet, family.PresetOptions):
         columns, rows = cls.table
         task = given.get("task") or task_of([*given.get("train", ()), *given.get("dev", ())])
         if task not in rows:
-            problem = (
-                f"has no row for task {task}" if task else "requires a task, and the file names do not contain one"
-            )
-            raise InputError(f"{given['preset']} {problem}: give --task", "--preset")
+            raise InputError(f"has settings for the tasks {', '.join(rows)}: give --task", "--preset")
         return {"task": task, **dict(zip(columns, rows[task], strict=True))}
 
     def data(self, *_: Any) -> tuple[list[Any], family.Inputs]:
@@ -204,8 +205,7 @@ class Embeddings(configs.EmbeddingsConfig, Net):
 
     description = "Supervised embeddings of the dialogue and of each candidate (section 4.3)."
     example = f"  parapet train embeddings --train {_FILES} --output my_model"
-    presets: ClassVar[Mapping[str, family.Preset]] = {"table8": {**_SGD, "initial": 0.01, "share": "auto"}}
-    preset: Literal["table8"] | None = None
+    preset: str | None = family.preset(table8={**_SGD, "initial": 0.01, "share": "auto"})
     table = (
         ("learning_rate", "margin", "size", "negatives", "input"),
         {
@@ -225,10 +225,7 @@ class MemN2N(configs.MemN2NConfig, Net):
 
     description = "A memory network over the dialogue, a softmax over all candidates (section 4.4)."
     example = f"  parapet train memn2n --train {_FILES} \\\n    --match babi/kb-all.txt --output my_model"
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "table9": {**_SGD, "initial": 0.1, "time": "index", "memory": 1000}
-    }
-    preset: Literal["table9"] | None = None
+    preset: str | None = family.preset(table9={**_SGD, "initial": 0.1, "time": "index", "memory": 1000})
     table = (
         ("learning_rate", "margin", "size", "negatives", "hops"),
         {
@@ -246,13 +243,7 @@ class MemN2N(configs.MemN2NConfig, Net):
 class AnswerOptions(BabiOptions):
     """Dialogues to answer, and how many answers are written."""
 
-    top: int = option(
-        1,
-        "write the K best answers at each turn, for 'parapet evaluate --task ranking --top K'",
-        ge=1,
-        metavar="K",
-        group=OUTPUT,
-    )
+    top: int = option(1, "write the K best answers at each turn", ge=1, metavar="K", group=OUTPUT)
 
     def files(self) -> tuple[BabiFile, ...]:
         """Lists the files of all sets. Raises InputError if one is missing."""
@@ -271,16 +262,11 @@ class PredictAnswers(AnswerOptions, family.PredictTrained):
     """A prediction of answers."""
 
     description = """\
-Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl for
-each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."""
-    example = "  parapet predict {model} --model my_model --reference babi/task1-tst*.txt --output my_answers"
+Answers dialogues in the bAbI format, each turn from the reference's history: OUT/predictions/original/NAME.jsonl."""
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
     unit = "turns"
     warnings = WARNINGS
     batch_size: int = 256
-    any_task: bool = option(
-        False, "predict even if file names say that the model was trained on another task", rare=True
-    )
     attention: int = 0
 
     def check(self) -> family.Prediction:
@@ -293,12 +279,8 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
         card, _ = load(self.model, self.model_name, self.device, self.batch_size)
         for file in files:
             task = task_of([file.path])
-            if card.task and task and task != card.task and not self.any_task:
-                reason = (
-                    f"is for task {task}, but the model was trained for task {card.task}: add --any_task to "
-                    "predict nevertheless"
-                )
-                raise InputError(reason, file.path)
+            if card.task and task and task != card.task:
+                logging.warning("%s is for task %s, but the model was trained for task %s", file.path, task, card.task)
         return family.Prediction(
             self.job(Job, memory=card.settings.get("memory"), inputs=files),
             self.header(
@@ -306,7 +288,6 @@ each NAME.txt, and so on for other sets, for 'parapet evaluate --task ranking'."
                 inputs=[family.named_digest(file.path) for file in files],
             ),
             {file.answers: file.answers for file in files},
-            notes=(f"{self.output}/{ATTENTION}: a page and JSON lines a file",) if self.attention else (),
         )
 
 
@@ -314,9 +295,5 @@ class PredictByMemory(PredictAnswers):
     """A prediction by a memory network, which can write what it attends to."""
 
     attention: int = option(
-        0,
-        "write what the model attends to in the first N dialogues of each file: JSON lines and a page",
-        ge=0,
-        le=MOST_ATTENDED,
-        group=OUTPUT,
+        0, "write attention in the first N dialogues of each file, with a page", ge=0, le=MOST_ATTENDED, group=OUTPUT
     )

@@ -15,10 +15,6 @@ from parapet.schemas.layout import sample_root
 FROM_SCRATCH = {"learning_rate": 0.01, "schedule": "constant", "warmup": 0.0, "clip": 0.0}
 FINE_TUNED = {"learning_rate": 5e-5, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 WARNINGS = {"too_long": ("utterance", "{n} longer than the model's --max_length: the beginnings were cut off")}
-WITHOUT_THRESHOLD = (
-    "scores without decisions: the model has no threshold (train it with --foreign, or let 'evaluate' tune one with "
-    "--dev)"
-)
 
 
 class Classifier(ClassifierConfig, TrainNet):
@@ -28,11 +24,6 @@ class Classifier(ClassifierConfig, TrainNet):
     description = """\
 Trains a classifier of user turns, by intent or by whether they are out of domain: a fine-tuned BERT
 or RoBERTa, or from scratch on hashed words and character n-grams, in seconds."""
-    example = """\
-  parapet train classifier --output my_model                    # on the bundled sample
-  parapet train classifier --train my_corpus --foreign my_foreign_turns --output my_model
-  parapet train classifier --task ood --train my_foreign_turns --output my_model
-  parapet train classifier --train my_corpus --checkpoint bert-base-uncased --output my_model"""
     # These defaults depend on --checkpoint, so the help shows none.
     schedule: Schedule = None  # type: ignore[assignment]
     warmup: float = None  # type: ignore[assignment]
@@ -56,15 +47,7 @@ class PredictTurns(SetOptions, ClassifierPrediction, PredictTrained):
 
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
     description = """\
-Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl, and
-so on for each variant and set, for 'parapet evaluate --task intent' and '--task ood'."""
-    example = """\
-  parapet predict classifier --model my_model --reference my_corpus --sets typos=my_variations/typos-env1 \\
-    --output my_intents
-  parapet evaluate --task intent --reference my_corpus --sets typos=my_variations/typos-env1 \\
-    --predictions my_intents/predictions --output my_scores
-  parapet predict classifier --model my_model --task ood --reference my_foreign_turns --output my_scores"""
-
+Predicts intents or out-of-domain scores of user turns: OUT/predictions/original/SPLIT/intent.jsonl or ood.jsonl."""
     shown = ("answered", "turn")
     warnings = WARNINGS
 
@@ -84,5 +67,6 @@ so on for each variant and set, for 'parapet evaluate --task intent' and '--task
             logging.warning("%s", remark)
         job = self.job(Job, task=task, threshold=card.threshold, reference=reference)
         header = self.header({"task": task, "split": sources.split, "threshold": card.threshold})
-        notes = (WITHOUT_THRESHOLD,) if task == "ood" and card.threshold is None else ()
-        return Prediction(job, header, {job.place: ""}, notes=notes)
+        if task == "ood" and card.threshold is None:
+            logging.info("scores without decisions: the model was trained without --foreign, and has no threshold")
+        return Prediction(job, header, {job.place: ""})

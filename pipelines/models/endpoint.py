@@ -6,18 +6,16 @@ files as the trained models of each task.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import sqlite3
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.endpoint_flags import ANSWERS, ModelOptions, cache_in
+from parapet.pipelines.endpoint_flags import ModelOptions, cache_in, tokens_of
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
@@ -32,11 +30,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.models import inference
     from parapet.transforms.running.chat import Chat
 
-_MEASURE = """
-SELECT sum(json_extract(answer, '$.characters')), sum(json_extract(answer, '$.tokens[0]')),
-       sum(json_extract(answer, '$.tokens[1]')), count(*)
-FROM (SELECT answer FROM answers LIMIT 2000) WHERE json_extract(answer, '$.characters') > 0"""
-_ANSWER = 60  # tokens of an answer, where none has been counted yet
+_ANSWER = 60  # tokens of an answer, in estimates
 
 
 class Task(NamedTuple):
@@ -62,9 +56,7 @@ class LanguageModel(ModelOptions, family.Predict):
 
     prompt_name: ClassVar[str]
     group = "language model"
-    cache: str | None = option(
-        None, f"SQLite file in which answers are kept (default: OUT/{ANSWERS})", group=OUTPUT, rare=True, metavar="FILE"
-    )
+    cache: str | None = option(None, "file of answers (default: in OUT)", group=OUTPUT, rare=True, metavar="FILE")
     max_bad: Fraction = options.max_bad("requests")
     dry_run: bool = options.dry_run()
 
@@ -99,7 +91,7 @@ class LanguageModel(ModelOptions, family.Predict):
             "prompt": prompt.about,
             "inputs": [family.named_digest(path) for path in task.inputs],
         }
-        return family.Prediction(job, header, task.outputs, ("unread", "answers that could not be read count as wrong"))
+        return family.Prediction(job, header, task.outputs)
 
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
         """Prints what was written and what it cost, and warns about refusals; or prints the plan, in a dry run."""
@@ -107,31 +99,33 @@ class LanguageModel(ModelOptions, family.Predict):
 
         job: Any = prediction.job
         if self.dry_run:
-            for line in _plan_of(job):
-                print(line)
-            return
+            return _print_plan(job)
         super().report(prediction, counters)
         counts = self.written(MANIFEST)["counts"]
-        sums = totals(counts)
-        if n := sums.get("written_calls"):
+        sums = Counter(totals(counts))
+        say(f"{sums['unread']:,} answers that could not be read count as wrong")
+        if n := sums["written_calls"]:
             say(f"{counted(n, 'call')} written as text, because the endpoint passed none in the form of its API")
-        sent, answered = (sums.get(kind, 0) for kind in ("tokens_sent", "tokens_answered"))
-        if sent or answered:
-            dollars = job.endpoint.cost(sent, answered)
-            cost = f", ${dollars:,.2f}" if dollars else ""
-            say(
-                f"{sent:,} tokens of requests and {answered:,} tokens of answers{cost}, including those of answers "
-                "that were kept from earlier runs"
-            )
-        else:
-            say("tokens: not reported by the endpoint")
+        tokens = tokens_of(job.endpoint, sums["tokens_sent"], sums["tokens_answered"])
+        say(f"{tokens}, including those of answers that were kept from earlier runs")
         if names := left_out(counts):
             logging.warning("left out of all requests, as the endpoint does not take it: %s", names)
         refused, requests, reason = refusals(counts)
         if refused:
             text = "%s of %s were refused and will not be scored: %s; run the same command again to ask for them again"
             logging.warning(text, f"{refused:,}", counted(requests, "request"), reason)
-        say(f"answers: {self.output}/answers")
+
+
+def _print_plan(job: Any) -> None:
+    """Prints the plan of ``--dry_run``: requests, and estimates of tokens and dollars."""
+    from parapet.evaluation.endpoint.asking import estimate
+    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
+
+    estimates = estimate(job)
+    calls = estimates.calls - estimates.kept
+    print(f"{counted(calls, 'call')} to make, {estimates.kept:,} more are answered already")
+    tokens = tokens_of(job.endpoint, round(estimates.characters / CHARACTERS_OF_TOKEN), calls * _ANSWER)
+    print(f"about {tokens}\ndry run: nothing was sent or written")
 
 
 class States(SetOptions, LanguageModel):
@@ -140,23 +134,16 @@ class States(SetOptions, LanguageModel):
     prompt_name = "states"
     description = """\
 Asks a language model behind an OpenAI-compatible API for the state of every service in every user turn, and writes
-dialogues with predicted states for 'parapet evaluate --task dst'. Every answer is kept at once (in the output folder):
-run the same command again after a stop. At most the calls under way, --parallel_calls for each worker, are paid twice.
-Answers that cannot be read count as wrong; refused requests are not scored."""
+dialogues with predicted states. Every answer is kept at once: run the same command again after a stop. Answers that
+cannot be read count as wrong; refused requests are not scored."""
     example = """\
   parapet predict llm --endpoint embedded --output my_states             # the sample, a small local model
-  parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --style tools --price 0.15,0.60 \\
-      --reference my_corpus --variants my_dialogues --output my_states --dry_run
-  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
-      --predictions my_states/predictions --output my_scores"""
+  parapet predict llm --endpoint https://api.openai.com/v1 --model gpt-4o-mini --price 0.15,0.60 --output my_states \\
+      --reference my_corpus --variants my_dialogues --dry_run"""
     count_out, shown = "predicted", ("predicted", "frame")
     reference: str | None = option(None, "{reference_text}", group=INPUT, also=("--sgd",), metavar="ROOT", reads=True)
-    style: Literal["tools", "json", "text"] = option(
-        "json", "how states are asked for: a function to call, a JSON Schema, or lines of text"
-    )
-    as_answered: bool = option(
-        False, "take values as they are: do not spell them as the schema or the dialogue has them"
-    )
+    style: Literal["tools", "json", "text"] = option("json", "ask for a function call, a JSON Schema, or lines of text")
+    as_answered: bool = option(False, "do not spell values as the schema or the dialogue has them")
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the sets of dialogues."""
@@ -181,10 +168,7 @@ class OutOfDomain(SetOptions, LanguageModel):
     description = """\
 Asks a language model of each user turn whether it is in the domain of the services, and how sure it is: scores and
 decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as those of 'predict llm'."""
-    example = """\
-  parapet ood --output my_foreign_turns
-  parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores
-  parapet evaluate --task ood --reference my_foreign_turns --predictions my_scores/predictions --output my_metrics"""
+    example = "  parapet predict llm_ood --endpoint embedded --reference my_foreign_turns --output my_scores"
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
     shown = ("answered", "turn")
     domains: str | None = folder("schemas of what is in the domain (default: those of the reference)", "PATH", None)
@@ -222,11 +206,8 @@ class Utterances(SetOptions, LanguageModel):
     prompt_name = "utterances"
     description = """\
 Asks a language model for an utterance of the acts of each system turn, given as the stiff sentences that a T5 gets
-('train ft_t5'), for 'parapet evaluate --task generation': SGSAcc and slot error rate. Answers are kept as those of
-'predict llm'."""
-    example = """\
-  parapet predict llm_utterances --endpoint embedded --output my_utterances
-  parapet evaluate --task generation --predictions my_utterances/predictions --output my_scores"""
+('train ft_t5'). Answers are kept as those of 'predict llm'."""
+    example = "  parapet predict llm_utterances --endpoint embedded --output my_utterances"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     count_in, count_out, shown = "turns", "said", ("said", "turn")
@@ -255,15 +236,9 @@ class BabiAnswers(LanguageModel, AnswerOptions):
     description = """\
 Asks a language model for the bot's line at each turn of dialogues in the bAbI format, for 'parapet evaluate --task
 ranking'. With --candidates the one most like its answer is taken. Answers are kept as those of 'predict llm'."""
-    example = """\
-  parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --examples babi/task1-trn.txt \\
-      --candidates babi/candidates.txt --output my_answers
-  parapet evaluate --task ranking --reference babi/task1-tst.txt --predictions my_answers/predictions \\
-      --candidates babi/candidates.txt --output my_scores"""
+    example = "  parapet predict llm_babi --endpoint embedded --reference babi/task1-tst.txt --output my_answers"
     count_in, count_out, shown = "turns", "answers", ("answers", "answer")
-    examples: str | None = folder(
-        "dialogues of the same task, of which the prompt shows the first --shots", "FILE", None
-    )
+    examples: str | None = folder("dialogues of the task, of which the prompt shows some", "FILE", None)
     shots: int = option(3, "how many examples the prompt shows", group=INPUT, ge=0)
     candidates: str | None = folder("what may be answered (default: anything)", "FILE", None)
 
@@ -294,14 +269,10 @@ class ToolCalls(TaskOptions, LanguageModel):
     description = """\
 Asks a language model for the tool calls of tasks in BFCL's format, for 'parapet evaluate --task tool_calls'. Answers
 are kept, and count, as those of 'predict llm'."""
-    example = """\
-  parapet predict llm_tools --endpoint https://api.openai.com/v1 --model gpt-4o-mini \\
-      --reference BFCL_v4_multiple.json --output my_calls
-  parapet evaluate --task tool_calls --reference BFCL_v4_multiple.json --predictions my_calls/predictions \\
-      --output my_scores"""
+    example = "  parapet predict llm_tools --endpoint embedded --reference BFCL_v4_multiple.json --output my_calls"
     count_out, shown = "called", ("called", "task")
     style: Literal["tools", "json"] = option(
-        "tools", "how calls are asked for: the API's function calling, or a list of calls as JSON"
+        "tools", "ask by the API's function calling, or for a list of calls as JSON"
     )
 
     def plan(self, prompt: Prompt) -> Task:
@@ -323,32 +294,3 @@ are kept, and count, as those of 'predict llm'."""
             inputs=[file.path for file in files],
             outputs={file.answers: file.answers for file in files},
         )
-
-
-def _plan_of(job: Any) -> tuple[str, ...]:
-    """Formats the plan of ``--dry_run``: requests, tokens and dollars, estimated from the answers in the cache."""
-    from parapet.evaluation.endpoint.asking import estimate
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
-
-    estimates = estimate(job)
-    calls = estimates.calls - estimates.kept
-    characters, answer = _measured(job.cache)
-    sent, answered = round(estimates.characters / characters), calls * answer
-    dollars = f"${job.endpoint.cost(sent, answered):,.2f}"
-    cost = f", {dollars}" if any(job.endpoint.dollars) else "; add --price to see the cost"
-    lines = [f"{counted(calls, 'call')} to make, {estimates.kept:,} more are answered already"]
-    lines += [f"about {sent:,} tokens of requests and {answered:,} tokens of answers{cost}"]
-    if characters == CHARACTERS_OF_TOKEN:
-        lines.append("(estimated at four characters per token; the estimate is better once some answers are there)")
-    return (*lines, "dry run: nothing was sent or written")
-
-
-def _measured(cache: str) -> tuple[float, int]:
-    """Measures characters per token of requests and tokens per answer in the cache; defaults for an empty cache."""
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
-
-    if not Path(cache).exists():
-        return CHARACTERS_OF_TOKEN, _ANSWER
-    with contextlib.closing(sqlite3.connect(f"file:{cache}?mode=ro", uri=True)) as db:
-        characters, sent, answered, answers = db.execute(_MEASURE).fetchone()
-    return (characters / sent, round(answered / answers)) if sent else (CHARACTERS_OF_TOKEN, _ANSWER)

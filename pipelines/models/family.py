@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
-from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of, input_paths
+from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import inputs_of
 from parapet.schemas.errors import InputError, run_header
@@ -35,9 +35,9 @@ JobType = TypeVar("JobType", bound="Job[Any, Any, Any]")
 Row = TypeVar("Row")
 Inputs = list[tuple[str, str]]  # (flag, path) of files that are read
 Preset = Mapping[str, str | int | float | bool]  # option to its value
-Model = tuple[Mapping[str, Option], dict[str, bytes]]  # the options that determine a model, and its files
 
 EPOCHS, STEPS = ("epochs", "patience"), ("steps", "eval_steps")
+FINE_TUNING = "  parapet train {model} --train my_corpus --checkpoint my_checkpoint --output my_model"  # an example
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
@@ -45,6 +45,7 @@ class Train(Command[Settings]):
     """``parapet train MODEL``."""
 
     model_name: ClassVar[str]
+    example = "  parapet train {model} --train my_corpus --output my_model"
     stopped = "run the same command again to resume from the last saved state"
     output: str = options.output_folder()
 
@@ -54,26 +55,9 @@ class Train(Command[Settings]):
         return {**run_header(f"train_{self.model_name}", recorded), "inputs": listed}
 
 
-class TrainAtOnce(Train[Model]):
-    """A training without epochs, which is done when the inputs have been read."""
-
-    def input_paths(self) -> Inputs:
-        """Lists the files that determine the model."""
-        return input_paths(self)
-
-    def act(self, model: Model) -> None:
-        """Publishes the model."""
-        from parapet.evaluation.task import publish
-
-        recorded, files = model
-        publish(self.output, files, self.header(recorded, self.input_paths()))
-        say(f"{self.model_name}: the model is in {self.output}")
-
-
-class PresetOptions(options.Options):
-    """``--preset``, for models with settings of a paper; a subclass lists their names."""
-
-    preset: str | None = options.option(None, "settings of a paper, see below", group="training")
+def preset(**tables: Preset) -> Any:
+    """``--preset``: by name, the settings of papers; they are defaults of other options."""
+    return options.option(None, "settings of a paper, see below", group="training", choices=tables)
 
 
 Training = tuple["TrainNet", Callable[[], "Learner"], Inputs]
@@ -84,7 +68,6 @@ class TrainNet(TrainingConfig, Train[Training]):
 
     Attributes:
       learner_class: the class of the net and its training, ``MODULE:CLASS`` in :mod:`parapet.evaluation.models`.
-      presets: by name; each has defaults of options.
       packages: packages that a checkpoint requires.
     """
 
@@ -93,14 +76,19 @@ class TrainNet(TrainingConfig, Train[Training]):
 OUT/.training has the state after each epoch, or after each --eval_steps: a training that was stopped resumes when the
 same command is run again, and ends with the same model."""
     learner_class: ClassVar[str]
-    presets: ClassVar[Mapping[str, Preset]] = {}
     packages: ClassVar[tuple[str, ...]] = ("transformers",)
+
+    @classmethod
+    def presets(cls) -> Mapping[str, Preset]:
+        """Returns the choices of ``--preset``, if the model has them."""
+        return next((flag.choices for flag in flags_of(cls) if flag.name == "preset"), {})
 
     @classmethod
     def terms(cls) -> dict[str, dict[str, str]]:
         """Describes the presets as command lines."""
         lines = {
-            name: " ".join(f"--{flag} {value}" for flag, value in table.items()) for name, table in cls.presets.items()
+            name: " ".join(f"--{flag} {value}" for flag, value in table.items())
+            for name, table in cls.presets().items()
         }
         return {"presets": lines} if lines else {}
 
@@ -111,23 +99,17 @@ same command is run again, and ends with the same model."""
 
     @classmethod
     def defaults(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the options of the preset, and settles whether epochs or steps end the training.
-
-        Raises:
-          InputError: an option belongs to the other of the two.
-        """
-        if "epochs" in given and "steps" in given:
-            raise InputError("not allowed with --steps", "--epochs")
+        """Returns the options of the preset, and settles whether epochs or steps end the training."""
         values: dict[str, Any] = {}
         if name := given.get("preset"):
             kinds = {flag.name: flag.kind for flag in flags_of(cls)}
-            table = {**cls.presets[name], **cls.preset_row(given)}
             left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
+            table = {**cls.presets()[name], **cls.preset_row(given)}
             values = {flag: kinds[flag](value) for flag, value in table.items() if flag not in left_out}
         chosen = {**values, **given}
         if "steps" in chosen:
-            if "patience" in given:
-                raise InputError("requires --epochs", "--patience")
+            for flag in filter(given.__contains__, EPOCHS):
+                raise InputError("not allowed with --steps", f"--{flag}")
             interval = chosen.get("eval_steps") or max(1, chosen["steps"] // MEASUREMENTS)
             values |= {"epochs": None, "patience": None, "eval_steps": interval}
         return values
@@ -188,8 +170,6 @@ same command is run again, and ends with the same model."""
         reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
         measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
         say(f"{self.model_name}: {measured}; the model is in {self.output}")
-        for name, value in trained.result.items():
-            say(f"{name.replace('_', ' ')}: {value:.6g}")
 
 
 class TrainOnCorpora(CorpusTraining, TrainNet):
@@ -228,15 +208,11 @@ class Prediction(NamedTuple):
     Attributes:
       header: the part of ``run.json`` other than files and counts.
       outputs: path below the output folder to the name of its counts.
-      second: the kind of a second count of each output, and what it counts, for the summary; None if there is none.
-      notes: further lines of the summary.
     """
 
     job: Job[Any, Any, Any]  # each kind of job has its own types of files, chunks and models
     header: Mapping[str, object]
     outputs: Mapping[str, str]
-    second: tuple[str, str] | None = None
-    notes: tuple[str, ...] = ()
 
 
 class Predict(Pipeline[Prediction]):
@@ -249,6 +225,7 @@ class Predict(Pipeline[Prediction]):
     """
 
     model_name: ClassVar[str]
+    example = "  parapet predict {model} --model my_model --reference my_corpus --output my_predictions"
     count_in: ClassVar[str] = "asked"
     count_out: ClassVar[str] = "answered"
     shown: ClassVar[tuple[str, str]]
@@ -275,16 +252,10 @@ class Predict(Pipeline[Prediction]):
         for path, name in prediction.outputs.items():
             ending = f"/{name}" if name else ""
             kind, unit = self.shown
-            line = f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}"
-            if prediction.second:
-                kind, text = prediction.second
-                line += f", {counts.get(kind + ending, 0):,} {text}"
-            say(line)
+            say(f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}")
             for kind, (unit, text) in self.warnings.items():
                 if n := counts.get(kind + ending, 0):
                     logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))
-        for note in prediction.notes:
-            say(note)
 
 
 class PredictTrained(PredictionConfig, Predict):

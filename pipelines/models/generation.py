@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import GenerationConfig, GenerationPrediction, PrefixConfig, PrefixPrediction
 from parapet.pipelines.models import family
@@ -33,16 +33,15 @@ WARNINGS = {
 }
 
 
-class Generation(GenerationConfig, family.TrainOnCorpora, family.PresetOptions):
+class Generation(GenerationConfig, family.TrainOnCorpora):
     """A T5 that is fine-tuned to generate system utterances."""
 
     learner_class = "generation.net:GenerationLearner"
-    presets: ClassVar[Mapping[str, family.Preset]] = {"sgsacc": SGSACC}
     description = """\
 Fine-tunes a T5 to express the acts of a system turn. Its input is a short sentence for each act, built from the
 schema's words, as in T2G2 (Kale and Rastogi 2020)."""
-    example = "  parapet train {model} --train my_corpus --checkpoint t5-small --output my_model"
-    preset: Literal["sgsacc"] | None = None
+    example = family.FINE_TUNING
+    preset: str | None = family.preset(sgsacc=SGSACC)
 
     def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads system turns and templates. Raises InputError for files that cannot be used."""
@@ -58,28 +57,18 @@ schema's words, as in T2G2 (Kale and Rastogi 2020)."""
 class Prefixes(PrefixConfig, Generation):
     """Prefixes for a frozen T5."""
 
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "sgsacc": {**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}
-    }
     description = """\
 Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system turn. Its input is that of ft_t5."""
-
-
-_EXAMPLE = """\
-  parapet predict {model} --model my_model --reference my_corpus --output my_utterances
-  parapet predict {model} --model my_model --reference my_corpus --candidates 5 --rerank lexical \\
-      --output my_utterances
-  parapet evaluate --task generation --reference my_corpus \\
-      --predictions my_utterances/predictions --output my_scores"""
+    preset: str | None = family.preset(
+        sgsacc={**SGSACC, "prefix_length": 10, "prefix_embedding": 512, "prefix_size": 384}
+    )
 
 
 class PredictUtterances(SetOptions, GenerationPrediction, family.PredictTrained):
     """A prediction of utterances."""
 
     description = """\
-Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl, and so on for
-each variant and set, for 'parapet evaluate --task generation'."""
-    example = _EXAMPLE
+Writes an utterance for the acts of each system turn: OUT/predictions/original/SPLIT/utterances.jsonl."""
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     count_in, count_out, shown = "turns", "said", ("said", "turn")
@@ -89,35 +78,23 @@ each variant and set, for 'parapet evaluate --task generation'."""
         """Checks the model, the sets and the scorer. Raises InputError if they cannot be used."""
         sources = self.sources()
         if self.beams is not None and self.beams < self.candidates:
-            reason = (
-                f"{self.candidates} candidates need at least as many beams, but there are {self.beams}: raise --beams"
-            )
-            raise InputError(reason, "--beams")
+            raise InputError(f"must be at least as many as --candidates, {self.candidates}", "--beams")
         self.check_device("transformers")
-        from parapet.evaluation.models.generation import data
-        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
-        from parapet.evaluation.models.generation.net import check
+        from parapet.evaluation.models.generation import data, inference, net
 
-        card = check(self.model, self.model_name, self.checkpoint)
+        card = net.check(self.model, self.model_name, self.checkpoint)
         templates, files = data.read_templates(self.templates) if self.templates else (card.templates, [])
         sets, split = tuple(data.sources(sources, templates)), sources.split
-        paths = {relative_of(source.name, split): source.name for source in sets}
-        reranker, scorer = self.reranker(paths)
+        paths = {inference.relative_of(source.name, split): source.name for source in sets}
+        reranker = self.reranker(paths) if self.rerank else None
         candidates = max(1, self.candidates) if reranker else self.candidates
-        search = Search(self.batch_size, self.beams or max(1, candidates), candidates)
+        search = inference.Search(self.batch_size, self.beams or max(1, candidates), candidates)
+        scorer = reranker and inference.scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model
+        recorded = {"split": split, "sets": list(paths.values()), "beams": search.beams, "candidates": candidates}
+        others = [(name, f"{folder}/{path}") for folder in self.also * bool(reranker) for path, name in paths.items()]
         header = self.header(
-            {
-                "split": split,
-                "sets": list(paths.values()),
-                "beams": search.beams,
-                "candidates": candidates,
-                "rerank": scorer,
-            },
-            also=[
-                {"set": name, "sha256": family.named_digest(f"{folder}/{path}")["sha256"]}
-                for folder in (self.also if reranker else ())
-                for path, name in paths.items()
-            ],
+            {**recorded, "rerank": scorer},
+            also=[{"set": name, "sha256": family.named_digest(path)["sha256"]} for name, path in others],
             templates=[family.named_digest(str(path)) for path in files],
             inputs=[
                 {"set": source.name, **family.named_digest(file.path), "name": file.relative}
@@ -125,33 +102,22 @@ each variant and set, for 'parapet evaluate --task generation'."""
                 for file in source.files
             ],
         )
-        return family.Prediction(
-            self.job(Job, search=search, sets=sets, split=split, reranker=reranker),
-            header,
-            paths,
-            ("reranked", "where the reranker chose another than the most likely") if reranker else None,
-        )
+        job = self.job(inference.Job, search=search, sets=sets, split=split, reranker=reranker)
+        return family.Prediction(job, header, paths)
 
-    def reranker(self, files: Iterable[str]) -> tuple[Reranker | None, str | None]:
-        """Returns what chooses among candidates, and the name of its model; None for both if nothing does."""
-        from parapet.evaluation.models.generation.inference import Reranker, scorer_of
+    def reranker(self, files: Iterable[str]) -> Reranker:
+        """Returns what chooses among candidates. Raises InputError if it cannot."""
+        from parapet.evaluation.models.generation.inference import Reranker
 
-        if self.rerank is None:
-            return None, None
         if self.rerank == "nli" and self.nli_model is None:
             raise InputError("is required: give a folder with a model", "--nli_model")
         if self.candidates < 2 and not self.also:
             raise InputError("has nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
-        for folder in self.also:
-            for file in files:
-                if not is_there(as_path(folder) / file):
-                    name = file.split("/")[1]
-                    raise InputError(f"has no predictions of {name}: expected {file}", folder, "--also")
-        reranker = Reranker(self.rerank, self.nli_model or "", self.batch_size, tuple(self.also))
-        return reranker, scorer_of(reranker.scorer, reranker.folder, reranker.batch_size).model
+        for path in (as_path(folder) / file for folder in self.also for file in files):
+            if not is_there(path):
+                raise InputError("there is no such file: a set has no predictions", path, "--also")
+        return Reranker(self.rerank or "", self.nli_model or "", self.batch_size, tuple(self.also))
 
 
 class PredictByPrefixes(PrefixPrediction, PredictUtterances):
     """A prediction by prefixes, which need the T5 that they were trained with."""
-
-    example = _EXAMPLE.replace("--model my_model", "--model my_model --checkpoint t5-small")

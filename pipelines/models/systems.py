@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction, SystemTraining
 from parapet.pipelines.models import family
@@ -17,7 +16,7 @@ WARNINGS = {
 }
 
 
-class TrainSystem(SystemTraining, family.TrainOnCorpora, family.PresetOptions):
+class TrainSystem(SystemTraining, family.TrainOnCorpora):
     """A training of a whole system."""
 
     def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
@@ -47,16 +46,13 @@ class Soloist(SoloistConfig, TrainSystem):
     description = """\
 Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's result, the delexicalised response
 (Peng et al. 2021, SOLOIST)."""
-    example = """\
-  parapet train soloist --checkpoint gpt2 --output my_model
-  parapet train soloist --preset raddle --checkpoint gpt2 --output my_model"""
+    example = family.FINE_TUNING
     # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
     # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "raddle": {"epochs": 20, "batch_size": 1, **SCRIPTS},
-        "soloist": {"steps": 500_000, "batch_size": 20, **SCRIPTS},
-    }
-    preset: Literal["raddle", "soloist"] | None = None
+    preset: str | None = family.preset(
+        raddle={"epochs": 20, "batch_size": 1, **SCRIPTS},
+        soloist={"steps": 500_000, "batch_size": 20, **SCRIPTS},
+    )
 
 
 # config.py of the authors' code, without data augmentation, as in its README.
@@ -81,28 +77,16 @@ class Damd(DamdConfig, TrainSystem):
     description = """\
 Trains DAMD (Zhang, Ou and Yu 2020) from scratch: GRUs that write belief states, acts and delexicalised responses, and
 can copy unknown words."""
-    example = """\
-  parapet train damd --output my_model       # the sample
-  parapet train damd --preset raddle --held_out 0.1 --output my_model"""
     # RADDLE's settings are for pre-trained models, so "raddle" uses the settings of DAMD's authors.
-    presets: ClassVar[Mapping[str, family.Preset]] = {"raddle": AUTHORS, "damd": AUTHORS}
-    preset: Literal["raddle", "damd"] | None = None
+    preset: str | None = family.preset(raddle=AUTHORS, damd=AUTHORS)
 
 
 class PredictSystem(SetOptions, SystemPrediction, family.PredictDialogues):
     """A prediction of belief states and responses."""
 
     description = """\
-Predicts after each user turn, from the reference's history, the belief state and the response:
-OUT/predictions/original/SPLIT/..., for 'parapet evaluate --task dst', and OUT/responses/original/SPLIT/...,
-delexicalised, for 'parapet evaluate --task response'; and so on for each variant and set."""
-    example = """\
-  parapet predict {model} --model my_model --reference my_corpus --sets typos=my_variations/typos --output said
-  parapet evaluate --task dst --reference my_corpus --sets typos=my_variations/typos --predictions said/predictions \\
-    --output my_states
-  parapet evaluate --task response --reference my_corpus --sets typos=my_variations/typos \\
-    --predictions said/responses --output my_responses"""
-
+Predicts the belief state and the response after each user turn, from the reference's history: OUT/predictions, for
+'parapet evaluate --task dst', and OUT/responses, delexicalised, for 'parapet evaluate --task response'."""
     shown = ("frames", "frame")
     warnings = WARNINGS
 

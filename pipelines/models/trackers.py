@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.models import family
@@ -32,24 +31,19 @@ class TinyDst(TinyConfig, TrainTracker):
     description = """\
 Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
 in minutes on a CPU."""
-    example = """\
-  parapet train tiny_dst --output my_model                                       # on the bundled sample
-  parapet train tiny_dst --train sets/oracle --dev sgd --output my_model         # on a set of 'parapet augment'"""
 
 
-class T5Dst(T5DstConfig, TrainTracker, family.PresetOptions):
+class T5Dst(T5DstConfig, TrainTracker):
     """A T5 that is prompted for one slot at a time."""
 
     learner_class = "dst.t5:T5Learner"
     description = """\
 Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng and Ostendorf 2021)."""
-    example = """\
-  hf download google-t5/t5-small --local-dir t5-small
-  parapet train t5dst --checkpoint t5-small --train my_corpus --negatives 0.2 --output my_model"""
+    example = family.FINE_TUNING
     packages = ("transformers", "sentencepiece")
     # Lee et al. 2022, Appendix A; what it does not specify follows the code of Lee, Cheng and Ostendorf.
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "sgdx": {
+    preset: str | None = family.preset(
+        sgdx={
             "steps": 50_000,
             "batch_size": 16,
             "learning_rate": 1e-4,
@@ -64,22 +58,19 @@ Fine-tunes a T5 that is prompted for one slot of a service at a time (Lee, Cheng
             "equal_values": "random",
             "negatives": 1,
         }
-    }
-    preset: Literal["sgdx"] | None = None
+    )
 
 
-class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
+class SgpDst(SgpDstConfig, TrainTracker):
     """Four BERT encoders and the rules that combine them."""
 
     learner_class = "dst.sgp_learning:SgpLearner"
     description = "Fine-tunes four BERT encoders, which rules combine (Ruan et al. 2020)."
-    example = """\
-  hf download google-bert/bert-base-cased --local-dir bert
-  parapet train sgp_dst --checkpoint bert --train my_corpus --output my_model"""
+    example = family.FINE_TUNING
     # Appendix A of SGD-X, besides the defaults, which are the paper's, too. It does not specify how many inputs without
     # an answer are used; this follows the authors' code.
-    presets: ClassVar[Mapping[str, family.Preset]] = {
-        "sgdx": {
+    preset: str | None = family.preset(
+        sgdx={
             "epochs": 1,
             "module_epochs": "combine=3",
             "module_warmup": "copy_slot=0.7",
@@ -87,20 +78,14 @@ class SgpDst(SgpDstConfig, TrainTracker, family.PresetOptions):
             "module_negatives": "copy_slot=0.1,cross_copy=0.01",
             "keep": "last",
         }
-    }
-    preset: Literal["sgdx"] | None = None
+    )
 
 
 class PredictStates(SetOptions, family.PredictDialogues):
     """A prediction of dialogue states."""
 
     description = """\
-Writes dialogues with predicted states, in the SGD format: OUT/predictions/original/SPLIT/...,
-OUT/predictions/v1/SPLIT/..., for 'parapet evaluate --task dst'."""
-    example = """\
-  parapet predict {model} --model my_model --reference my_corpus --variants my_dialogues --output my_states
-  parapet evaluate --task dst --reference my_corpus --variants my_dialogues \\
-      --predictions my_states/predictions --output my_scores"""
+Writes dialogues with predicted states: OUT/predictions/original, OUT/predictions/v1, ..., in the SGD format."""
     count_out, shown = "predicted", ("predicted", "frame")
     warnings = WARNINGS
 

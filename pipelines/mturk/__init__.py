@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from parapet.pipelines.app import Command
@@ -21,29 +22,14 @@ ACTIONS = {
     "site-csv": "Approve and Reject columns for the requester site",
 }
 
-USAGE = f"""usage: parapet mturk ACTION [flags]
-
+ABOUT = """\
 Publishes tasks on MTurk, in its sandbox unless --production is given. Everything
 is kept in the folder of a batch. Run an interrupted command again: each HIT is
-published once, each worker is paid once.
-
-actions:
-{chr(10).join(f"  {name:18}{what}" for name, what in ACTIONS.items())}
-
-example:
-  parapet hits --schemas my_corpus --output my_hits --sandbox --assignments 7
-  parapet mturk publish --hits my_hits --batch my_batch --dry_run
+published once, each worker is paid once."""
+EXAMPLE = """\
   parapet mturk publish --hits my_hits --batch my_batch
   parapet mturk collect --batch my_batch
-  parapet compose --schemas my_corpus --responses my_batch/assignments.jsonl \\
-      --output my_variants
-  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv \\
-      --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up
-  parapet mturk pay --batch my_batch --audit my_variants
-
-'parapet mturk ACTION --help' shows the flags of an action.
-"""
+  parapet mturk pay --batch my_batch --audit my_variants"""
 
 
 def dollars(text: str) -> Decimal:
@@ -52,14 +38,6 @@ def dollars(text: str) -> Decimal:
     if not REWARD.fullmatch(digits):
         raise InputError(f"{text.strip()!r} is not an amount in dollars, such as 12.50")
     return Decimal(digits)
-
-
-def _block_list() -> Any:
-    return options.folder("worker ids, one a line, who see no further HIT of this batch", "FILE")
-
-
-def _parallel_calls() -> Any:
-    return option(4, PARALLEL_CALLS, group=options.RUNNING, rare=True, ge=1, le=32)
 
 
 class Action(Command[Any]):
@@ -79,132 +57,96 @@ class Action(Command[Any]):
         return status
 
 
+class _Batch(Action):
+    batch: str = option(REQUIRED, "folder of the batch", group=options.INPUT, metavar="DIR")
+
+
+class _Calling(_Batch):
+    parallel_calls: int = option(4, PARALLEL_CALLS, group=options.RUNNING, rare=True, ge=1, le=32)
+
+
+class _KeepingOut(_Calling):
+    block_list: str = options.folder("worker ids, one a line, who see no further HIT of this batch", "FILE")
+
+
 class _Spending(options.Options):
     dry_run: bool = options.dry_run()
     production: bool = option(False, "real money, real workers; asks for the amount", group=options.RUNNING)
     confirm: Decimal | None = option(
-        None,
-        "amount in dollars, for scripts, instead of typing it",
-        group=options.RUNNING,
-        rare=True,
-        metavar="AMOUNT",
-        parse=dollars,
+        None, "amount in dollars, for scripts", group=options.RUNNING, rare=True, metavar="AMOUNT", parse=dollars
     )
 
 
 class _Rejecting(options.Options):
     reject: bool = option(False, "reject assignments of which every answer is certainly careless", group="rejections")
-    rejections: str = options.folder(
-        "CSV with assignment_id and feedback: reject these in any case", "FILE", group="rejections"
-    )
+    rejections: str = options.folder("CSV with assignment_id and feedback: reject these", "FILE", group="rejections")
 
 
-class _OfBatch(options.Options):
-    batch: str = option(REQUIRED, "folder of the batch", group=options.INPUT, metavar="DIR")
+_qualification = partial(option, [], rare=True, metavar="ID", repeated=True)
 
 
-class _OfHits(options.Options):
-    hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
-
-
-class Publish(_Spending, _OfBatch, _OfHits, Action):
+class Publish(_Spending, _KeepingOut):
     """``parapet mturk publish``."""
 
     name = "mturk publish"
-    description = """Publishes the HITs of a 'parapet hits' folder. Shows the cost and checks the balance first. Each
-        HIT is published once: after an error, run the same command again. The first run of a batch decides which
-        workers may do it."""
-    example = """\
-  parapet mturk publish --hits my_hits --batch my_batch --dry_run
-  parapet mturk publish --hits my_hits --batch my_batch --countries US,CA --max_per_worker 10
-  parapet mturk publish --hits my_hits --batch my_batch --tasks names       # names first; publish descriptions later
-  parapet mturk publish --hits my_hits --batch my_batch --production        # real money"""
+    description = """Publishes the HITs of a 'parapet hits' folder, each once, after it has shown the cost and checked
+        the balance. The first run of a batch decides which workers may do it."""
+    example = "  parapet mturk publish --hits my_hits --batch my_batch --dry_run"
     group = "workers"
-    tasks: tuple[str, ...] | None = option(
-        None, "tasks to publish, such as names (default: all); the others may follow", group="input", commas=True
-    )
+    hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
+    tasks: tuple[str, ...] | None = option(None, "tasks, such as names (default: all)", group="input", commas=True)
     countries: tuple[str, ...] | None = option(None, "countries, such as US,CA; or 'any' (default: US)", commas=True)
     min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
     min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
     max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
-    require_qualification: list[str] = option(
-        [], "id of a qualification that workers must have; may be repeated", rare=True, metavar="ID", repeated=True
-    )
-    exclude_qualification: list[str] = option(
-        [], "id of a qualification that workers must not have; may be repeated", rare=True, metavar="ID", repeated=True
-    )
-    block_list: str = _block_list()
-    endpoint_url: str = option(
-        "",
-        "address of MTurk (default: AWS_ENDPOINT_URL_MTURK, else MTurk's sandbox)",
-        group=options.RUNNING,
-        rare=True,
-        metavar="URL",
-    )
-    parallel_calls: int = _parallel_calls()
+    require_qualification: list[str] = _qualification("id of a qualification that workers must have; may be repeated")
+    exclude_qualification: list[str] = _qualification("id of one that they must not have; may be repeated")
+    endpoint_url: str = option("", "MTurk (default: its sandbox)", group=options.RUNNING, rare=True, metavar="URL")
 
 
-class Collect(_OfBatch, Action):
+class Collect(_KeepingOut):
     """``parapet mturk collect``."""
 
     name = "mturk collect"
-    description = """Downloads what workers have submitted so far into DIR/assignments.jsonl, for --responses of
-        'parapet compose' and other commands. Then grants qualifications, so that nobody who did a task sees its
-        sibling, or any task beyond --max_per_worker. Run it often while a batch is open."""
-    example = """\
-  parapet mturk collect --batch my_batch
-  parapet mturk collect --batch my_batch --block_list blocked.txt"""
-    block_list: str = _block_list()
-    parallel_calls: int = _parallel_calls()
+    description = """Downloads what workers have submitted so far into DIR/assignments.jsonl, for 'parapet compose'.
+        Then keeps workers from the siblings of their tasks, and from more than --max_per_worker. Run it often."""
+    example = "  parapet mturk collect --batch my_batch"
 
 
-class Status(_OfBatch, Action):
+class Status(_Batch):
     """``parapet mturk status``."""
 
     name = "mturk status"
     description = """Shows for each task what is published, submitted, paid and about to expire, and what it has cost,
         as of the last 'collect'. Makes no requests. DIR/status.html shows the same."""
-    example = """\
-  parapet mturk status --batch my_batch
-  parapet mturk status --batch my_batch --json"""
+    example = "  parapet mturk status --batch my_batch"
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
 
-class Topup(_Spending, _OfHits, _OfBatch, Action):
+class Topup(_Spending, _KeepingOut):
     """``parapet mturk topup``."""
 
     name = "mturk topup"
-    description = """Publishes new HITs for what 'parapet compose' found too few good answers to: those of 'parapet hits
-        --shortfall', or, with --shortfall, those of other pages that lack answers. Workers who did the task or its
-        sibling do not see them."""
-    example = """\
-  parapet hits --schemas my_corpus --shortfall my_variants/shortfall.csv --output top_up --sandbox
-  parapet mturk topup --batch my_batch --hits top_up --dry_run
-  parapet mturk topup --batch my_batch --hits my_ratings --shortfall my_judgements/shortfall.csv"""
+    description = """Publishes new HITs where good answers are missing: those of 'hits --shortfall', or the pages that
+        --shortfall names. Workers who did the task or its sibling do not see them."""
+    example = "  parapet mturk topup --batch my_batch --hits top_up"
+    hits: str = options.folder("output of 'parapet hits'", default=REQUIRED)
     shortfall: str = options.folder("shortfall.csv of a command: only the pages that lack answers", "FILE")
-    block_list: str = _block_list()
-    parallel_calls: int = _parallel_calls()
 
 
-class Pay(_Spending, _Rejecting, _OfBatch, Action):
+class Pay(_Spending, _Rejecting, _Calling):
     """``parapet mturk pay``."""
 
     name = "mturk pay"
     description = """Approves and pays the assignments that 'parapet compose' has audited, also those whose answers are
-        not used. It rejects, with feedback, only where asked to: a rejection harms a worker's standing. Assignments
-        that were settled elsewhere stay as they are. Every payment is recorded in DIR/ledger.csv."""
-    example = """\
-  parapet mturk pay --batch my_batch --audit my_variants --dry_run
-  parapet mturk pay --batch my_batch --audit my_variants
-  parapet mturk pay --batch my_batch --audit my_variants --reject --dry_run    # who would be rejected, and why
-  parapet mturk pay --batch my_batch --bonuses bonuses.csv"""
+        not used. It rejects only where asked to: it harms a worker's standing. DIR/ledger.csv has all payments."""
+    example = "  parapet mturk pay --batch my_batch --audit my_variants --dry_run"
     audit: str = options.folder("output of 'parapet compose' for this batch")
     bonuses: str = options.folder("CSV with assignment_id, amount and reason: one bonus each", "FILE")
     all: bool = option(False, "also approve what was collected and is not in the audit")
-    parallel_calls: int = _parallel_calls()
 
 
-class Stop(_OfBatch, Action):
+class Stop(_Calling):
     """``parapet mturk stop``."""
 
     name = "mturk stop"
@@ -212,16 +154,14 @@ class Stop(_OfBatch, Action):
         else can begin. 'parapet mturk topup' asks for the answers that are missing then."""
     example = "  parapet mturk stop --batch my_batch"
     dry_run: bool = options.dry_run()
-    parallel_calls: int = _parallel_calls()
 
 
 class SiteCsv(_Rejecting, Action):
     """``parapet mturk site-csv``."""
 
     name = "mturk site-csv"
-    description = """For batches of the requester site: fills the Approve and Reject columns of a batch results CSV from
-        the audit of 'parapet compose', for the site's 'Upload CSV'. Everyone is paid unless --reject is given. The file
-        has worker ids: only its owner can read it."""
+    description = """Fills the Approve and Reject columns of a batch results CSV of the requester site from the audit of
+        'parapet compose', for 'Upload CSV'. Everyone is paid unless --reject is given."""
     example = "  parapet mturk site-csv --audit my_variants --results my_crowd/names.csv --output names.reviewed.csv"
     audit: str = options.folder("output of 'parapet compose'", default=REQUIRED)
     results: str = options.folder("batch results CSV of the requester site", "FILE", REQUIRED)

@@ -35,12 +35,6 @@ Result = TypeVar("Result")
 
 _SHOWN = 10  # ids shown of a long list
 
-# The commands that read answers to tasks other than those on schemas.
-_READERS = {
-    "rewrites": "compose_variations",
-    "ratings": "evaluate --task ratings",
-}
-
 
 class Session:
     """The work of an action on a batch.
@@ -125,32 +119,23 @@ class Session:
         with explaining():
             balance = Decimal(batch.client.get_account_balance()["AvailableBalance"])
         if balance < needed:
-            raise InputError(
-                f"the balance of the account is ${balance:,.2f}, but ${needed:,.2f} are needed: prepay HITs "
-                "at requester.mturk.com; nothing was spent"
-            )
-        if needed:
-            logging.info("balance of the account: $%s; needed: $%s", f"{balance:,.2f}", f"{needed:,.2f}")
+            reason = f"the balance of the account is ${balance:,.2f}, but ${needed:,.2f} are needed"
+            raise InputError(f"{reason}: prepay HITs at requester.mturk.com; nothing was spent")
         if batch.endpoint != PRODUCTION:
             return
         typed = self.action.confirm
         if typed is None:
-            prompt = f"This spends ${amount:,.2f} of real money. Type the amount to continue: "
-            print(prompt, end="", file=sys.stderr, flush=True)
+            print(f"This spends ${amount:,.2f} of real money. Type the amount to continue:", file=sys.stderr)
             with suppress(InputError):
                 typed = dollars(sys.stdin.readline())
         if typed != amount:
             flag = "--confirm" if self.action.confirm else ""
             raise InputError(f"does not match the amount, which is {amount:.2f}: nothing was spent", flag)
 
-    def keep_out(
-        self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, str]] = ()
-    ) -> tuple[Counter[str], Failures]:
+    def keep_out(self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, str]] = ()) -> Failures:
         """Grants the qualifications that keep workers out, and logs refused calls. See :func:`qualifications.grant`."""
-        what = "keeping workers out"
-        counts, failures = self.calls(what, qualifications.grant, batch, lines, self.blocked, upcoming)
-        _log_failures(failures, what)
-        return counts, failures
+        failures = self.calls("keeping workers out", qualifications.grant, batch, lines, self.blocked, upcoming)
+        return _logged(failures, "keeping workers out")
 
     def finish(self, batch: Batch, lines: Sequence[Line], summary: str, show: Callable[[str], None] = say) -> None:
         """Writes ledger and status page, logs urgent warnings, and shows the summary and the status table."""
@@ -167,12 +152,12 @@ class Session:
         show(f"{summary}\n{status.table(now)}")
 
 
-def _log_failures(reasons: Mapping[str, str], what: str) -> None:
-    """Logs what could not be done, by reason, with the first few keys of each."""
-    for reason, n in Counter(reasons.values()).most_common(_SHOWN):
-        keys = [key for key in reasons if reasons[key] == reason]
-        shown = ", ".join(keys[:_SHOWN]) + (", …" if n > _SHOWN else "")
-        logging.error("%s: %s: %s: %s", what, counted(n, "failure"), reason, shown)
+def _logged(failures: Failures, what: str) -> Failures:
+    """Logs what could not be done, by reason, with the first few keys of each. Returns it."""
+    for reason, n in Counter(failures.values()).most_common(_SHOWN):
+        keys = [key for key in failures if failures[key] == reason][:_SHOWN]
+        logging.error("%s: %s: %s: %s", what, counted(n, "failure"), reason, ", ".join(keys))
+    return failures
 
 
 class Topup(Session):
@@ -196,23 +181,17 @@ class Topup(Session):
             waiting = publish.unpublished(batch, self.hits)
             assignments = counted(sum(hit.record.assignments for hit in waiting), "assignment")
             cost = sum((hit.cost for hit in waiting), Decimal(0))
-            published = len(self.hits) - len(waiting)
-            self.announce(
-                f"{counted(len(waiting), 'HIT')} to publish {place_of(batch.endpoint)}, {assignments}: ${cost:,.2f} "
-                f"with fees{f'; {published:,} are published already' if published else ''}"
-            )
+            where = place_of(batch.endpoint)
+            self.announce(f"{counted(len(waiting), 'HIT')} to publish {where}, {assignments}: ${cost:,.2f} with fees")
             places = publish.open_places(batch, lines, datetime.now(UTC)).values()
             if self.hits[0].round and places:
                 logging.warning("earlier HITs still have %s that may be taken", counted(sum(places), "open place"))
             self.agree(batch, cost)
             qualifications.make_types(batch, names)
             # Before the HITs exist, so that excluded workers do not see them even for a minute.
-            _, not_kept_out = self.keep_out(batch, lines, [(hit.record.task_id, hit.round) for hit in self.hits])
-            failures = self.calls("publishing", publish.publish, batch, waiting)
-            _log_failures(failures, "publishing")
+            not_kept_out = self.keep_out(batch, lines, [(hit.record.task_id, hit.round) for hit in self.hits])
+            failures = _logged(self.calls("publishing", publish.publish, batch, waiting), "publishing")
             self.finish(batch, lines, f"{counted(len(waiting) - len(failures), 'HIT')} published")
-            if not (self.dry_run or failures):
-                logging.info("next: parapet mturk collect --batch %s", self.action.batch)
             return EXIT_FAILURE if failures or not_kept_out else 0
 
 
@@ -236,9 +215,8 @@ class Publish(Topup):
         self.hits = publish.read_hits(action.hits, self.endpoint)
         if action.tasks:
             available = {hit.record.task for hit in self.hits}
-            if missing := set(action.tasks) - available:
-                reason = f"the folder has no {', '.join(sorted(missing))}; it has {', '.join(sorted(available))}"
-                raise InputError(reason, "--tasks")
+            if not available.issuperset(action.tasks):
+                raise InputError(f"must be some of {', '.join(sorted(available))}", "--tasks")
             self.hits = [hit for hit in self.hits if hit.record.task in action.tasks]
 
     def begin(self, folder: str) -> None:
@@ -252,19 +230,11 @@ class Collect(Session):
     def run(self) -> int:
         """Downloads the assignments."""
         with self.open() as batch:
-            before = {line["AssignmentId"]: line["AssignmentStatus"] for line in collect.load(batch.folder)}
+            before = len(collect.load(batch.folder))
             lines = self.calls("collecting", collect.collect, batch)
-            counts, not_kept_out = self.keep_out(batch, lines)
-            changed = sum(before.get(line["AssignmentId"]) not in (None, line["AssignmentStatus"]) for line in lines)
-            summary = f"{counted(len(lines) - len(before), 'new assignment')}, {changed:,} with another status, "
-            summary += f"{len(lines):,} in all"
-            if counts:
-                granted = ", ".join(f"{why} {n:,}" for why, n in sorted(counts.items()))
-                summary += f"; qualifications granted: {granted}"
-            self.finish(batch, lines, summary)
-            kinds = {hit.task_id.rpartition(":")[2] for hit in batch.hits().values()}
-            command = next((_READERS[kind] for kind in sorted(kinds) if kind in _READERS), "compose")
-            logging.info("next: parapet %s --responses %s ...", command, batch.folder / collect.FILE)
+            not_kept_out = self.keep_out(batch, lines)
+            new = counted(len(lines) - before, "new assignment")
+            self.finish(batch, lines, f"{new}, {len(lines):,} in all: {batch.folder / collect.FILE}")
             return EXIT_FAILURE if not_kept_out else 0
 
 
@@ -277,8 +247,7 @@ class Stop(Session):
         with self.open() as batch:
             lines = collect.load(batch.folder)
             hit_ids = publish.open_places(batch, lines, now)
-            failures = self.calls("stopping", publish.stop, batch, hit_ids, now)
-            _log_failures(failures, "stopping")
+            failures = _logged(self.calls("stopping", publish.stop, batch, hit_ids, now), "stopping")
             self.finish(batch, lines, f"{counted(len(hit_ids) - len(failures), 'HIT')} withdrawn")
             return EXIT_FAILURE if failures else 0
 
@@ -368,7 +337,7 @@ class Pay(Session):
                 # To the worker whose work was read: MTurk refuses if the id is another worker's by now.
                 failures |= self.calls("sending bonuses", pay.send_bonuses, batch, due, self.lines_before)
             failures |= pay.different_bonuses(batch, self.bonuses)
-            _log_failures(failures, "paying")
+            _logged(failures, "paying")
             verdicts = Counter(bool(text) for each, text in decisions.items() if f"pay:{each}" not in failures)
             sent = counted(sum(f"bonus:{each}" not in failures for each in due), "bonus", "bonuses")
             summary = f"{verdicts[False]:,} approved, {verdicts[True]:,} rejected, {sent} sent"

@@ -7,6 +7,7 @@ import fnmatch
 import hashlib
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,25 +16,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import app, runners
-from parapet.pipelines.command import EXIT_FAILURE, UsageError, check_all_apart, check_there, say
+from parapet.pipelines import app, command, runners
+from parapet.pipelines.command import say
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, unknown_key
+from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
-from parapet.schemas.errors import InputError, code_sha256, run_header
+from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
 from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
 
 if TYPE_CHECKING:
-    from parapet.pipelines.suite.running import Outcome
-    from parapet.pipelines.suite.state import State
-    from parapet.pipelines.suite.steps import Graph
+    from parapet.pipelines.suite.graph import Graph
+    from parapet.pipelines.suite.running import Outcome, State
 
 _DEFAULT_OUTPUT = "NAME-suite"
 _PAID = ("google", "azure")  # engines that charge for requests
-_MODELS = ("checkpoint", "nli_model")  # options that commands check only when they load the model
+_MODELS = ("checkpoint", "nli_model", "model")  # options that commands check only when they load the model
 MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 
 
@@ -71,12 +71,8 @@ class Suite(app.Command[Plan]):
     takes_beam_flags = True
     stopped = "run the same command again to continue"
     output: str = option(_DEFAULT_OUTPUT, "local folder to write", group=options.OUTPUT, metavar="OUT")
-    workers: int | None = options.workers()
     suite: str = option(
-        REQUIRED,
-        f"suite in TOML (docs/suite.md), or {', '.join(built_in())}",
-        metavar="FILE|NAME",
-        positional=True,
+        REQUIRED, f"suite in TOML (docs/suite.md), or {', '.join(built_in())}", metavar="FILE|NAME", positional=True
     )
     set: list[str] = option(
         [],
@@ -97,9 +93,8 @@ class Suite(app.Command[Plan]):
 
     def check(self) -> Plan:
         """Reads the file, and checks the steps that must run. Raises InputError if a step cannot work."""
-        from parapet.pipelines.suite.graph import make_graph
-        from parapet.pipelines.suite.running import warm_up
-        from parapet.pipelines.suite.state import FOLDER, State
+        from parapet.pipelines.suite.graph import Graph
+        from parapet.pipelines.suite.running import FOLDER, State, warm_up
 
         if "://" in self.output:
             raise InputError("must be a local folder", self.output, "--output")
@@ -110,13 +105,13 @@ class Suite(app.Command[Plan]):
         if not stays_within(str(output), f"{FOLDER}/any"):
             raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
         state = State(output)
-        graph = make_graph(suite, lambda name: _matches(name, self.skip))
-        gates.check_numbers(suite, graph)
+        graph = Graph(suite, lambda name: _matches(name, self.skip))
+        gates.check_gates(suite, graph)
         names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
         for flag, patterns, known in (("--skip", self.skip, left_out), ("--only", self.only, names)):
             for pattern in patterns:
                 if not any(_matches(name, [pattern]) for name in known):
-                    raise InputError(unknown_key(pattern, names, "step"), flag)
+                    raise InputError(no_such("step", pattern, names), flag)
         if self.only:
             needed = graph.with_needs(name for name in names if _matches(name, self.only))
             names = [name for name in names if name in needed]
@@ -128,28 +123,25 @@ class Suite(app.Command[Plan]):
                 stale.append(name)
         if stale and not self.dry_run:
             warm_up()
-        _check_steps(suite, graph, stale, output)
-        return Plan(suite, graph, state, names, stale)
+        plan = Plan(suite, graph, state, names, stale)
+        _check_steps(plan)
+        return plan
 
     def act(self, plan: Plan) -> int:
         """Runs the steps that have changed, and writes the page."""
         from parapet.pipelines.progress import Display
-        from parapet.pipelines.suite.running import UNCHANGED, Outcome, Runner, locked
+        from parapet.pipelines.suite.running import Runner, locked
 
-        suite, graph, state = plan.suite, plan.graph, plan.state
-        for names, first in graph.lacking():
+        for names, first in plan.graph.lacking():
             logging.warning("left out: %s: %s%s", names, first.reason, f" (needs {first.needs})" if first.needs else "")
         if self.dry_run:
             _show(plan)
             return 0
-        with locked(state.output):
-            outcomes = {name: Outcome(UNCHANGED) for name in plan.names}
-            if plan.stale:
-                with Display(suite.title, len(plan.names)) as display:
-                    jobs = self.jobs or runners.cores()
-                    outcomes = Runner(graph, state, suite.folder, self.runner_flags, jobs, display).run(plan.names)
-            state.save()
-            write_results(suite, graph, state, outcomes)
+        with locked(plan.state.output):
+            with Display(plan.suite.title, len(plan.names)) as display:
+                outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
+            plan.state.save()
+            write_results(plan, outcomes)
         return _end(plan, outcomes)
 
 
@@ -165,10 +157,9 @@ def _show(plan: Plan) -> None:
     bills = list(_bills(plan))
     width = max(map(len, plan.names), default=0)
     for name in plan.names:
-        needs = sorted(plan.graph.needs[name])
-        several = [*needs[:2], f"{len(needs) - 2} more"] if len(needs) > 3 else needs
         status = "runs" if name in plan.stale else "unchanged"
-        say(f"{name:{width}}  {status:9}  {'after ' * bool(needs)}{', '.join(several)}".rstrip())
+        after = f"after {', '.join(sorted(plan.graph.needs[name]))}" if plan.graph.needs[name] else ""
+        say(f"{name:{width}}  {status:9}  {after}".rstrip())
     say(f"{counted(len(plan.stale), 'step')} would run, {len(plan.names) - len(plan.stale)} unchanged")
     for line in bills:
         say(line)
@@ -178,17 +169,17 @@ def _bills(plan: Plan) -> Iterator[str]:
     """Yields the costs of steps with paid engines, line by line, by running their commands with ``--dry_run``."""
     for name in plan.stale:
         step, needs = plan.graph.steps[name], sorted(plan.graph.needs[name])
-        paid = [engine for flag in ENGINES if (engine := step.options.get(flag)) in _PAID]
-        if paid and not plan.graph.needs[name].isdisjoint(plan.stale):
-            yield f"{name}: {paid[0]}: known once {', '.join(needs)} is done"
-        elif paid:
-            words = [*app.command_line(command_of(step, plan.state.output)), "--dry_run", "--quiet"]
-            words = [sys.executable, "-m", "parapet", *words]
-            result = subprocess.run(words, capture_output=True, text=True, cwd=plan.suite.folder, check=False)  # noqa: S603 (ours)
-            lines = (result.stdout.strip() or result.stderr.strip() or "its dry run failed").splitlines()
-            if result.returncode:
-                raise UsageError(lines[-1].removeprefix("error: "), "", name)
-            yield from (f"{name}: {line}" for line in lines)
+        if not any(step.options.get(flag) in _PAID for flag in ENGINES):
+            continue
+        if not plan.graph.needs[name].isdisjoint(plan.stale):
+            yield f"{name}: its cost is known once {', '.join(needs)} is done"
+            continue
+        words = [*app.command_line(command_of(step, plan.state.output)), "--dry_run", "--quiet"]
+        words = [sys.executable, "-m", "parapet", *words]
+        result = subprocess.run(words, capture_output=True, text=True, cwd=plan.suite.folder, check=False)  # noqa: S603 (ours)
+        if result.returncode:
+            raise command.UsageError(result.stderr.strip().rpartition("\n")[2].removeprefix("error: "), "", name)
+        yield from (f"{name}: {line}" for line in result.stdout.splitlines())
 
 
 def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
@@ -199,18 +190,15 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
         [name for name, outcome in outcomes.items() if outcome.status == status]
         for status in (DONE, FAILED, BLOCKED, UNCHANGED)
     )
-    page, board = plan.state.output / PAGE, plan.state.output / COMPARISON / "leaderboard.json"
-    if page.is_relative_to(Path.cwd()):
-        page = page.relative_to(Path.cwd())
-    is_lost = COMPARISON in [*failed, *blocked]  # then no number is known
-    if done and board.is_file() and not is_lost:
+    output = plan.state.output
+    if done and (output / TABLES[0]).is_file():
         from parapet.evaluation.compare.board import read_board
         from parapet.evaluation.compare.tables import terminal_lines
 
-        for line in terminal_lines(read_board(str(board))):
+        for line in terminal_lines(read_board(str(output / COMPARISON / "leaderboard.json"))):
             say(line)
-    say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {page}")
-    verdicts = gates.verdicts_of(plan.suite, plan.state.output, is_lost)
+    say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {os.path.relpath(output / PAGE)}")
+    verdicts = gates.verdicts_of(plan.suite, output)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")
@@ -219,46 +207,53 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     if failed:
         also = f"; not run, because they need what failed: {', '.join(blocked)}" if blocked else ""
         logging.error("%s failed: %s%s", counted(len(failed), "step"), ", ".join(failed), also)
-    return EXIT_FAILURE if failed or not all(verdict.is_met for verdict in verdicts) else 0
+    return command.EXIT_FAILURE if failed or not all(verdict.is_met for verdict in verdicts) else 0
 
 
-def _check_steps(suite: SuiteFile, graph: Graph, names: Sequence[str], output: Path) -> None:
+def _check_steps(plan: Plan) -> None:
     """Raises InputError if a step's command or option does not exist, or an input that no step makes is missing."""
-    for name in names:
-        step = graph.steps[name]
+    made_in = f"{plan.state.output}/"
+    for name in plan.stale:
+        step = plan.graph.steps[name]
         try:
-            command = command_of(step, output)
-            with contextlib.chdir(suite.folder):
-                check_all_apart(command)
-                check_there(command, f"{output}/")
-                models = {key: str(getattr(command, key, None) or "") for key in _MODELS}
-                if ".py" in (model := str(getattr(command, "model", ""))):
-                    models["model"] = model.rpartition(":")[0] or model
-                for key, path in models.items():
-                    if path and "://" not in path and not path.startswith(f"{output}/") and not Path(path).exists():
+            parsed = command_of(step, plan.state.output)
+            with contextlib.chdir(plan.suite.folder):
+                command.check_all_apart(parsed)
+                command.check_there(parsed, made_in)
+                for key in _MODELS:
+                    path = str(getattr(parsed, key, None) or "")
+                    if key == "model":  # FILE.py:NAME
+                        path = path.rpartition(":")[0] if ".py:" in path else ""
+                    if path and "://" not in path and not path.startswith(made_in) and not Path(path).exists():
                         raise InputError("there is no such file or folder", path, key)
         except InputError as error:
             reason = f"{error.path}: {error.reason}" if error.path else error.reason
             place = f"{step.place} ({name})"
-            raise suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
+            raise plan.suite.error(reason, ".".join(filter(None, [place, error.where.lstrip("-")]))) from None
 
 
-def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mapping[str, Outcome]) -> None:
-    """Writes the page, the tables and ``run.json``.
+def write_results(plan: Plan, outcomes: Mapping[str, Outcome]) -> None:
+    """Writes the tables, the page and ``run.json``.
 
     Args:
-      suite: the suite's file.
-      graph: its steps.
-      state: the state of the output folder.
+      plan: the suite.
       outcomes: the outcomes of the steps that were to run; for other steps, the output of earlier runs is shown.
     """
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
-    from parapet.pipelines.suite.running import BLOCKED, FAILED
-    from parapet.pipelines.suite.state import versions, write
+    from parapet.pipelines.suite.running import BLOCKED, FAILED, versions
     from parapet.transforms.reports.report import card, page
+    from parapet.transforms.storage.disk import write
 
+    suite, graph, state = plan.suite, plan.graph, plan.state
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}
     present = {name: step for name, step in graph.steps.items() if state.output_of(name) and name not in lost}
+    files = {}
+    for path in TABLES:
+        if COMPARISON in present:
+            files[path] = (state.output / COMPARISON / path).read_bytes()
+            write(state.output / path, files[path])
+        else:
+            (state.output / path).unlink(missing_ok=True)
     described: dict[str, Any] = msgspec.to_builtins(suite, enc_hook=str)
     del described["folder"], described["path"]  # results must not depend on where the suite's file lies
     header = {
@@ -270,14 +265,9 @@ def write_results(suite: SuiteFile, graph: Graph, state: State, outcomes: Mappin
         "left_out": {entry.name: entry.reason for entry in graph.left_out},
         "failed": {name: outcome.reason for name, outcome in lost.items()},
     }
-    shown = suite_report(suite, graph, state, present, lost, header)
-    files = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
-    for path in TABLES:
-        if COMPARISON in present:
-            files[path] = (state.output / COMPARISON / path).read_bytes()
-        else:
-            (state.output / path).unlink(missing_ok=True)
-    for path, content in files.items():
+    shown = suite_report(plan, present, lost, header)
+    pages = {PAGE: page(shown).encode(), CARD: card(shown).encode()}
+    for path, content in pages.items():
         write(state.output / path, content)
-    listed = {path: hashlib.sha256(content).hexdigest() for path, content in sorted(files.items())}
+    listed = {path: hashlib.sha256(content).hexdigest() for path, content in (files | pages).items()}
     write(state.output / MANIFEST, (json.dumps({**header, "files": listed}, indent=1, sort_keys=True) + "\n").encode())

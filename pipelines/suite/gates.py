@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from parapet.pipelines.suite.steps import COMPARISON, Graph, entry_of
+from parapet.schemas.errors import no_such
 
 if TYPE_CHECKING:
     from parapet.evaluation.results import ResultRow
+    from parapet.pipelines.suite.graph import Graph
     from parapet.pipelines.suite.suite_file import SuiteFile
 
-CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
+_CONDITION = re.compile(r"\s*(>=|<=|>|<)\s*(-?\d+(?:\.\d+)?)\s*")
 _HOLDS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt
 }  # fmt: skip
@@ -38,7 +37,7 @@ class Verdict(NamedTuple):
         return f"{self.gate} {self.condition}: {value_text}{f' ({self.system})' if self.system else ''}"
 
 
-def check_numbers(suite: SuiteFile, graph: Graph) -> None:
+def check_gates(suite: SuiteFile, graph: Graph) -> None:
     """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
     if not suite.gates:
         return
@@ -48,12 +47,12 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
     shown_sets = suite.compare.get("sets", [])
     known: dict[str, str] = {}  # the name of a number to its metric
-    beginnings: list[str] = []  # of numbers on sets whose names are not known yet
+    beginnings: tuple[str, ...] = ()  # of numbers on sets whose names are not known yet
     for step in (step for name, step in graph.steps.items() if name.startswith("scores/")):
         _, system, task = step.name.split("/")
         options, variants = step.options, list[str]()
         if "variants" in options:
-            variants = str(options["variant"]).split(",") if "variant" in options else graph.variants
+            variants = str(options["variant"]).split(",") if "variant" in options else graph.variant_names
         is_open = task == "ranking" or ("variants" in options and not variants)
         sets = ["original", *(str(name).partition("=")[0] for name in options.get("sets", ())), *variants]
         sets += [VARIANTS] if len(variants) > 1 or is_open else []
@@ -61,40 +60,21 @@ def check_numbers(suite: SuiteFile, graph: Graph) -> None:
             for name in sets:
                 if name in (shown_sets or sets) and (metric != SENSITIVITY or name == VARIANTS):
                     known |= dict.fromkeys(_names(system, metric, name), metric)
-            beginnings += [f"{metric}.", f"{system}.{metric}."] if is_open else []
+            beginnings += (f"{metric}.", f"{system}.{metric}.") if is_open else ()
     for gate, condition in suite.gates.items():
-        if gate not in known and not gate.startswith(tuple(beginnings)):
-            raise suite.error(_why_unknown(gate, known, graph), f"gates.{gate}")
-        metric = known.get(gate, SENSITIVITY)
-        holds, limit = _parsed(condition)
+        if gate not in known and not gate.startswith(beginnings):
+            raise suite.error(no_such("number", gate, known), f"gates.{gate}")
+        parts, metric = _CONDITION.fullmatch(condition), known.get(gate, SENSITIVITY)
         is_share = metric not in OF_100 and metric != SENSITIVITY
-        is_hopeless = not any(holds(value, limit) for value in (0, 1 if is_share else math.inf))
-        if is_hopeless or (is_share and abs(limit) > 1):
-            reason = f"{condition!r} {'can never be' if is_hopeless else 'is always'} reached"
-            raise suite.error(f"{reason}: {metric} goes from 0 {'to 1' if is_share else 'up'}", f"gates.{gate}")
-
-
-def _parsed(condition: str) -> tuple[Callable[[float, float], bool], float]:
-    match = CONDITION.fullmatch(condition)
-    assert match is not None, "the suite's file is checked"
-    return _HOLDS[match[1]], float(match[2])
+        if not parts or (is_share and not 0 <= float(parts[2]) <= 1):
+            reason = 'expected a condition such as ">= 0.4"; metrics go from 0 to 1'
+            raise suite.error(f"{condition!r}: {reason}", f"gates.{gate}")
 
 
 def _metrics_in(columns: Iterable[object]) -> list[str]:
     """Returns what may be the metric in names of columns: ``SET/METRIC``, and ``accuracy/CATEGORY`` is one, too."""
     parts = [str(name).split("/") for name in columns]
     return ["/".join(names[i:]) for names in parts for i in range(len(names))]
-
-
-def _why_unknown(gate: str, known: Iterable[str], graph: Graph) -> str:
-    system = gate.partition(".")[0]
-    for entry in graph.left_out:
-        if entry_of(entry.name) == f"systems/{system}":
-            lost = "has no such number" if ": " in entry.name else "is left out"
-            return f"the system {system!r} {lost}: {entry.reason}"
-    near = difflib.get_close_matches(gate, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
-    return f"no system will have this number: {hint}"
 
 
 def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Verdict]:
@@ -110,11 +90,11 @@ def judge(gates: Mapping[str, str], numbers: Iterable[ResultRow]) -> Iterator[Ve
         for name in _names(number.system, number.metric, number.set):
             named.setdefault(name, []).append(number)
     for gate, condition in gates.items():
-        holds, limit = _parsed(condition)
+        _, sign, limit, _ = _CONDITION.split(condition)
         if gate not in named:
             yield Verdict(gate, condition, "", None, False)
         for number in named.get(gate, ()):
-            is_met = number.value is not None and holds(number.value, limit)
+            is_met = number.value is not None and _HOLDS[sign](number.value, float(limit))
             yield Verdict(gate, condition, number.system, number.value, is_met)
 
 
@@ -125,15 +105,15 @@ def _names(system: str, metric: str, of_set: str) -> list[str]:
     return [*names, *(f"{system}.{name}" for name in names)]
 
 
-def verdicts_of(suite: SuiteFile, output: Path, is_lost: bool = False) -> list[Verdict]:
+def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
     from parapet.evaluation.compare.kinds import AVERAGE, is_undefined
     from parapet.evaluation.results import read_results
 
-    place = output / COMPARISON / "table.parquet"
-    rows = read_results(place) if place.is_file() and not is_lost else []
+    place = output / "table.parquet"
+    rows = read_results(place) if place.is_file() else []
     numbers = [
         row
         for row in rows

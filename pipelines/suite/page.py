@@ -3,191 +3,130 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
-from parapet.evaluation.compare.board import Board, read_board
+from parapet.evaluation.compare.board import read_board
 from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.dst.failures import page_place
-from parapet.evaluation.endpoint import outcomes
+from parapet.evaluation.endpoint.outcomes import totals
 from parapet.evaluation.sets import ORIGINAL, mixes
-from parapet.evaluation.task import NOT_DEFINED
 from parapet.pipelines.dispatch import PIPELINES
-from parapet.pipelines.suite.gates import verdicts_of
-from parapet.pipelines.suite.running import BLOCKED, FAILED, Outcome
-from parapet.pipelines.suite.state import State
-from parapet.pipelines.suite.steps import COMPARISON, Graph, Step, entry_of, place_of
-from parapet.pipelines.suite.suite_file import SEED, SuiteFile, Table
+from parapet.pipelines.suite.running import FAILED, Outcome
+from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
+from parapet.pipelines.suite.suite_file import SEED, Table
 from parapet.transforms.reports import report
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.text import number, percent
 
-# The pages of steps.
-_PAGES = {
-    **{"report.html": "report", "index.html": "pages", "review.html": "review", "report/index.html": "report"},
-    "*/*/report/index.html": "release",
-}
-_TABLES = {
-    "table.csv": "all numbers, one per row; also as `table.parquet`",
-    "table.tex": "the table for LaTeX",
-    "table.md": "the table as Markdown",
+if TYPE_CHECKING:
+    from parapet.pipelines.suite import Plan
+    from parapet.pipelines.suite.graph import Graph
+
+_PAGES = ("report.html", "index.html", "review.html", "report/index.html", "*/*/report/index.html")  # of steps
+_FILES = {
+    "table.csv": "all numbers, one per row; also as `table.parquet`, `table.tex` and `table.md`",
     "run.json": "the suite, the command of each step, versions, and the hash of everything that was written",
 }
-
 _OUTPUT = re.compile(r"(?:^|(?<=[=,:]))OUT/")  # in the commands of records
 
 
 def suite_report(
-    suite: SuiteFile,
-    graph: Graph,
-    state: State,
-    there: Mapping[str, Step],
-    lost: Mapping[str, Outcome],
-    header: Mapping[str, Any],
+    plan: Plan, there: Mapping[str, Step], lost: Mapping[str, Outcome], header: Mapping[str, Any]
 ) -> report.Report:
     """Makes the report of a suite.
 
     Args:
-      suite: the suite's file.
-      graph: its steps.
-      state: the state of the output folder.
+      plan: the suite.
       there: the steps that have an output.
       lost: the steps that failed or could not run.
       header: ``run.json`` without its files.
     """
-    output = state.output
+    suite, graph, output = plan.suite, plan.graph, plan.state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
     first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
+    notes = scores.notes(board) if board else []
+    for what, names in (("Left out", [names for names, _ in graph.lacking()]), ("Failed or not run", lost)):
+        if names:
+            notes.insert(0, f"{what}: {', '.join(names)}. The reasons are listed below.")
     return report.Report(
         command="suite",
         title=suite.title,
-        headline=suite.title,
-        lead=" ".join(filter(None, [suite.description, suite.corpus.description])),
+        headline=scores.headline(board) if board else suite.title,
+        lead=" ".join(filter(None, [scores.lead(board) if board else "", suite.description, suite.corpus.description])),
         tiles=scores.tiles(board) if board else [],
         sections=[
             *first,
-            _gates(suite, output),
-            *_failures(graph, there, output),
-            *_asked(there, output),
+            _failures(graph, there, output),
+            _asked(there, output),
             *(scores.sections(board)[len(first) :] if board else []),
             *(beside_ours(table, suite.seeds, graph, output) for table in suite.tables),
             _missing(graph, lost),
-            _made(there, state, suite.folder),
-            _provenance(header),
+            _made(plan, there, header),
         ],
-        notes=_notes(graph, lost, board),
-        terms=scores.terms(board) if board else {},
-        links={**(_TABLES if board else {}), **dict(_links(there, output))},
+        notes=notes,
+        terms=scores.TERMS if board else {},
+        links={
+            **(_FILES if board else {}),
+            **{page: f"page of {name}" for name in there for page in _pages(name, output)},
+        },
     )
 
 
-def _gates(suite: SuiteFile, output: Path) -> report.Table:
-    """Makes a table of the gates' conditions and the actual numbers."""
-    rows = []
-    for gate, condition, system, value, is_met in verdicts_of(suite, output):
-        shown = number(value, 4) if value is not None else NOT_DEFINED if system else "–"
-        rows.append([gate, system or "–", condition, shown, "met" if is_met else "missed"])
-    columns = ["number", "system", "must be", "is", ""]
-    return report.Table(title="Gates", columns=columns, rows=rows, text_columns=3, numbers_in="table.csv")
-
-
-def _notes(graph: Graph, lost: Mapping[str, Outcome], board: Board | None) -> list[str]:
-    """Lists what readers must know before they read the numbers."""
-    notes = scores.notes(board) if board else []
-    if graph.left_out:
-        left_out = ", ".join(names for names, _ in graph.lacking())
-        notes = [f"Left out, for lack of an input or a package: {left_out}. What they need is listed below.", *notes]
-    if lost:
-        names = ", ".join(name for name, outcome in lost.items() if outcome.status != BLOCKED)
-        notes = [f"Not all steps succeeded ({names}): what is missing is listed below.", *notes]
-    return notes
-
-
-def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> Iterator[report.Table]:
-    """How many frames of each set are wrong, by system, with links to the pages that show them; mixes are folded."""
-    steps = {system: step for system in graph.systems if (step := f"scores/{system}/dst") in there}
-    numbers = {step: json.loads((output / step / "robustness.json").read_bytes())["sets"] for step in steps.values()}
-    names = sorted({name for sets in numbers.values() for name in sets}, key=set_order)
-    mixed = mixes(names)
-    for folded in (False, True):
-        rows, hrefs = [[name] for name in names if (name in mixed) == folded], {}
-        for i, row in enumerate(rows):
-            for step, sets in numbers.items():
-                failures = sets.get(row[0], {}).get("failures")
-                if failures is None:
-                    row.append("–")
-                    continue
+def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> report.Table:
+    """How many frames of each set are wrong, by system, with links to the pages that show them; without mixes."""
+    steps = [step for system in graph.systems if (step := f"scores/{system}/dst") in there]
+    numbers = {step: json.loads((output / step / "robustness.json").read_bytes())["sets"] for step in steps}
+    names = {name for sets in numbers.values() for name in sets}
+    rows, hrefs = [[name] for name in sorted(names - mixes(names), key=set_order)], {}
+    for i, row in enumerate(rows):
+        for step, sets in numbers.items():
+            if failures := sets.get(row[0], {}).get("failures"):
                 hrefs[i, len(row)] = f"{quote(step)}/{page_place(row[0])}"
                 new = "" if row[0] == ORIGINAL else f"\n{failures['right_on_original']:,} of them right on the original"
                 row.append(f"{failures['wrong']:,} of {failures['frames']:,}{new}")
-        if hrefs:
-            yield report.Table(
-                title="Which examples each system gets wrong",
-                note="An example is a frame: one service in one user turn. Each number links to a page that shows the "
-                "wrong frames: the user's turn in the original and in the set, the dialogue before it, and the "
-                "expected and predicted states. Frames that are right on the original and wrong in the set come first.",
-                columns=["set", *steps],
-                rows=rows,
-                hrefs=hrefs,
-                in_card=False,
-                folded=f"{counted(len(rows), 'more set')}: mixes of these sets with the original" if folded else "",
-            )
+            else:
+                row.append("–")
+    return report.Table(
+        title="Which examples each system gets wrong",
+        note="An example is a frame: one service in one user turn. Each number links to a page that shows the "
+        "wrong frames: the user's turn in the original and in the set, the dialogue before it, and the "
+        "expected and predicted states. Frames that are right on the original and wrong in the set come first.",
+        columns=["set", *numbers],
+        rows=rows if hrefs else [],
+        hrefs=hrefs,
+        in_card=False,
+    )
 
 
-def _asked(there: Mapping[str, Step], output: Path) -> Iterator[report.Section]:
-    """Yields sections on how each language model was prompted, what its answers cost, and how many were unreadable."""
-    rows: list[list[str]] = []
-    prompts: dict[str, list[str]] = {}
+def _asked(there: Mapping[str, Step], output: Path) -> report.Table:
+    """Makes a table of what language models answered, how many answers were unreadable, and what they cost."""
+    rows = []
     for name in (name for name in there if name.startswith("predictions/")):
         run = json.loads((output / name / "run.json").read_bytes())
         if "prompt" not in run:
             continue
-        model, who = run["model"], ", ".join(name.split("/")[1:])
-        sums, without = outcomes.totals(run["counts"]), outcomes.left_out(run["counts"])
-        answers, (refused, _, reason) = sums.get("answers_had", 0), outcomes.refusals(run["counts"])
-        why = ", ".join(f"{n:,} {kind[7:]}" for kind, n in sums.items() if kind.startswith("unread_"))
-        tokens, price = (sums.get("tokens_sent", 0), sums.get("tokens_answered", 0)), model["dollars"]
-        cost = sum(n * dollars for n, dollars in zip(tokens, price, strict=True)) / 1e6
-        asked = f"temperature {'not sent' if model['temperature'] is None else model['temperature']}"
-        asked += f", style {run['options']['style']}" if "style" in run["options"] else ""
-        asked += f"\nsent without {without}, which the endpoint does not take" if without else ""
-        rows.append(
-            [
-                who,
-                f"{model['name']}\n{model.get('endpoint', 'embedded')}",
-                asked,
-                f"{answers:,}",
-                f"{percent(sums.get('unread', 0) / max(answers, 1))}\n{why}".strip(),
-                f"{refused:,}\n{reason}".strip(),
-                f"{tokens[0]:,} + {tokens[1]:,}" if any(tokens) else "not reported",
-                f"${cost:,.2f}" if cost else "–",
-            ]
-        )
-        prompts.setdefault(run["prompt"]["template"], []).append(who)
-    yield report.Table(
-        title="How the language models were asked",
+        model, n = run["model"], Counter(totals(run["counts"]))
+        cost = (n["tokens_sent"] * model["dollars"][0] + n["tokens_answered"] * model["dollars"][1]) / 1e6
+        who = [name.removeprefix("predictions/"), f"{model['name']}\n{model.get('endpoint', 'embedded')}"]
+        answers = [f"{n['answers_had']:,}", percent(n["unread"] / max(n["answers_had"], 1)), f"{n['refused']:,}"]
+        rows.append([*who, *answers, f"${cost:,.2f}" if cost else "–"])
+    return report.Table(
+        title="What the language models answered",
         note="Answers that could not be read count as wrong; requests that were refused have no answer and are not "
-        "scored. Tokens are those of requests and of answers, as the server counts them. Endpoints need not be "
-        "deterministic, even at temperature 0: the kept answers make a rerun exact. `answers/` beside the "
-        "predictions has every answer.",
-        columns=["system", "model", "asked with", "answers", "not readable", "refused", "tokens", "cost"],
+        "scored. `run.json` beside the predictions has the prompt and the parameters, and `answers/` every answer.",
+        columns=["system", "model", "answers", "not readable", "refused", "cost"],
         rows=rows,
-        text_columns=3,
+        text_columns=2,
         in_card=False,
     )
-    for template, systems in prompts.items():
-        yield report.Table(
-            title=f"Prompt: {'; '.join(systems)}",
-            columns=["template"],
-            rows=[[line] for line in template.splitlines()],
-            in_card=False,
-            folded="the prompt, a Jinja template",
-        )
 
 
 def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> report.Table:
@@ -200,23 +139,24 @@ def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> report.Table:
     return report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
 
 
-def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table:
+def _made(plan: Plan, there: Mapping[str, Step], header: Mapping[str, Any]) -> report.Table:
     """Makes a table of how each step was made: its pages and command.
 
     Commands can be pasted in the folder of the suite's file; ``OUT`` stands for the output folder in their records.
     """
+    state, folder, rows = plan.state, plan.suite.folder, []
     output = state.output.relative_to(folder) if state.output.is_relative_to(folder) else state.output
-    rows = []
     for name, step in there.items():
-        pages = " ".join(f"`{path}`" for path, _ in _links({name: step}, state.output))
+        pages = " ".join(f"`{page}`" for page in _pages(name, state.output))
         record = state.records[name]
         words = [_OUTPUT.sub(lambda _: f"{output}/", word) for word in shlex.split(record.command)]
-        result = "\n".join(filter(None, [step.about or PIPELINES[step.pipeline], pages]))
+        result = "\n".join(filter(None, [step.about or PIPELINES[step.command[0]], pages]))
         rows.append([f"{name}\nsha256 {record.output[:12]}", result, f"`{shlex.join(words)}`"])
     return report.Table(
         title="How it was made",
         note="Each command runs in the folder of the suite's file; that of a built-in suite, where the suite was run. "
-        "`@sample` is the bundled sample.",
+        f"`@sample` is the bundled sample. Parapet {header['version']} (code {header['code_sha256'][:12]}) made it; "
+        "`run.json` has the versions of other packages, and docs/method.md the papers to cite.",
         columns=["step", "result", "command"],
         rows=rows,
         text_columns=3,
@@ -225,75 +165,48 @@ def _made(there: Mapping[str, Step], state: State, folder: Path) -> report.Table
     )
 
 
-def _provenance(header: Mapping[str, Any]) -> report.Text:
-    versions = ", ".join(f"{name} {version}" for name, version in header["packages"].items())
-    return report.Text(
-        title="Versions, and how to cite",
-        paragraphs=[
-            f"Made with Parapet {header['version']} (code {header['code_sha256'][:12]}), {versions}.",
-            "`run.json` has the hash of everything that each step wrote.",
-            "Cite the papers whose methods you use, which Parapet's documentation lists (docs/method.md), the corpus "
-            "as its authors ask, and a release by its name and version.",
-        ],
-    )
-
-
-def _links(there: Mapping[str, Step], output: Path) -> Iterator[tuple[str, str]]:
-    """Yields the pages of the steps, with descriptions."""
-    for name in there:
-        for pattern, description in _PAGES.items():
-            for path in sorted((output / name).glob(pattern)):
-                yield path.relative_to(output).as_posix(), f"{description} of {name}"
-
-
-class Ours(NamedTuple):
-    """One of our numbers; over several seeds their mean, with the standard deviation (n - 1)."""
-
-    value: float
-    deviation: float | None = None
+def _pages(name: str, output: Path) -> list[str]:
+    """Lists the pages of a step."""
+    return [path.relative_to(output).as_posix() for pattern in _PAGES for path in sorted((output / name).glob(pattern))]
 
 
 def beside_ours(table: Table, seeds: Sequence[str], graph: Graph, output: Path) -> report.Table:
     """Makes a table of our numbers, with the published ones and the differences in small print."""
-    needs = {entry_of(entry.name): entry.needs for entry in graph.left_out}
+    left_out = {entry_of(entry.name): entry.needs for entry in graph.left_out}
+    has_ours = any(ours for row in table.rows for _, ours, *_ in table.cells(row))
     rows, missing = [], dict[str, None]()
-    cells = [(row, list(table.cells(row))) for row in table.rows]
-    pointers = "".join(cell.ours for _, row in cells for cell in row)
-    for row, of_row in cells:
-        ours = [over_seeds(cell.ours, cell.relative_to, cell.scale, seeds, output) for cell in of_row]
-        for cell, value in zip(of_row, ours, strict=True):
-            if value is None:
-                step = cell.ours.replace(SEED, seeds[0])[1:].partition("#")[0]
-                missing |= {row.needs: None, needs.get(entry_of(step), ""): None}
-        digits = table.digits if row.digits is None else row.digits
-        shown = [
-            shown_cell(value, cell.published, digits, bool(pointers)) for value, cell in zip(ours, of_row, strict=True)
-        ]
+    for row in table.rows:
+        shown, digits = [], table.digits if row.digits is None else row.digits
+        for published, ours, base, scale in table.cells(row):
+            numbers = over_seeds(ours, base, scale, seeds, output)
+            shown.append(shown_cell(numbers, published, digits) if has_ours else number(published, digits))
+            if not numbers:
+                steps = references(ours.replace(SEED, seeds[0]))
+                missing |= dict.fromkeys([row.needs, *(left_out.get(entry_of(step), "") for step in steps)])
         if set(shown) != {"–"}:
             rows.append([row.name, *shown])
-    note = f"Published in {table.source}; in small print the published number and the difference."
-    if not pointers or not any(row.published for row in table.rows):
-        note = f"Published in {table.source}." if not pointers else f"Ours ({table.source})."
-    if len(seeds) > 1 and SEED in pointers:
-        note += f" ±: the standard deviation over {len(seeds)} seeds; the number is their mean."
-    note += f" {table.note}" if table.note else ""
+    notes = [f"Source: {table.source}.", table.note]
+    if has_ours:
+        notes.insert(1, "In small print the published number, and the difference of ours.")
+    if len(seeds) > 1:
+        notes.append(f"±: the standard deviation over {len(seeds)} seeds; the number is their mean.")
     if known := "; ".join(filter(None, missing)):
-        note += f" What is missing needs {known}."
+        notes.append(f"What is missing needs {known}.")
+    note = " ".join(filter(None, notes))
     return report.Table(title=table.title, columns=["", *table.columns], rows=rows, note=note, numbers_in="run.json")
 
 
-def over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> Ours | None:
-    """Averages a number over the seeds; None if it is missing for a seed."""
+def over_seeds(pointer: str, base: str, scale: float, seeds: Sequence[str], output: Path) -> list[float]:
+    """Reads our number for each seed, or its change relative to that of ``base``; none if it is missing for a seed."""
     values = []
     for seed in seeds if SEED in f"{pointer}{base}" else seeds[:1]:
-        value = pointed(pointer.replace(SEED, seed), output)
+        value, other = (pointed(text.replace(SEED, seed), output) for text in (pointer, base))
         if base and value is not None:
-            other = pointed(base.replace(SEED, seed), output)
             value = value / other - 1 if other else None
         if value is None:
-            return None
+            return []
         values.append(value * scale)
-    return Ours(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+    return values
 
 
 def pointed(pointer: str, output: Path) -> float | None:
@@ -309,15 +222,14 @@ def pointed(pointer: str, output: Path) -> float | None:
         return None
 
 
-def shown_cell(ours: Ours | None, paper: float | None, digits: int, compared: bool = True) -> str:
-    """Formats our number with the paper's and the difference in small print, or the paper's alone if we have none."""
-    if not compared:
-        return "–" if paper is None else number(paper, digits)
-    shown = "–" if ours is None else number(ours.value, digits)
-    if ours is not None and ours.deviation is not None:
-        shown += f" ± {number(ours.deviation, digits)}"
-    if paper is None:
+def shown_cell(ours: Sequence[float], paper: float, digits: int) -> str:
+    """Formats the mean of our numbers and their standard deviation (n - 1), with the paper's in small print."""
+    mean = statistics.fmean(ours) if ours else math.nan
+    shown = number(mean, digits)
+    if len(ours) > 1:
+        shown += f" ± {number(statistics.stdev(ours), digits)}"
+    if math.isnan(paper):
         return shown
     # Adding 0 turns -0.0 into 0.0, which prints as positive.
-    difference = "" if ours is None else f", {round(ours.value - paper, digits) + 0.0:+.{digits}f}".replace("-", "−")
+    difference = f", {round(mean - paper, digits) + 0.0:+.{digits}f}".replace("-", "−") if ours else ""
     return f"{shown}\npaper {number(paper, digits)}{difference}"

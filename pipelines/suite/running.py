@@ -1,47 +1,273 @@
-"""Runs the steps of a suite side by side, each in a process forked from one that has already imported Beam.
+"""Runs the steps of a suite side by side, and records what each was made from.
 
-A step runs its command as a terminal would, with its messages in ``OUT/.suite/logs/STEP.log``. It is a process group,
-which ends with the suite, also on SIGKILL.
+A step runs again if its command, its inputs (by content) or Parapet's code have changed since the last run, or if its
+output has been modified. It runs its command as a terminal would, in a process forked from one that has already
+imported Beam, with its messages in ``OUT/.suite/logs/STEP.log``. It is a process group, which ends with the suite, also
+on SIGKILL.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import fcntl
+import hashlib
+import itertools
+import json
 import logging
 import multiprocessing
 import os
+import platform
+import shlex
+import shutil
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from parapet.pipelines import progress
 from parapet.pipelines.app import Pipeline, command_line
 from parapet.pipelines.command import execute
-from parapet.pipelines.progress import Display
-from parapet.pipelines.suite.state import FOLDER, State, write
-from parapet.pipelines.suite.steps import Graph, Step, command_of, resolved, without
+from parapet.pipelines.suite.steps import SAMPLE, Step, command_of, place_of, references, resolved, texts, without
+from parapet.schemas.errors import InputError, code_sha256
+from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms.reports.text import counted
-from parapet.transforms.storage.disk import writing
+from parapet.transforms.running import plugins
+from parapet.transforms.storage import disk
 
+if TYPE_CHECKING:
+    from parapet.pipelines.suite import Plan
+
+FOLDER = ".suite"  # folder in the output, with state, logs and locks
+_PACKAGES = (
+    *("apache-beam", "pyarrow", "numpy", "nltk", "rapidfuzz", "simplemma", "spacy", "torch", "transformers"),
+    *("hibari-tts", "moonshine-voice"),
+)
 _POLL = 0.25  # seconds between two looks at the progress of running steps
-_WARNINGS = 2  # warnings shown for each step; its log has all
-_SLOW = ("train", "speech_errors")  # begin before other steps, as they are assumed to take longer
-_PATIENCE = 1.0  # seconds for steps to end after Ctrl-C, and for those of a killed suite before a message says so
+_PATIENCE = 1.0  # seconds for steps to end after Ctrl-C
 _DONE = 7  # exit status of steps that are done: status 0 may come from an os._exit() in a user's code
 
 DONE, UNCHANGED, FAILED, BLOCKED = "done", "unchanged", "failed", "blocked"
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The record of how a step was made.
+
+    Attributes:
+      fingerprint: the hash of its command, inputs and code.
+      output: the hash of its output; empty while it is running.
+      command: the command line, with OUT for the suite's output folder.
+    """
+
+    fingerprint: str
+    output: str
+    command: str
+
+
+class _Saved(msgspec.Struct):
+    records: dict[str, Record] = {}
+    hashes: dict[str, tuple[list[int], str]] = {}  # path to what identifies its content, and the hash
+
+
+class State:
+    """The records of an output folder.
+
+    Args:
+      output: the suite's output folder.
+    """
+
+    def __init__(self, output: Path) -> None:
+        self.output, self.folder = output, output / FOLDER
+        self._saved = _Saved()
+        with suppress(OSError, msgspec.DecodeError):  # if it is missing or damaged, all steps run again
+            self._saved = msgspec.json.decode((self.folder / "state.json").read_bytes(), type=_Saved)
+        self.records = self._saved.records
+        self._code = _code()
+
+    def fingerprint(self, step: Step, folder: Path) -> str:
+        """Computes the fingerprint of a step whose inputs exist.
+
+        Args:
+          step: the step.
+          folder: the folder from which relative paths start.
+        """
+        # A cache of answers grows while a step runs, and does not change its results.
+        options = {key: value for key, value in step.options.items() if key != "cache"}
+        paths = _paths([options, step.reads], folder, self.output)
+        known = [self._code, step.name, step.command, options, step.files, step.reads]
+        known += [self.hash_of(path) for path in paths if path.name not in step.files]
+        if ":" in str(options.get("model", "")):
+            known.append(source_hash(str(options["model"]), folder))
+        if step.command[0] in ("compose", "compose_variations"):
+            from parapet.transforms.crowd.worker_ids import load_worker_key
+
+            known.append(hashlib.sha256(load_worker_key()).hexdigest())  # with another key, answers have other ids
+        return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+
+    def is_current(self, step: Step, fingerprint: str) -> bool:
+        """Whether a step's output exists, is complete, and was made from the same inputs."""
+        record = self.records.get(step.name)
+        current = (fingerprint, self.hash_of(self.output / step.name))
+        return record is not None and (record.fingerprint, record.output) == current
+
+    def started(self, step: Step, fingerprint: str, command: Sequence[str]) -> None:
+        """Records that a step is running, and deletes output that its command would not replace.
+
+        An interrupted run of the same step continues from its files. A training with other options must not, and a
+        release may be rebuilt under the same version until it is published.
+        """
+        before = self.records.get(step.name)
+        other_training = step.command[0] == "train" and (before is None or before.fingerprint != fingerprint)
+        if other_training or step.command == ("release", "build"):
+            folder = self.output / step.name
+            if not stays_within(str(self.output), step.name):
+                raise InputError("leads outside of the suite's folder by a link: remove the link", folder.parent)
+            shutil.rmtree(folder, ignore_errors=True)
+        words = [word.replace(f"{self.output}{os.sep}", f"OUT{os.sep}") for word in command]
+        words = [word.replace(str(sample_root()), SAMPLE) for word in words]
+        self.records[step.name] = Record(fingerprint, "", shlex.join(["parapet", *words]))
+        self.save()
+
+    def finished(self, step: Step) -> None:
+        """Records that a step has finished."""
+        output = self.hash_of(self.output / step.name)
+        self.records[step.name] = msgspec.structs.replace(self.records[step.name], output=output)
+        self.save()
+
+    def output_of(self, name: str) -> str:
+        """Returns the hash of a step's last finished output; empty if it has not finished."""
+        return self.records[name].output if name in self.records else ""
+
+    def hash_of(self, path: Path) -> str:
+        """Hashes a file's content, or a folder's file names and contents; "missing" if the path does not exist."""
+        if not path.is_dir():
+            return self._hash_of_file(str(path))
+        digest = hashlib.sha256()
+        for file in sorted(_files(str(path))):
+            line = f"{os.path.relpath(file, path)}\0{self._hash_of_file(file)}\0"
+            digest.update(line.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    def _hash_of_file(self, path: str) -> str:
+        if not os.path.isfile(path):  # removed meanwhile, a broken link, or a FIFO, whose reading would block for ever
+            return "missing"
+        info = os.stat(path)
+        # Two files with equal size and time may be swapped, such as extracted or generated ones; their inodes differ.
+        facts = [info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino]
+        known = self._saved.hashes.get(path)
+        if known is None or known[0] != facts:
+            with open(path, "rb") as handle:
+                known = facts, hashlib.file_digest(handle, "sha256").hexdigest()
+            self._saved.hashes[path] = known
+        return known[1]
+
+    def save(self) -> None:
+        """Writes the records to disk."""
+        disk.write(self.folder / "state.json", msgspec.json.encode(self._saved))
+
+
+def _code() -> str:
+    """Hashes Parapet's code, that of plug-ins, and the packages they depend on."""
+    others = [
+        [plugin.name, plugin.version, source_hash(plugin.target)]
+        for group in plugins.GROUPS
+        for plugin in plugins.installed(group)
+        if not plugin.built_in
+    ]
+    return f"{code_sha256()} {json.dumps([versions(), others])}"
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of Python and of the installed packages that influence results."""
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
+
+
+def source_hash(target: str, folder: Path | None = None) -> str:
+    """Hashes the user's code behind ``FILE.py:NAME`` or ``MODULE:NAME``; empty for ours and without a file.
+
+    The hash covers the file, or all modules of the package, and unless it is installed what they import from its folder
+    and from ``folder``, that of the suite's file, which is on the path while a model runs. Modules imported by computed
+    names, and data files, are not covered.
+    """
+    place = target.rpartition(":")[0]
+    roots = [folder] if folder else []
+    if place.endswith(".py"):
+        own = [((folder or Path()) / place).absolute()]
+    else:
+        top = place.partition(".")[0]  # parapet's own modules are part of code_sha256
+        is_name = top.isidentifier() and top != "parapet"
+        spec = PathFinder.find_spec(top, [*map(str, roots), *sys.path]) if is_name else None
+        if spec is None:
+            return ""
+        own = list(map(Path, spec.submodule_search_locations or [spec.origin or ""]))
+    files = {file for path in own for file in (path.rglob("*.py") if path.is_dir() else [path])}
+    root = own[0].parent
+    if root.name not in ("site-packages", "dist-packages"):
+        files = _with_imports(files, [root, *roots])
+    digest = hashlib.sha256()
+    for file in sorted(filter(Path.is_file, files)):
+        digest.update(f"{os.path.relpath(file, root)}\0".encode("utf-8", "surrogateescape") + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _with_imports(first: Iterable[Path], roots: Sequence[Path]) -> set[Path]:
+    """Lists files and the files below the roots that they import, directly or indirectly."""
+    files, waiting = set[Path](), list(first)
+    while waiting:
+        file = waiting.pop()
+        if file in files or not file.is_file():
+            continue
+        files.add(file)
+        with suppress(SyntaxError, ValueError):  # the step will report it
+            for node in ast.walk(ast.parse(file.read_bytes())):
+                if not isinstance(node, ast.Import | ast.ImportFrom):
+                    continue
+                level, module = (node.level, node.module or "") if isinstance(node, ast.ImportFrom) else (0, "")
+                for place, alias in itertools.product([*file.parents][level - 1 : level] or roots, node.names):
+                    for name in module.split(".") + alias.name.split("."):
+                        place /= name
+                        waiting += [place.with_suffix(".py"), place / "__init__.py"]
+    return files
+
+
+def _paths(value: object, folder: Path, output: Path) -> Iterator[Path]:
+    """Yields the paths that options name: as a whole, after ``NAME=``, before ``:NAME``, or by ``@STEP``."""
+    for text in texts(value):
+        for reference in references(text):
+            yield Path(place_of(reference, output))
+        for part in dict.fromkeys([text, text.partition("=")[2], text.rpartition(":")[0], *text.split(",")]):
+            with suppress(OSError, ValueError):  # not the name of a file
+                if part and not part.startswith("@") and (folder / part).exists():
+                    yield folder / part
+
+
+def _files(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yields all files below a folder, also through links, except for those of interrupted runs and of suites."""
+    real = os.path.realpath(folder)
+    if real in above:  # a link to a folder that contains it
+        return
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if not os.path.isdir(path):
+            yield path
+        elif name not in ("__pycache__", ".incomplete", FOLDER) and not os.path.isdir(os.path.join(path, FOLDER)):
+            yield from _files(path, (*above, real))
 
 
 class Outcome(NamedTuple):
@@ -67,23 +293,18 @@ class _Running(NamedTuple):
 
 @contextlib.contextmanager
 def locked(output: Path) -> Iterator[None]:
-    """Locks the output folder. Raises InputError if another suite is using it."""
+    """Locks the output folder, once the steps of a killed suite have ended. Raises InputError if a suite uses it."""
     folder = output / FOLDER
-    with writing(str(output)):
+    with disk.writing(str(output)):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "steps.lock").open("w") as steps:  # the steps of a killed suite end within a moment
-            text = "waiting for a step of an earlier run of a suite, which still uses the folder"
-            message = threading.Timer(_PATIENCE, logging.warning, [text])
-            message.start()
+        with (folder / "steps.lock").open("w") as steps:
             fcntl.flock(steps, fcntl.LOCK_EX)
-            message.cancel()
         yield
 
 
 def warm_up() -> None:
     """Starts the process from which steps are forked; it imports Beam while the suite is checked."""
     forkserver.set_forkserver_preload(["parapet.pipelines.suite.preloaded"])
-    before = dict(os.environ)
     # otherwise it would import modules in the working directory, such as a user's numpy.py
     os.environ["PYTHONSAFEPATH"] = "1"
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: Ctrl-C must not interrupt its imports
@@ -91,37 +312,32 @@ def warm_up() -> None:
         forkserver.ensure_running()
     finally:
         signal.signal(signal.SIGINT, handler)
-        os.environ.clear()
-        os.environ.update(before)
+        del os.environ["PYTHONSAFEPATH"]
 
 
 class Runner:
-    """Runs the steps of a graph, slow ones first.
+    """Runs the steps of a suite.
 
     Args:
-      graph: the steps.
-      state: the state of the output folder.
-      folder: the folder from which relative paths in options start.
+      plan: the suite.
       runner_flags: Beam's own flags, for the steps that run on Beam.
       jobs: the number of simultaneous steps.
       display: shows the progress.
     """
 
-    def __init__(
-        self, graph: Graph, state: State, folder: Path, runner_flags: Sequence[str], jobs: int, display: Display
-    ) -> None:
-        self.graph, self.state, self.folder, self.runner_flags = graph, state, folder, runner_flags
-        self.jobs, self.display = jobs, display
+    def __init__(self, plan: Plan, runner_flags: Sequence[str], jobs: int, display: progress.Display) -> None:
+        self.plan, self.runner_flags, self.jobs, self.display = plan, runner_flags, jobs, display
+        self.graph, self.state, self.folder = plan.graph, plan.state, plan.suite.folder
         self.outcomes: dict[str, Outcome] = {}
         self._running: dict[str, _Running] = {}
         self._inputs: dict[str, tuple[Step, str]] = {}  # each step as it was run, with its fingerprint
 
-    def run(self, names: Sequence[str]) -> dict[str, Outcome]:
-        """Runs steps, each after those that it needs. Returns their outcomes.
+    def run(self) -> dict[str, Outcome]:
+        """Runs the steps, each after those that it needs. Returns their outcomes.
 
         Steps whose inputs have changed since they started have failed, and so have the steps that use them.
         """
-        todo = sorted(names, key=lambda name: self.graph.steps[name].pipeline not in _SLOW)
+        todo = list(self.plan.names)
         try:
             while todo or self._running:
                 todo = [name for name in todo if not self._begin(name)]
@@ -162,11 +378,11 @@ class Runner:
         runner_flags = self.runner_flags if isinstance(command, Pipeline) else ()
         self.state.started(step, fingerprint, [*command_line(command), *runner_flags])
         for path, content in step.files.items():
-            write(output / path, content.encode("utf-8", "surrogateescape"))
+            disk.write(output / path, content.encode("utf-8", "surrogateescape"))
         context = multiprocessing.get_context("forkserver")
         messages, to_suite = context.Pipe(duplex=False)
         step = msgspec.structs.replace(step, options=resolved(step.options, output))
-        arguments = (step, output, runner_flags, dict(os.environ), self.folder, self._log(step.name), to_suite)
+        arguments = (step, output, runner_flags, dict(os.environ), self.folder, to_suite)
         process = context.Process(target=_run_step, args=arguments, name=step.name)
         process.start()
         to_suite.close()
@@ -189,13 +405,11 @@ class Runner:
         name = running.step.name
         running.messages.close()
         _signal(running, signal.SIGKILL)  # also ends the processes that it started
-        log = self._log(name)
+        log = log_of(self.state.output, name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
-        warnings = [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]
-        for warning in warnings[:_WARNINGS]:
-            logging.warning("%s: %s", name, warning)
-        if (more := len(warnings) - _WARNINGS) > 0:
-            logging.warning("%s: %s more, see %s", name, counted(more, "warning"), os.path.relpath(log))
+        for line in lines:
+            if line.startswith("warning: "):
+                logging.warning("%s: %s", name, line.removeprefix("warning: "))
         if status == _DONE:
             self.state.finished(running.step)
             self._end(name, Outcome(DONE), f"{name}: {time.monotonic() - running.begun:.1f} s")
@@ -208,25 +422,27 @@ class Runner:
         self.outcomes[name] = outcome
         self.display.finish(name, text)
 
-    def _log(self, name: str) -> Path:
-        log = self.state.folder / "logs" / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        return log
-
     def _check_inputs(self) -> None:
-        changed: dict[str, str] = {}
+        """Fails the steps whose inputs have changed since they began, and those that use them."""
+        changed: list[str] = []
         for name, (step, fingerprint) in self._inputs.items():
-            if self.outcomes[name].status in (DONE, UNCHANGED):
-                if made_from := sorted(self.graph.needs[name] & changed.keys()):
-                    changed[name] = f"uses {made_from[0]}, whose inputs changed while the suite ran"
-                elif self.state.fingerprint(step, self.folder) != fingerprint:
-                    changed[name] = "its inputs changed while the suite ran"
-        self.outcomes |= {name: Outcome(FAILED, reason) for name, reason in changed.items()}
+            is_changed = not self.graph.needs[name].isdisjoint(changed)
+            is_changed = is_changed or self.state.fingerprint(step, self.folder) != fingerprint
+            if is_changed and self.outcomes[name].status in (DONE, UNCHANGED):
+                changed.append(name)
+                self.outcomes[name] = Outcome(FAILED, "its inputs changed while the suite ran")
         if changed:
             logging.error(
                 "inputs changed while the suite ran, so the results of %s are not used (%s): run the suite again",
                 *(counted(len(changed), "step"), ", ".join(changed)),
             )
+
+
+def log_of(output: Path, step: str) -> Path:
+    """Returns the path of a step's log, in a folder that exists."""
+    log = output / FOLDER / "logs" / f"{step}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
 
 
 def _signal(running: _Running, number: signal.Signals) -> None:
@@ -236,15 +452,13 @@ def _signal(running: _Running, number: signal.Signals) -> None:
 
 
 def _reason(lines: Sequence[str], status: int) -> str:
-    """Returns why a step failed: the last error in its log."""
-    if status == 0:
-        return "its process was ended by the code that it ran, for example by os._exit()"
+    """Returns why a step failed: the last error in its log, else how it ended."""
     if errors := [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]:
         return errors[-1]
     if status < 0:
         by_memory = " (perhaps out of memory)" if status == -signal.SIGKILL else ""
         return f"it was ended by {signal.Signals(-status).name}{by_memory}"
-    return next((line for line in reversed(lines) if line.strip()), f"it ended with exit status {status}")
+    return next(filter(str.strip, reversed(lines)), f"it ended with exit status {status}, without a result")
 
 
 def _run_step(
@@ -253,14 +467,13 @@ def _run_step(
     runner_flags: Sequence[str],
     environment: dict[str, str],
     folder: Path,
-    log: Path,
     to_suite: Connection,
 ) -> None:
     """Runs a step's command in this process, and exits with its status."""
     os.setsid()  # makes a process group, so that the suite can end the step with its children
     threading.Thread(target=_end_with_suite, daemon=True).start()
     fcntl.flock(os.open(output / FOLDER / "steps.lock", os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until it ends
-    handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    handle = os.open(log_of(output, step.name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(handle, number)
         setattr(sys, name, open(number, "w", encoding="utf-8", buffering=1, closefd=False))  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""The steps of a suite: ``parapet`` commands, each with its own folder, and their graph.
+"""The steps of a suite: ``parapet`` commands, each with its own folder, and how they refer to each other.
 
 In the options of a step, ``@STEP/path`` refers to the output of another step and ``@sample`` to the bundled sample.
 A step's table makes the command, so that all options are checked before anything runs.
@@ -6,21 +6,17 @@ A step's table makes the command, so that all options are checked before anythin
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from parapet.pipelines import dispatch
-from parapet.pipelines.app import Command, from_table
-from parapet.pipelines.perturb import TOOLKITS
-from parapet.schemas.errors import InputError, install_line
+from parapet.pipelines import app, dispatch, perturb
+from parapet.schemas.errors import InputError, install_line, no_such
 from parapet.schemas.layout import sample_root
-from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
 
 Options = dict[str, Any]
@@ -31,11 +27,20 @@ COMPARISON = "comparison"
 TABLES = ("table.csv", "table.parquet", "table.tex", "table.md")
 # Files in the suite's folder; steps must not have these names, as each step has a folder there.
 RESULTS = ("run.json", "index.html", "README.md", *TABLES, "release.toml", "release_licence.txt")
+ENGINES = ("engine", "speaker", "listener")  # options that name an engine
 
-_REDUCIBLE = ("sets", "variants", "systems", "classifier")  # options that a step can have less of, or do without
+# Options of which a command can have less, if inputs are missing.
+_SCORED = ("sets", "variants", "classifier")
+_REDUCIBLE = {"evaluate": _SCORED, "predict": _SCORED, "compare": ("systems",)}
 _OF_SYSTEMS = ("scores", "models", "predictions")  # folders of steps that belong to a system
 # At the beginning of a text, or after NAME=.
 _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
+# The extras that models of 'parapet train' need; the others need none.
+_OF_MODELS = {
+    **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
+    **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
+}
+_NOT_IN_SUITES = ("suite", "mturk", "doctor")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +52,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
       options: by the name of the flag.
       place: its position in the suite's file, for messages.
       about: describes the output; by default as its command is described.
-      needs: what the user must provide, for a step that may be left out.
       files: files to write below the output before it runs: path to content.
       reads: further inputs, in the notation of options.
     """
@@ -57,84 +61,34 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     place: str
     about: str = ""
-    needs: str = ""
     files: dict[str, str] = {}
     reads: Any = ()
 
-    @property
-    def pipeline(self) -> str:
-        """The first word of the command."""
-        return self.command[0]
-
-
-class LeftOut(msgspec.Struct, frozen=True):
-    """An entry of the file that is left out, and what it would need."""
-
-    name: str
-    reason: str
-    needs: str
-
-
-class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a suite.
-
-    Attributes:
-      steps: by name, each after those that it needs.
-      needs: the steps that each step needs.
-      systems: the names of the scored systems.
-      left_out: entries of the file that are left out.
-      variants: the names of the variants, as far as they are known.
-    """
-
-    steps: dict[str, Step]
-    needs: dict[str, frozenset[str]]
-    systems: list[str]
-    left_out: list[LeftOut]
-    variants: list[str] = []
-
-    def lacking(self) -> list[tuple[str, LeftOut]]:
-        """Groups the left-out entries by what they need: the formatted names, and the first entry of each group."""
-        groups: dict[str, list[LeftOut]] = {}
-        for entry in self.left_out:
-            groups.setdefault(entry.needs or entry.reason, []).append(entry)
-        named = []
-        for group in groups.values():
-            first, *others = dict.fromkeys(_label(entry.name) for entry in group)
-            named.append((f"{first} and {counted(len(others), 'other')}" if others else first, group[0]))
-        return named
-
-    def with_needs(self, names: Iterable[str]) -> set[str]:
-        """Returns the steps and all steps that they need."""
-        result = set(names)
-        for name in reversed(self.steps):
-            if name in result:
-                result |= self.needs[name]
-        return result
-
 
 def without(step: Step, lost: Collection[str]) -> Step | None:
-    """Returns a step without inputs that failed steps should have made; None if it needs them.
+    """Returns a step without its inputs from other steps that are lost; None if it cannot do without them."""
 
-    Args:
-      step: the step.
-      lost: the steps that failed.
-    """
+    def is_lost(value: object) -> bool:
+        return any(owner(reference, lost) for reference in references(value))
 
-    def uses(value: object) -> bool:
-        return any(owner(reference, lost) is not None for reference in references(value))
-
-    options = {}
-    for key, value in step.options.items():
-        if key in _REDUCIBLE:
-            if isinstance(value, dict):
-                value = {name: item for name, item in value.items() if not uses(item)}
-            elif isinstance(value, list):
-                value = [item for item in value if not uses(item)]
-            if not value or uses(value):
-                continue
-        options[key] = value
-    if "systems" in step.options.keys() - options.keys() or uses([options, step.reads]):
+    if not lost:
+        return step
+    options = dict(step.options)
+    for key in options.keys() & _REDUCIBLE.get(step.command[0], ()):
+        value = options.pop(key)
+        if isinstance(value, dict):
+            value = {name: item for name, item in value.items() if not is_lost(item)}
+        elif isinstance(value, list):
+            value = [item for item in value if not is_lost(item)]
+        if value and not is_lost(value):
+            options[key] = value
+    if is_lost([options, step.reads]):
         return None
+    if step.command[0] == "compare":
+        systems = [str(system).partition("=")[0] for system in options.get("systems", ())]
+        fewest = 1 if step.name == COMPARISON else 2
+        if len(systems) < fewest or options.get("baseline", systems[0]) not in systems:
+            return None
     return msgspec.structs.replace(step, options=options)
 
 
@@ -155,15 +109,14 @@ def texts(value: Any) -> list[str]:
 
 
 def references(value: Any) -> list[str]:
-    """Lists the references in the value of an option, without the ``@``."""
-    return [reference for text in texts(value) for reference in _REFERENCE.findall(text)]
+    """Lists the references in the value of an option, in full and without the ``@``."""
+    return [_in_full(reference) for text in texts(value) for reference in _REFERENCE.findall(text)]
 
 
 def owner(reference: str, steps: Collection[str]) -> str | None:
-    """Returns the step that writes what ``@reference`` names: ``sets/typos`` for ``sets/typos/typos``."""
-    parts = [path.split("/") for path in (_in_full(reference), reference)]
-    prefixes = ["/".join(words[:n]) for words in parts for n in range(1, len(words) + 1)]
-    return max((name for name in prefixes if name in steps), key=len, default=None)
+    """Returns the step that writes what a reference names: ``sets/typos`` for ``sets/typos/typos``."""
+    words = reference.split("/")
+    return next((name for n in range(len(words), 0, -1) if (name := "/".join(words[:n])) in steps), None)
 
 
 def _in_full(reference: str) -> str:
@@ -186,12 +139,6 @@ def place_of(reference: str, output: Path) -> str:
     return str(sample_root() / rest if head == SAMPLE[1:] else output / _in_full(reference))
 
 
-def _label(name: str) -> str:
-    """Returns what readers call a left-out step: ``ours``, or ``ours on v1, v2`` for ``scores/ours/dst: v1, v2``."""
-    step, colon, sets = name.partition(": ")
-    return entry_of(step).rpartition("/")[2] + (f" on {sets}" if colon else "")
-
-
 def entry_of(name: str) -> str:
     """Returns the entry of the file that a step or reference belongs to: ``systems/ours`` for ``models/ours/dst``."""
     kind, _, rest = name.partition("/")
@@ -200,35 +147,7 @@ def entry_of(name: str) -> str:
     return f"sets/{rest.partition('/')[0]}" if kind == "sets" else kind
 
 
-# The extras that models of 'parapet train' need; the others need none.
-_OF_MODELS = {
-    **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
-    **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
-}
-_NOT_IN_SUITES = ("suite", "mturk", "doctor")
-ENGINES = ("engine", "speaker", "listener")  # options that name an engine
-
-
-def _kind_of(step: Step) -> type[Command[Any]]:
-    """Returns the command of a step. Raises InputError, without a place, if it does not exist."""
-    pipeline, *action = step.command
-    known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
-    if pipeline not in known:
-        raise InputError(unknown_key(pipeline, known, "pipeline"))
-    has_tasks = "tasks" in step.options
-    if pipeline == "perturb" or (pipeline == "rewrite" and has_tasks):
-        from parapet.pipelines import perturb
-
-        return perturb.command(" ".join(action) or pipeline, has_tasks)
-    actions = dispatch.actions_of(pipeline)
-    if not actions and action:
-        raise InputError(f"'{pipeline}' does not take {' '.join(action)!r}")
-    if actions and " ".join(action) not in actions:
-        raise InputError(unknown_key(" ".join(action), actions, f"kind of '{pipeline}'"))
-    return dispatch.command_of(pipeline, *action)
-
-
-def command_of(step: Step, output: Path) -> Command[Any]:
+def command_of(step: Step, output: Path) -> app.Command[Any]:
     """Makes the command of a step.
 
     Args:
@@ -236,11 +155,25 @@ def command_of(step: Step, output: Path) -> Command[Any]:
       output: the suite's output folder.
 
     Raises:
-      InputError: the command does not have an option, or does not accept its value. ``where`` is the option.
+      InputError: there is no such command, it does not have an option, or does not accept its value. ``where`` is the
+        option.
     """
     if "output" in step.options:
-        raise InputError("unknown option 'output': the suite chooses the folder of each step", "", "output")
-    return from_table(_kind_of(step), {**resolved(step.options, output), "output": str(output / step.name)})
+        raise InputError("the suite chooses the folder of each step", "", "output")
+    return app.from_table(_kind_of(step), {**resolved(step.options, output), "output": str(output / step.name)})
+
+
+def _kind_of(step: Step) -> type[app.Command[Any]]:
+    pipeline, action, has_tasks = step.command[0], " ".join(step.command[1:]), "tasks" in step.options
+    known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
+    if pipeline not in known:
+        raise InputError(no_such("pipeline", pipeline, known))
+    if pipeline == "perturb" or (pipeline == "rewrite" and has_tasks):
+        return perturb.command(action or pipeline, has_tasks)
+    actions = dispatch.actions_of(pipeline)
+    if action not in (actions or [""]):
+        raise InputError(no_such(f"kind of '{pipeline}'", action, actions))
+    return dispatch.command_of(pipeline, action)
 
 
 def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
@@ -250,25 +183,27 @@ def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
     """
     from parapet.transforms.perturbation.corpus import complete
 
-    if step.pipeline == "language_variations":  # which reads translations, which may not exist yet
+    if step.command[0] == "language_variations":  # which reads translations, which may not exist yet
         env = {key: value for key, value in step.options.items() if key == "env"}
         step = msgspec.structs.replace(step, command=("perturb", "verbose"), options=env)
         sets, in_folders = sets_of(step, "verbose")
         return [name + set_name.removeprefix("verbose") for set_name in sets], in_folders
-    made: Any = command_of(step, Path()).make()  # type: ignore[attr-defined]
-    return (made.sets, True) if name in TOOLKITS else (complete(made).sets, made.in_folders)
+    perturbation: Any = command_of(step, Path()).make()  # type: ignore[attr-defined]
+    if name in perturb.TOOLKITS:
+        return perturbation.sets, True
+    return complete(perturbation).sets, perturbation.in_folders
 
 
 def lacks(step: Step) -> str:
     """Names a missing extra that a step needs, with the command that installs it; empty if none is missing."""
     names = {step.command[-1], *(str(step.options.get(flag)) for flag in ENGINES)}
     extras = {"llm"} if step.options.get("endpoint") else set[str]()
-    if step.pipeline in ("train", "predict") and step.command[-1] in _OF_MODELS:
+    if step.command[0] in ("train", "predict") and step.command[-1] in _OF_MODELS:
         extras.add(_OF_MODELS[step.command[-1]])
     for group in (plugins.PERTURBATIONS, plugins.TRANSLATION_ENGINES, plugins.SPEECH_ENGINES):
-        for plugin in plugins.installed(group):
-            if plugin.built_in and plugin.name in names:
-                extras.update(plugin.extras)
+        extras.update(
+            *(plugin.extras for plugin in plugins.installed(group) if plugin.built_in and plugin.name in names)
+        )
     missing = ",".join(extra for extra in sorted(extras) if not _is_installed(extra))
     return f"requires the extra {missing}: {install_line(missing)}" if missing else ""
 
@@ -278,11 +213,3 @@ def _is_installed(extra: str) -> bool:
     from parapet.pipelines.doctor import problems
 
     return not any(problems(extra))
-
-
-def unknown_key(key: str, keys: Iterable[str], what: str = "key") -> str:
-    """Formats the reason of an error about an unknown key, with the nearest known one."""
-    known = list(keys)
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-    return f"unknown {what} {key!r}: {hint}"

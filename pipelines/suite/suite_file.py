@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
-from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import SAMPLE, Options, replaced, unknown_key
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SPLITS
+from parapet.pipelines.suite.steps import SAMPLE, Options, replaced
+from parapet.schemas.errors import InputError, no_such, reason_and_place
 from parapet.schemas.limits import read_text
 from parapet.transforms.reports.text import counted
 
 SUITES = Path(__file__).parent / "suites"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}")  # of what has a folder of its own
-NO_NAME = "cannot be used as a name: use letters, digits, '_', '-', '+' and '.'"
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
-_ALIASES = ("sample", "corpus", "variants")  # what '@' names besides inputs and steps
-_LISTS = ("sets", "systems", "steps", "tables")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}"  # of what has a folder of its own
+_LISTS = ("sets", "systems", "steps")
+# The variants of tasks for which no answers have been collected.
+_TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
 PerColumn = tuple[float, ...] | float  # a value for each column, or one for all
-Pointers = tuple[str, ...] | str
+Pointer = Annotated[str, Meta(pattern=r"^(@[^#]+#/.+)?$")]  # @STEP/FILE.json#/KEY/KEY, or empty
+Pointers = tuple[Pointer, ...] | Pointer
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,15 +54,6 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fill: dict[str, str] = {}
 
 
-class Cell(NamedTuple):
-    """What a cell of a table shows: the published number, and pointers to ours; empty if there is none."""
-
-    published: float | None
-    ours: str
-    relative_to: str
-    scale: float
-
-
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[[tables]]``: a published table to show beside our numbers.
 
@@ -80,38 +70,39 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     source: str
-    columns: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    columns: Annotated[tuple[str, ...], Meta(min_length=1)]
     rows: tuple[Row, ...]
     ours: Pointers = ""
     scale: PerColumn = 1.0
-    digits: Annotated[int, msgspec.Meta(ge=0, le=6)] = 1
+    digits: Annotated[int, Meta(ge=0, le=6)] = 1
     note: str = ""
 
-    def cells(self, row: Row) -> Iterator[Cell]:
-        """Yields the cells of a row."""
+    def __post_init__(self) -> None:
+        """Raises ValueError unless there is a value for each column."""
+        for item in (self, *self.rows):
+            for key in ("published", "ours", "relative_to", "scale"):
+                values = getattr(item, key, ())
+                if isinstance(values, tuple) and values and len(values) != len(self.columns):
+                    raise ValueError(
+                        f"{key}: {counted(len(values), 'value')} for {counted(len(self.columns), 'column')}"
+                    )
 
-        def each(values: Any) -> Sequence[Any]:
-            return values if isinstance(values, tuple) else (values,) * len(self.columns)
-
-        published = (None if number != number else number for number in row.published or each(float("nan")))
-        ours, scale = row.ours or (self.ours if row.fill else ""), self.scale if row.scale is None else row.scale
-        values = zip(self.columns, published, each(ours), each(row.relative_to), each(scale), strict=True)
-        for column, number, own, base, factor in values:
+    def cells(self, row: Row) -> Iterator[tuple[float, str, str, float]]:
+        """Yields the published number (or NaN), ``ours``, ``relative_to`` and ``scale`` of each cell of a row."""
+        ours = row.ours or (self.ours if row.fill else "")
+        scale = self.scale if row.scale is None else row.scale
+        columns = [
+            value if isinstance(value, tuple) else (value,) * len(self.columns)
+            for value in (row.published or float("nan"), ours, row.relative_to, scale)
+        ]
+        for column, published, own, base, factor in zip(self.columns, *columns, strict=True):
             fill = {"column": column.replace("~", "~0").replace("/", "~1"), **row.fill}
-            yield Cell(number, filled(own, fill), filled(base, fill), factor)
+            yield published, filled(own, fill), filled(base, fill), factor
 
 
 def filled(value: Any, table: Mapping[str, Any]) -> Any:
-    """Replaces ``{key}`` in a value; a text that consists of one placeholder becomes the value itself."""
-
-    def fill(text: str) -> Any:
-        for key, item in table.items():
-            if text == f"{{{key}}}":
-                return item
-            text = text.replace(f"{{{key}}}", str(item))
-        return text
-
-    return replaced(value, fill)
+    """Replaces ``{key}`` in the texts of a value."""
+    return replaced(value, lambda text: re.sub(r"\{(\w+)\}", lambda match: str(table.get(match[1], match[0])), text))
 
 
 class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,7 +116,7 @@ class Corpus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     sgd: str = SAMPLE
-    splits: tuple[str, ...] = ("test",)
+    splits: Annotated[tuple[Literal["train", "dev", "test"], ...], Meta(min_length=1)] = ("test",)
     tasks: str = ""
     description: str = ""
 
@@ -155,7 +146,7 @@ class Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     title: str = ""
     description: str = ""
-    seeds: tuple[int | str, ...] = (0,)
+    seeds: Annotated[tuple[int | str, ...], Meta(min_length=1)] = (0,)
     corpus: Corpus = Corpus()
     inputs: dict[str, str] = {}
     variants: dict[str, Any] | None = None
@@ -193,11 +184,6 @@ def built_in() -> list[str]:
     return sorted(path.stem for path in SUITES.glob("*.toml"))
 
 
-PARTS = ("corpora", "tasks", "audits", "statistics", "tables")  # of a release
-# The variants of tasks for which no answers have been collected.
-_TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
-
-
 def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> SuiteFile:
     """Reads a suite.
 
@@ -209,69 +195,61 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     Raises:
       InputError: the file does not exist, is not TOML, or has an invalid key or value.
     """
-    path, folder = _find(given)
-    shown = given if path.parent != SUITES else f"suite {path.stem}"
+    path, folder, shown = Path(given), Path(given).resolve().parent, given
+    if not path.is_file():
+        if given not in built_in():
+            raise InputError(f"there is no such file, and {no_such('built-in suite', given, built_in())}", given)
+        path, folder, shown = SUITES / f"{given}.toml", Path.cwd(), f"suite {given}"
     try:
         raw = tomllib.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"not TOML: {error}", shown) from None
-    except InputError as error:
-        raise InputError(error.reason, shown) from None
-    pairs = [setting.partition("=") for setting in settings]
-    own = [path for key, _, path in pairs if key in ("corpus.sgd", "corpus.tasks") and not path.startswith(SAMPLE)]
-    if tasks or any(own):
-        _forget_sample(raw, tasks or next(filter(None, own)))
+    _converted(raw, shown)
     if tasks:
-        raw["corpus"] = {**raw.get("corpus", {}), "tasks": os.path.abspath(tasks)}
         if "responses" in raw.get("variants", {}):
             raw["variants"] = {} if any(setting.startswith("variants.") for setting in settings) else dict(_TRANSLATED)
+        settings = [f"corpus.tasks={tasks}", *settings]
+    for key, _, data in (setting.partition("=") for setting in settings):
+        if key in ("corpus.sgd", "corpus.tasks") and data and not data.startswith(SAMPLE):
+            _forget_sample(raw, data)
     for setting in settings:
         _set(raw, setting)
-    try:
-        keys = msgspec.structs.asdict(msgspec.convert(raw, Tables))
-    except msgspec.ValidationError as error:
-        reason, place = reason_and_place(error)
-        unknown = re.search(r"unknown field `(.*)`", reason)
-        raise InputError(_unknown_field(unknown[1], place) if unknown else reason, shown, place) from None
+    keys = msgspec.structs.asdict(_converted(raw, shown))
     keys |= {"title": keys["title"] or path.stem, "seeds": tuple(map(str, keys["seeds"]))}
     suite = SuiteFile(path=shown, name=path.stem, folder=folder, **keys)
-    lists = {level: list(_each(suite, level)) for level in ("sets", "systems", "steps")}
-    for place, holds, reason in _rules(suite):
-        if not holds:
-            raise suite.error(reason, place)
-    return msgspec.structs.replace(suite, **lists)
+    if not suite.corpus.sgd:
+        raise suite.error("names no corpus: give it in the file, or with --set corpus.sgd=PATH", "corpus.sgd")
+    if not (suite.sets or suite.systems or suite.steps or suite.variants is not None):
+        raise suite.error("is empty: give [variants], [[sets]], [[systems]] or [[steps]]", "")
+    return msgspec.structs.replace(suite, **{level: list(_each(suite, level)) for level in _LISTS})
+
+
+def _converted(raw: dict[str, Any], path: str) -> Tables:
+    try:
+        return msgspec.convert(raw, Tables)
+    except msgspec.ValidationError as error:
+        reason, place = reason_and_place(error)
+        if unknown := re.search(r"unknown field `(.*)`", reason):
+            kinds: dict[str, Any] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
+            kind = kinds.get(re.split(r"[.\[]", place)[0], Tables)
+            reason = no_such("key", unknown[1], kind.__struct_fields__)
+        raise InputError(reason, path, place) from None
 
 
 def _forget_sample(raw: dict[str, Any], own: str) -> None:
     """Removes what a suite of the sample says about it, when the user's own data takes its place.
 
-    The release keeps its parts; its name is made of the data's, and its authors and licence are unknown.
+    The name of the release is made of the data's; its authors and licence are unknown.
     """
-    corpus, release = raw.get("corpus", {}), raw.get("release")
-    if not str(corpus.get("tasks") or corpus.get("sgd") or SAMPLE).startswith(SAMPLE):
+    corpus, name = raw.get("corpus", {}), Path(own).stem
+    if not (corpus.get("tasks") or corpus.get("sgd", SAMPLE)).startswith(SAMPLE):
         return
     corpus.pop("description", None)
-    if "sample" in str(raw.get("title", "")):
-        raw["title"] = Path(own).stem
-    if isinstance(release, dict):
-        name = re.sub(r"[^a-z0-9]+", "_", Path(own).stem.lower()).strip("_")[:60]
-        parts = {key: release[key] for key in ("version", "changes", *PARTS) if key in release}
-        raw["release"] = {"name": name if name[:1].isalpha() else f"set_{name}", **parts}
-
-
-def _find(given: str) -> tuple[Path, Path]:
-    """Returns the path of the file, and the folder from which its relative paths start."""
-    names = built_in()
-    path = Path(given)
-    if given in names and not path.is_file():
-        return SUITES / f"{given}.toml", Path.cwd()
-    if path.is_dir():
-        raise InputError("a folder: give a suite's file", given)
-    if not path.is_file():
-        near = difflib.get_close_matches(given, names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"built-in suites are {', '.join(names)}"
-        raise InputError(f"there is no such file, and no built-in suite of that name: {hint}", given)
-    return path, path.resolve().parent
+    if "sample" in raw.get("title", ""):
+        raw["title"] = name
+    if "release" in raw:
+        slug = "_".join(re.findall("[a-z0-9]+", name.lower()))
+        raw["release"] = {"name": slug if slug[:1].isalpha() else f"set_{slug}", "version": "1.0.0"}
 
 
 def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
@@ -282,48 +260,37 @@ def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
             raise suite.error("expected a list of tables such as [{ size = 1 }, { size = 2 }]", f"{level}[{i}].each")
         plain = {key: value for key, value in entry.items() if key != "each"}
         if SEED in str(list(plain.values())):
-            if SEED not in _name_of(plain):
-                raise suite.error(f"give it a name with {SEED}, such as 'model-{SEED}'", f"{level}[{i}].name")
             tables = [{**table, "seed": seed} for table in tables for seed in suite.seeds]
-        yield from (filled(plain, table) for table in tables)
-
-
-def _unknown_field(key: str, place: str) -> str:
-    kinds: dict[str, type[msgspec.Struct]] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
-    return unknown_key(key, kinds.get(re.split(r"[.\[]", place)[0], Tables).__struct_fields__)
+        for table in tables:
+            options = filled(plain, table)
+            name = options.get("name", "none")
+            if not isinstance(name, str) or not re.fullmatch(_NAME, name):
+                reason = "cannot be used as a name: use letters, digits, '_', '-', '+' and '.'"
+                raise suite.error(f"{name!r} {reason}", f"{level}[{i}].name")
+            yield options
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
     """Sets the value of ``--set`` in the file's tables."""
     key, equals, text = setting.partition("=")
     *path, last = key.strip().split(".")
-    if not equals or not last or "" in path:
-        raise InputError(f"{setting!r}: expected KEY=VALUE, such as corpus.sgd=my_corpus", "--set")
-    levels = [name for name in Tables.__struct_fields__ if name not in ("title", "description", "seeds")]
-    if path and path[0] not in levels:
-        raise InputError(unknown_key(path[0], levels, "table"), f"--set {key}")
     place: Any = raw
     for i, part in enumerate(path):
         if isinstance(place, list):
-            names = list(map(_name_of, place))
-            if part not in names:
-                reason = unknown_key(part, names, "entry") if names else f"there is no entry {part!r}"
-                raise InputError(reason, f"--set {key}")
-            place = place[names.index(part)]
-        else:
+            entries = {_name_of(entry): entry for entry in reversed(place)}
+            if part not in entries:
+                raise InputError(no_such("entry", part, entries), f"--set {key}")
+            place = entries[part]
+        elif isinstance(place, dict):
             place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
-        if not isinstance(place, dict | list):
-            raise InputError(f"{'.'.join(path[: i + 1])} is not a table", f"--set {key}")
-    if isinstance(place, list):
-        reason = "must name an entry and its key (example: systems.ours.model=tracker.py:Tracker)"
-        raise InputError(reason, f"--set {key}")
+    if not equals or not isinstance(place, dict):
+        reason = "expected KEY=VALUE, such as corpus.sgd=my_corpus or systems.ours.model=tracker.py:Tracker"
+        raise InputError(f"{setting!r}: {reason}", "--set")
     many = isinstance(place.get(last), list) or [*path, last] in (["corpus", "splits"], ["seeds"])
     place[last] = _value(text, many)
 
 
-def _name_of(entry: object) -> str:
-    if not isinstance(entry, dict):
-        return ""
+def _name_of(entry: Mapping[str, Any]) -> str:
     return str(entry.get("name") or entry.get("perturbation") or entry.get("pipeline") or "")
 
 
@@ -342,33 +309,3 @@ def _path(text: str) -> str:
         return os.path.abspath(text)
     place, colon, rest = text.partition(":")
     return f"{os.path.abspath(place)}{colon}{rest}" if place.endswith(".py") and os.path.exists(place) else text
-
-
-def _rules(suite: SuiteFile) -> Iterator[tuple[str, object, str]]:
-    """Yields (place, whether what must hold of it holds, what is wrong with it otherwise)."""
-    splits, seeds = suite.corpus.splits, suite.seeds
-    no_corpus = "names no corpus: give it in the file, or with --set corpus.sgd=PATH"
-    has_entries = suite.sets or suite.systems or suite.steps or suite.variants is not None
-    yield "corpus.sgd", suite.corpus.sgd, no_corpus
-    yield "corpus.splits", splits, "must name at least one split"
-    for split in splits:
-        yield "corpus.splits", split in SPLITS, f"{split!r} is not a split: must be one of {', '.join(SPLITS)}"
-        yield "corpus.splits", splits.count(split) == 1, f"{split!r} appears twice"
-    yield "seeds", seeds, "must have at least one seed"
-    yield "seeds", len(set(seeds)) == len(seeds), "a seed appears twice"
-    for seed in seeds:
-        yield "seeds", NAME.fullmatch(seed), f"{seed!r} cannot be part of a name: use letters and digits"
-    for name in suite.inputs:
-        yield "inputs", NAME.fullmatch(name) and name not in _ALIASES, f"{name!r} {NO_NAME}; not {', '.join(_ALIASES)}"
-    yield "", has_entries, "is empty: give [variants], [[sets]], [[systems]] or [[steps]]"
-    for name, condition in suite.gates.items():
-        reason = f'{condition!r}: expected a condition such as ">= 0.4"; metrics go from 0 to 1'
-        yield f"gates.{name}", gates.CONDITION.fullmatch(condition), reason
-    for i, table in enumerate(suite.tables):
-        rows = [(f"tables[{i}].rows[{j}]", row) for j, row in enumerate(table.rows)]
-        for place, item in [(f"tables[{i}]", table), *rows]:
-            for key in ("published", "ours", "relative_to", "scale"):
-                values, size = getattr(item, key, ()), len(table.columns)
-                if isinstance(values, tuple) and values:
-                    reason = f"{counted(len(values), 'value')} for {counted(size, 'column')}"
-                    yield f"{place}.{key}", len(values) == size, reason

@@ -58,7 +58,7 @@ def test_it_gives_what_the_api_gives(dialogues, source, flags):
             assert_that(outputs.dialogues, same(expected.dialogues()), f"dialogues of {name}")
             assert_that(outputs.rows, same(expected.rows.to_pylist()), f"rows of {name}")
             assert_that(outputs.dead_letters, same([]), f"dead letters of {name}")
-        perturbed = read | parapet.beam.Perturb("ood", set_name="ood-50", **ood)
+        perturbed = read | parapet.beam.Perturb("ood", set_name="ood-50", corpus=TEST, **ood)
         assert_that(perturbed, same(parapet.perturb_sets(TEST, "ood", **ood)["ood-50"].dialogues()), "of a source")
         perturbed = read | parapet.beam.Perturb("ood", rates=0.05, corpus=TEST)
         assert_that(perturbed, same(own.dialogues()), "own utterances")
@@ -75,7 +75,7 @@ def test_nothing_is_lost(dialogues, source, name):
     expected = parapet.perturb(TEST, name, **options)
     with beam.Pipeline("FnApiRunner") as pipeline:
         read = pipeline | beam.Create([*BROKEN, *odd, *dialogues])
-        outputs = read | parapet.beam.Perturb(name, **options).with_outputs()
+        outputs = read | parapet.beam.Perturb(name, corpus=TEST, **options).with_outputs()
         letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.reason.partition(":")[0]])
         of_broken = [["broken", "not_sgd"], ["[0]", "not_sgd"], ["[0]", "not_sgd"]]
         assert_that(letters, same([*of_broken, *not_json]), "dead letters")
@@ -92,7 +92,7 @@ def test_the_first_bad_dialogue_fails_the_pipeline(dialogues, source, name, bad,
     options = {"rates": 0.3, "source": source} if name == "ood" else {}
     pipeline = beam.Pipeline("FnApiRunner")
     bad = dialogues[0] if bad == "again" else bad
-    _ = pipeline | beam.Create([*dialogues, bad]) | parapet.beam.Perturb(name, **options)
+    _ = pipeline | beam.Create([*dialogues, bad]) | parapet.beam.Perturb(name, corpus=TEST, **options)
     raised(parapet.InputError, lambda: pipeline.run().wait_until_finish(), match=message)
 
 
@@ -169,7 +169,10 @@ def test_mistakes(name, options, message):
 def test_no_dialogues(source):
     with beam.Pipeline("FnApiRunner") as pipeline:
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
-        assert_that((none | parapet.beam.Perturb("ood", rates=0.3, source=source).with_outputs()).dialogues, same([]))
+        assert_that(
+            (none | parapet.beam.Perturb("ood", rates=0.3, source=source, corpus=TEST).with_outputs()).dialogues,
+            same([]),
+        )
 
 
 def test_what_it_gives_has_a_type():

@@ -106,7 +106,7 @@ def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):
     class Numbered(parapet.Perturbation):
         name = "numbered"
 
-        def perturb(self, dialogue, set_name, state):
+        def perturb(self, dialogue, random):
             return parapet.Perturbed({**dialogue, "note": {1: 2}})
 
     with pytest.raises(parapet.InputError, match=r"dialogues_00\d.json: \[0\]: is not JSON: Dict key must be str"):

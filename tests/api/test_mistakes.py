@@ -19,7 +19,7 @@ MISTAKES = [
     ),
     (
         lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}),
-        r"^rates: there is no rate 'wrod': did you mean word\?",
+        r"^rates: there is no rate 'wrod': did you mean 'word'\?",
     ),
     (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: there is no rate '0.5'"),
     (lambda: parapet.perturb(SAMPLE, "typos", at_least="two"), r"^at_least: 'two' is not a number"),

@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError
 class Unchanged(parapet.Perturbation):
     name = "unchanged"
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed(dialogue)
 
 
@@ -30,7 +30,7 @@ class Returns(Unchanged):
         super().__init__(seed=seed)
         self.value = value
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return self.value
 
 
@@ -41,14 +41,13 @@ class WithRows(Unchanged):
         super().__init__(seed=seed)
         self.rows = rows
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed(dialogue, self.rows)
 
 
 ROW = {"dialogue_id": "1", "turn": 0, "original": "a", "utterance": "b"}
 WRONG = {
-    "none": (None, r"Returns\.perturb returned None: expected parapet\.Perturbed\(dialogue, rows\)"),
-    "dict": ({"turns": []}, r"Returns\.perturb returned a dict: expected"),
+    "none": (None, r"Returns\.perturb returned None: expected the dialogue, or parapet\.Perturbed\(dialogue, rows\)"),
     "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
     "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in Perturbed is a list, expected a dict"),
     "rows": (parapet.Perturbed({}, ROW), r"the rows in Perturbed are a dict, expected a list of dicts"),
@@ -97,7 +96,7 @@ def test_rows_of_another_schema(mistake, tmp_path):
 
 
 class Buggy(Unchanged):
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed({**dialogue, "turns": dialogue["turnes"]})
 
 
@@ -113,7 +112,7 @@ def test_an_error_of_the_users_code_has_the_users_traceback():
 
 
 class Nameless(parapet.Perturbation):
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed(dialogue)
 
 
@@ -130,7 +129,7 @@ class Seedless(Unchanged):
     "perturbation options reason",
     (Nameless, {}, 'the class Nameless has no name: add a line such as name = "my_perturbation"'),
     (Nameless(), {}, "the class Nameless has no name"),
-    (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, set_name, state\)"),
+    (Idle, {}, r"the class Idle has no method perturb\(self, dialogue, random\)"),
     (Seedless, {"rate": 1}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
     (Seedless(1), {}, r"Seedless.__init__ must call super\(\).__init__\(seed=seed\)"),
     (Seedless, {}, "unchanged missing a required argument: 'rate'"),
@@ -153,9 +152,31 @@ def test_classes_that_lack_something(perturbation, options, reason):
 
 
 class InPlace(Unchanged):
-    def perturb(self, dialogue, set_name, state):
+    def perturb_set(self, dialogue, set_name, state):
         dialogue["turns"][0]["utterance"] = "overwritten"
         return parapet.Perturbed(dialogue)
+
+
+class Shout(parapet.Perturbation):
+    """The shortest class: it gets a copy, and the rows are made of what differs."""
+
+    name = "shout"
+
+    def perturb(self, dialogue, random):
+        for turn in dialogue["turns"]:
+            if turn["speaker"] == "USER" and random.random() < 0.5:
+                turn["utterance"] = turn["utterance"].upper()
+        return dialogue
+
+
+def test_a_class_of_ten_lines(sample, tmp_path):
+    assert parapet.check_perturbation(Shout, keeps_meaning=False, seed=1) == []
+    original = parapet.load_corpus(sample / "test")
+    corpus = parapet.perturb(original, Shout, seed=1)
+    users = [turn for dialogue in original.dialogues() for turn in dialogue["turns"] if turn["speaker"] == "USER"]
+    assert 0.4 * len(users) < corpus.rows.num_rows < 0.6 * len(users)
+    assert all(row["utterance"] == row["original"].upper() != row["original"] for row in corpus.rows.to_pylist())
+    assert parapet.perturb(original, Shout, seed=2).rows != corpus.rows
 
 
 def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_elses(tmp_path):
@@ -188,7 +209,7 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
     class Free(Unchanged):
         keeps_turns = False
 
-        def perturb(self, dialogue, set_name, state):
+        def perturb(self, dialogue, random):
             return parapet.Perturbed({**dialogue, **changes})
 
     corpus = parapet.load_corpus()
@@ -257,7 +278,7 @@ def test_edits_of_values_only_where_they_are_wanted():
 class Sound(Unchanged):
     """Says please, as a sound perturbation does."""
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, "Please: ")])
 
 
@@ -319,8 +340,8 @@ PROBLEMS = {
 @pytest.mark.parametrize("mistake", PROBLEMS)
 def test_a_check_finds_what_is_wrong(mistake, sample):
     class Spoiled(Sound):
-        def perturb(self, dialogue, set_name, state):
-            perturbed = super().perturb(dialogue, set_name, state)
+        def perturb_set(self, dialogue, set_name, state):
+            perturbed = super().perturb_set(dialogue, set_name, state)
             if "Repairs_1" not in dialogue["services"]:
                 return perturbed
             return parapet.Perturbed(*SPOILED[mistake](dialogue, *perturbed[:2]))
@@ -338,7 +359,7 @@ def test_a_check_finds_results_that_change(sample):
     class Counting(Sound):
         calls = 0
 
-        def perturb(self, dialogue, set_name, state):
+        def perturb(self, dialogue, random):
             type(self).calls += 1
             return parapet.edit_user_turns(dialogue, lambda turn: [(0, 0, f"{self.calls} ")])
 

@@ -41,7 +41,7 @@ def test_options_and_a_class_of_ones_own():
     class Shout(parapet.Perturbation):
         name = "shout"
 
-        def perturb(self, dialogue, set_name, state):
+        def perturb(self, dialogue, random):
             return parapet.edit_user_turns(dialogue, lambda turn: [(0, 3, turn.utterance[:3].upper())])
 
     assert parapet.perturb_text("book the inn", Shout()) == "BOOk the inn"

@@ -26,7 +26,7 @@ def test_the_blocks_run_in_order(sample, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "('train', 'dev', 'test') 4",
         "['typos', 'typos-env1', 'typos-env2', 'typos-env3']",
-        "I needd a taxi to Fresno",
+        "I nee a taxi to Fresno",
         "1420 ['v1', 'v2', 'v3', 'v4', 'v5']",
         "['Repairs_15']",
         "8.0 arrival_date",

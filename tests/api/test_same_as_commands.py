@@ -183,7 +183,11 @@ UNSEEN = (
     ("ood", {"rates": 2}, r"^rates: 2 is not a number above 0"),
     ("ood", {"rates": ()}, r"^rates: each rate must appear once"),
     ("ood", {"rates": 0.9}, r"^rates: too few places: .*, or use place append$"),
-    ("ood", {"rates": 0.5}, r"^rates: too few foreign utterances for ood-50: .*, or use another source$"),
+    (
+        "ood",
+        {"rates": 0.5, "source": "own"},
+        r"^rates: too few foreign utterances for ood-50: .*, or use another source$",
+    ),
     ("ood", {"rates": 0.1, "source": "nowhere"}, r"^nowhere: source: there is no such file or folder"),
     ("ood", {"rates": 0.1, "place": "before"}, r"^place: 'before' must be one of append, between$"),
     ("ood", {"rates": 0.1, "max_bad": "1%"}, r"^max_bad: '1%' is not a number between 0 and 1$"),

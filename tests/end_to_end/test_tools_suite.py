@@ -175,4 +175,4 @@ def test_tasks_of_ones_own_take_the_place_of_the_samples(tmp_path):
     sets = ["original", "typos", "missing_tool"]
     assert set(scores["keywords"]) == {"#ALL", "#MEAN", *sets}
     assert [scores["model"][name]["accuracy"] for name in sets] == [1.0] * 3
-    assert "oracle" in (out / "index.html").read_text().partition("How the language models were asked")[2]
+    assert "oracle" in (out / "index.html").read_text().partition("What the language models answered")[2]

@@ -12,7 +12,7 @@ from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
 from parapet.pipelines.progress import Run, text_of
-from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.replies import Reply, Unreadable, object_in
@@ -227,15 +227,15 @@ generation = { scorer = "lexical" }
 ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }
 """,
     )
-    steps = make_graph(read_suite(str(tmp_path / "suite.toml"))).steps
-    asked = {name: step.command[1] for name, step in steps.items() if step.pipeline == "predict"}
+    steps = Graph(read_suite(str(tmp_path / "suite.toml"))).steps
+    asked = {name: step.command[1] for name, step in steps.items() if step.command[0] == "predict"}
     assert asked == {
         "predictions/mine/dst": "llm",
         "predictions/mine/ood": "llm_ood",
         "predictions/mine/generation": "llm_utterances",
         "predictions/mine/ranking": "llm_babi",
     }
-    assert {step.options["model"] for step in steps.values() if step.pipeline == "predict"} == {"m"}
+    assert {step.options["model"] for step in steps.values() if step.command[0] == "predict"} == {"m"}
     assert "style" not in steps["predictions/mine/ood"].options
     assert "candidates" in steps["scores/mine/ranking"].options
     assert steps["scores/mine/generation"].options["scorer"] == "lexical"

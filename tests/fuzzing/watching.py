@@ -109,13 +109,13 @@ def message_problem(text: str) -> str:
 def run(argv: Sequence[str], seconds: float = 60.0) -> tuple[int | None, Finding | None]:
     """Runs a command in this process: its status, and the finding where it must not have ended in that way."""
     failures: list[BaseException] = []
-    real = command._failed
+    real = command._reason
 
-    def failed(error: Exception) -> int:
+    def failed(error: BaseException) -> str:
         failures.append(error)
         return real(error)
 
-    command._failed = failed
+    command._reason = failed
     try:
         with time_limit(seconds):
             ran = kit.run(*argv, status=None)
@@ -124,7 +124,7 @@ def run(argv: Sequence[str], seconds: float = 60.0) -> tuple[int | None, Finding
     except SystemExit as stop:
         return None, Finding(f"SystemExit({stop.code})", "".join(traceback.format_exception(stop)))
     finally:
-        command._failed = real
+        command._reason = real
     return ran.status, _of_failure(failures[0]) if failures else _of_end(ran.status, ran.errors)
 
 

@@ -134,8 +134,3 @@ def test_the_tasks_say_what_nobody_answered_and_whether_the_corpus_is_the_same(t
 )
 def test_flags_that_cannot_work(flags, told, tmp_path):
     assert told in refused("compose_variations", *flags, output=tmp_path / "out")
-
-
-def test_answers_to_another_split(real_data, tmp_path):
-    flags = {"sgd": real_data / "sgd", "split": "dev", "responses": CROWD / "rewrites.csv"}
-    assert "check that the tasks were made from this --sgd and --split" in compose(tmp_path / "out", **flags).errors

@@ -31,7 +31,7 @@ class Some(parapet.Perturbation):
 
     name = "some"
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         if dialogue["dialogue_id"] == "VICTIM":
             return self._failed(dialogue)
         turns = [{**turn, "utterance": turn["utterance"] + "!"} for turn in dialogue["turns"]]
@@ -47,10 +47,6 @@ FAILURES = {
         "plugin_error: dialogue_id was changed to 'same' (Some.perturb)",
     ),
     "deep": ("return self._failed(dialogue)", "plugin_error: RecursionError: maximum recursion depth exceeded"),
-    "in place": (
-        'dialogue["turns"][0]["utterance"] = "overwritten"\n        return parapet.Perturbed(dialogue)',
-        "plugin_error: the dialogue was modified in place: build new dicts and lists (Some.perturb)",
-    ),
     "row": (
         'return parapet.Perturbed(dialogue, [{"dialogue_id": "1", "turn": "x", "original": "a", "utterance": "b"}])',
         "some: its rows do not match its row_schema: Could not convert 'x' with type str: tried to convert to int32",
@@ -172,7 +168,7 @@ import parapet
 class Some(parapet.Perturbation):
     name = "some"
 
-    def perturb(self, dialogue, set_name, state):
+    def perturb(self, dialogue, random):
         return parapet.Perturbed(dialogue)
 
     def perturb_sets(self, item, state):
@@ -189,7 +185,7 @@ FAULTS = {
     "planned": ("language_variations --kinds simple --env 0.5 --split test", "perturbations.variations.user_turns"),
     "ood": ("ood --rates 0.2", "perturbations.ood.planning.places_of"),
     "unseen_entities": ("unseen_entities", "perturbations.entities.perturbation.replaced"),
-    "studied": ("unseen_entities", "perturbations.entities.study.values_of"),
+    "studied": ("unseen_entities", "perturbations.entities.study.distinct_annotations"),
     "spoken": (
         "speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test",
         "perturbations.speech.spoken.voice_of",

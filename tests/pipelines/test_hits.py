@@ -34,14 +34,6 @@ def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
     assert out.manifest["options"]["cues"] == {"Parcels_1": "a service like UPS & <DHL>"}
 
 
-def test_a_description_that_says_a_name_is_warned_of(tmp_path):
-    schemas = schema_file(tmp_path, service(description="Has everything in part 1"))
-    told = run("hits", "--dry_run", schemas=schemas, output=tmp_path / "out").errors
-    assert "the description of Parcels_1, which its names page shows, contains the name 'part_1': use --cues" in told
-    told = run("hits", "--dry_run", schemas=schemas, output=tmp_path / "out", cues="none").errors
-    assert "use --cues to write another" not in told
-
-
 def test_a_large_service_is_split_and_a_smaller_rerun_removes_the_parts(tmp_path):
     out = tmp_path / "out"
     run("hits", schemas=schema_file(tmp_path, service(slots=230)), output=out)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from kit import THOROUGH, cases, corpus, dialogues_of, json_of, lacking, refused_at_once, run, sample_dialogues, write
 
 from parapet.schemas.rows import PERTURBED_TURNS
-from parapet.transforms.perturbation.user_turns import Edit, edited, moved
+from parapet.transforms.perturbation.edits import Edit, edited, moved
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
@@ -173,7 +173,7 @@ def test_what_cannot_be_mended(tmp_path):
     (["--kinds", "typo"], "--kinds: 'typo' is not a kind of variation: must be one of typos, verbose, simple"),
     (["--kinds", "typos,typos"], "--kinds: each kind must appear once"),
     (["--env", "10"], "--env: 10 is not a number above 0"),
-    (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean omission?"),
+    (["--rates", "omision=3"], "--rates: there is no rate 'omision': did you mean 'omission'?"),
     (["--at_least", "-1"], "--at_least: -1: must be 0 or more"),
     (["--least_changed", "50"], "--least_changed: 50 is not a number between 0 and 1"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),

@@ -81,7 +81,7 @@ def test_of_several_results_the_first_that_is_no_copy(checkpoint):
 
 @cases(
     "flags reason",
-    (["--model", "a", "b"], "--model: must name exactly one folder, that of the checkpoint"),
+    (["--model", "a", "b"], "--model: must name exactly one folder"),
     (["--model", "nowhere"], "nowhere: --model: there is no such folder"),
     (["--model", "GPT"], "contains a model of type 'gpt2'"),
     (["--model", "GPT", "--pivots", "de"], "--pivots: is for an engine that translates, but the engine is checkpoint"),

@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from kit import cases, edit, json_of, refused, run, write
+from kit import cases, edit, json_of, refused, rows_of, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -66,7 +66,8 @@ def test_submissions_are_ranked_by_the_mean_of_the_metrics(board):
     assert 0 < averages["Weak"]["value"] < 150
     rows = list(csv.DictReader(io.StringIO((board / "board/leaderboard.csv").read_text())))
     assert [(row["rank"], row["system"]) for row in rows] == [("1", f"'=1+1 {EVIL}"), ("2", "Weak")]
-    assert float(rows[0]["noisy JGA"]) == 100 > float(rows[1]["noisy JGA"]) > 0
+    assert float(rows[0]["average"]) == 150 > float(rows[1]["average"]) > 0
+    assert {row["set"] for row in rows_of(board / "board/table.csv")} == {"#ALL", *SETS}
 
 
 def test_submissions_that_cannot_be_scored_are_listed_with_the_reason(board):
@@ -114,7 +115,7 @@ def test_the_page_escapes_what_submissions_say(board):
     (["--tasks", "ood"], "task ood and the folder with its labels must be given together"),
     (["--split", "dev"], "the release has no dialogues in sgd/original/dev"),
     (["--sets", "loud"], "--sets: the release has no dialogues in sgd/loud/test"),
-    (["--output", "submissions/board"], "lies inside --submissions"),
+    (["--output", "submissions/board"], "is the same as --submissions or lies inside it"),
 )
 def test_flags_that_cannot_work(board, flags, reason, monkeypatch):
     monkeypatch.chdir(board)

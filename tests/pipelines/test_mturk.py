@@ -5,10 +5,9 @@ import io
 import json
 import logging
 
-import botocore.endpoint
 import pytest
 from fake_mturk import FakeMTurk, Script, play
-from kit import as_nobody, cases, without_waiting
+from kit import as_nobody, cases
 
 from parapet.pipelines.dispatch import parser_of
 from parapet.pipelines.main import main
@@ -130,7 +129,6 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
         run("collect", *where)
         run("status", *where)
         run("status", *where, "--json")
-        run("status", *where, "--log_format", "json")
         run("stop", *where, "--dry_run")
         run("stop", *where)
         server.stop()
@@ -144,13 +142,6 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(hits, tmp_path):
     for name, text in files.items():
         assert name in raw or not any(each in text for each in everyone), name
     assert all(worker(n) in files["assignments.jsonl"] for n in (1, 3, 98))
-
-
-def test_what_is_told_is_json_where_that_is_asked_for(hits, tmp_path, monkeypatch):
-    without_waiting(monkeypatch, botocore.endpoint)
-    told = Told("publish", "--hits", hits, "--batch", tmp_path / "b", "--endpoint_url", "http://127.0.0.1:9",
-                "--log_format", "json")  # fmt: skip
-    assert (told.status, json.loads(told.err)["level"]) == (1, "error")
 
 
 def test_quiet_prints_nothing_that_is_no_error(hits, tmp_path):

@@ -10,8 +10,8 @@ from kit import cases, dialogues_of, json_of, lacking, refused, rows_of, run, wr
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.rows import OOD_TURNS
-from parapet.transforms.perturbations.ood.language import key_of
 from parapet.transforms.perturbations.ood.plan import FALLBACKS
+from parapet.transforms.perturbations.ood.pool import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 
@@ -42,26 +42,35 @@ def made(talk, tmp_path_factory):
 
 def test_card_and_page(made):
     card = (made / "README.md").read_text()
-    assert not lacking(card, "| ood-50 | train | 50.0% | 150 | 75 | 33.3% |", "talk.jsonl (JSON lines)")
+    sets = "| ood-50 | train | 50.0% | 150 | 75 | 75 | 1 | 33.3% |"
+    assert not lacking(card, sets, "| ood-50 | talk.jsonl | 100 | 100 |", "talk.jsonl, (JSON lines)")
     page = (made / "report.html").read_text()
     assert "please explain" in page
     assert any(fallback.split("'")[0] in page for fallback in FALLBACKS)
 
 
-def test_small_talk(tmp_path):
-    """Used again as the corpus's own are, and never twice in a dialogue."""
-    out = ood(tmp_path / "out", split="test", source="chat", rates="0.1,0.8").folder
-    rows = [row for row in turns_of(out, "ood-80", "test") if row["label"] == "ood"]
-    assert {row["source"].partition(":")[0] for row in rows} == {"chat"}
-    check_uses(out, rows, 2)
+def test_requests_to_other_services_and_small_talk(tmp_path):
+    """By default, both; the numbers are those of the rows."""
+    out = ood(tmp_path / "out").folder
+    statistics = json_of(out / "statistics.json")["sets"]["ood-50"]
+    uses, every = {}, []
+    for split, numbers in statistics["splits"].items():
+        rows = [row for row in turns_of(out, "ood-50", split) if row["label"] == "ood"]
+        uses[split] = Counter(key_of(row["utterance"]) for row in rows)
+        assert (len(uses[split]), max(uses[split].values())) == (numbers["distinct"], numbers["most_uses"])
+        every += rows
+    by_source = Counter("chat" if row["source"].startswith("chat:") else "own" for row in every)
+    assert {name: numbers["turns"] for name, numbers in statistics["sources"].items()} == by_source
+    assert min(by_source.values()) > 5
+    assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in every).values()) == 1
+    assert not uses["train"] & uses["test"]
 
 
-def check_uses(out, rows, most):
-    """No utterance is twice in a dialogue, or used too often."""
-    uses = Counter(key_of(row["utterance"]) for row in rows)
-    assert max(uses.values()) <= most
-    assert max(Counter((row["dialogue_id"], key_of(row["utterance"])) for row in rows).values()) == 1
-    assert json_of(out / "run.json")["options"]["uses"] == {"at_most": 10, "user_turns_each": 25}
+def test_it_tells_of_utterances_that_are_used_often(tmp_path):
+    source = write(tmp_path / "few.txt", "\n".join(f"Why do {animal} sleep?" for animal in ("wolves", "cats", "owls")))
+    assert "up to" not in ood(tmp_path / "out", source=f"{source},chat", split="test", rates="0.8").errors
+    said = ood(tmp_path / "more", source=source, split="test", rates="0.1,0.2").errors
+    assert "ood-20 has foreign utterances up to" in said
 
 
 def test_what_cannot_be_read(sample, talk, tmp_path):
@@ -94,7 +103,7 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
         1,
         "have 41 places to between, but 44 are needed; lower --rates to 0.836 or less, the highest possible rate",
     ),
-    (["--source", "SAMPLE"], 1, "--source: is in-domain: 100% of its 248 different utterances are near-duplicates"),
+    (["--source", "SAMPLE"], 1, "--source: is in-domain: of its 248 different utterances, 248 are turns of the corpus"),
 )
 def test_mistakes(flags, status, told, sample, tmp_path):
     flags = [sample if flag == "SAMPLE" else flag for flag in flags]
@@ -106,7 +115,7 @@ def test_it_tells_of_a_source_that_sounds_alike(tmp_path):
     alike = "\n".join(f"yoga ferries {'laptop ' * (n % 7)} museums {n} tickets room" for n in range(400))
     source = write(tmp_path / "alike.txt", alike)
     said = ood(tmp_path / "out", source=source, split="test", rates=0.01).errors
-    assert "have only content words that occur in in-domain turns, too: check that they are out of domain" in said
+    assert "have only words that occur in in-domain turns, too: check that they are out of domain" in said
 
 
 def check_annotation(root, dialogues):
@@ -124,21 +133,11 @@ def test_the_annotation_is_sound(made, sample):
 
 
 @pytest.mark.thorough
-def test_real_dialogues(real_data, tmp_path):
-    """Train from the other domains of dev."""
-    ood(tmp_path / "out", sgd=real_data / "sgd", split="train", rates=0.2)
-    counts = Counter(row["label"] for row in turns_of(tmp_path / "out", "ood-20", "train"))
-    assert counts == {"in_domain": 1233, "ood": 247}
-    check_annotation(real_data / "sgd", dialogues_of(tmp_path / "out" / "ood-20" / "train"))
-
-
-@pytest.mark.thorough
-def test_all_rates_on_real_dialogues(real_data, tmp_path):
-    """RADDLE's three rates from a corpus's own turns, on dialogues of ten services."""
-    ood(tmp_path / "out", sgd=real_data / "sgd", split="dev")
+@cases("split", "train", "dev")
+def test_real_dialogues(split, real_data, tmp_path):
+    """RADDLE's three rates; train has one domain, so that its utterances come from dev."""
+    out = ood(tmp_path / "out", sgd=real_data / "sgd", split=split).folder
     for name, rate in SETS.items():
-        rows = turns_of(tmp_path / "out", name, "dev")
-        foreign = [row for row in rows if row["label"] == "ood"]
-        assert len(foreign) == int(rate * (len(rows) - len(foreign)) + 0.5)
-        check_uses(tmp_path / "out", foreign, 10)
-        assert not [row for row in foreign if row["utterance"] == "What is their phone number?"]
+        counts = Counter(row["label"] for row in turns_of(out, name, split))
+        assert counts["ood"] == int(rate * counts["in_domain"] + 0.5)
+    check_annotation(real_data / "sgd", dialogues_of(out / "ood-20" / split))

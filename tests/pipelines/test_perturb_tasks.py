@@ -180,7 +180,7 @@ def test_a_toolkit_that_all_tasks_share_has_no_distractors(tmp_path):
     told = run("perturb", "distractors", tasks=tasks, count=5, output=tmp_path / "out", status=(1, 2)).errors
     assert "the tasks have no other tools to add: all offer the same ones" in told
     planned = run("suite", "tools", "--dry_run", tasks=tasks, output=tmp_path / "suite")
-    assert "left out: distractors: the tasks have no other tools to add" in planned.errors
+    assert "left out: sets/distractors: the tasks have no other tools to add" in planned.errors
     assert "sets/distractors" not in planned.output
     assert "sets/missing_tool" in planned.output
     alone = with_calls(tmp_path / "one", (["get_order"], ["get_order"]))

@@ -50,9 +50,9 @@ def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     assert (other.size, other.batch_size, other.task) == (7, 8, "2")
     by_steps = parsed(model, "--preset", preset, "--steps", "30", name="task4")
     assert (by_steps.steps, by_steps.epochs, by_steps.learning_rate) == (30, None, given.learning_rate)
-    with pytest.raises(InputError, match="requires a task, and the file names do not contain one: give --task"):
+    with pytest.raises(InputError, match="has settings for the tasks 1, 2"):
         parsed(model, "--preset", preset)
-    raised(InputError, parsed, model, "--preset", preset, name="task7", match="has no row for task 7: give --task")
+    raised(InputError, parsed, model, "--preset", preset, name="task7", match="has settings for the tasks 1, 2")
 
 
 @pytest.mark.thorough

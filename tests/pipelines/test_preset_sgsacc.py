@@ -100,5 +100,5 @@ def test_a_training_by_the_preset(model, folder):
     assert log[-1]["loss"] < log[0]["loss"]
     assert log[-1]["best"]  # its weights are the model's: dev chooses none
     options = json.loads((folder / model / "run.json").read_text())["options"]
-    table = train_command(model).presets["sgsacc"]
+    table = train_command(model).presets()["sgsacc"]
     assert (options["preset"], {flag: options[flag] for flag in table}) == ("sgsacc", table)

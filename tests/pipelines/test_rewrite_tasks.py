@@ -156,8 +156,8 @@ def test_names_that_collide_in_a_task_are_not_used(place):
 @cases(
     "change flags reason",
     ("names.json", {}, "names.json: "),
-    ("", {"sgd": "given"}, "--sgd: cannot be combined with --tasks: give one of the two"),
-    ("", {"mapping": "position"}, "--mapping: is for --sgd"),
+    ("", {"sgd": "given"}, "unknown flag --sgd"),
+    ("", {"mapping": "position"}, "unknown flag --mapping"),
     ("tools.json", {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'"),
     ("empty", {}, "contains no tasks"),
     ("", {"tasks": ["tasks.jsonl", "possible_answer/tasks.jsonl"]}, "--tasks: two of the files have the same name"),

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,9 +12,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from kit import cases, files_of, raised, refused, run
 
-from parapet.pipelines import runners
 from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of, parser_of
-from parapet.schemas.errors import InputError
 
 FLAGS = {
     "--runner": "FlinkRunner", "--flink_master": "flink:8081", "--flink_version": "1.20", "--parallelism": 4,
@@ -72,41 +69,11 @@ def test_a_mistyped_flag_of_a_runner(capsys):
 DASK = ("--runner=DaskRunner", "--runner dask", "--runner=apache_beam.runners.dask.dask_runner.DaskRunner")
 
 
-@cases("flags", *DASK, "--dask_client_address=tcp://localhost:8786", "--runner=BundleBasedDirectRunner")
+@cases("flags", *DASK, "--runner=BundleBasedDirectRunner")
 def test_runners_that_lose_data_are_refused(flags, tmp_path):
     told = refused("compose", *flags.split(), output=tmp_path / "out")
-    assert "Runner loses data without an error: it does not run all branches" in told
+    assert "loses data without an error: it does not run all branches" in told
     assert not (tmp_path / "out").exists()
-
-
-@pytest.fixture
-def endpoint():
-    """An address where somebody answers."""
-    with socket.create_server(("localhost", 0)) as server:
-        yield f"localhost:{server.getsockname()[1]}"
-
-
-def check(*flags, output="out", **inputs):
-    runners.check(PipelineOptions(list(flags)), output, [(f"--{flag}", path) for flag, path in inputs.items()])
-
-
-@cases(
-    "flags reason",
-    (["--runner=PortableRunner", "--job_endpoint=localhost:1"], r"localhost:1: no job service answers there"),
-    (["--runner=FlinkRunner", "--job_endpoint=jobs"], r"jobs: no job service answers there"),
-    (["--runner=PortableRunner"], r"is required by PortableRunner"),
-)
-def test_a_job_service_that_does_not_answer(flags, reason):
-    raised(InputError, check, *flags, match=reason)
-
-
-def test_local_paths_that_containers_do_not_see(endpoint):
-    service = ("--runner=PortableRunner", f"--job_endpoint={endpoint}")
-    with pytest.raises(InputError, match=r"--sgd corpus: is a local path, which workers in containers cannot read"):
-        check(*service, output="gs://b/out", sgd="corpus")
-    with pytest.raises(InputError, match=r"--output out: is a local path, which workers in containers"):
-        check("--runner=FlinkRunner", "--flink_master=flink:8081", sgd="gs://b/corpus")
-    check(*service, output="gs://b/out", sgd="gs://b/corpus")
 
 
 @pytest.mark.thorough

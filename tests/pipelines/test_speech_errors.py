@@ -10,7 +10,7 @@ from heard_sets import both, dialogues_of, run, three_dialogues
 
 from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
-from parapet.transforms.perturbations.speech.sound import digest, plain, through_noise
+from parapet.transforms.perturbations.speech.sound import Mixer, digest, plain
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import spoken_words
 
@@ -57,7 +57,7 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
                 said = " ".join(word.text for word in spoken_words(turn["utterance"]))
                 row = rows[name, t]
                 voice = row["voice"]
-                sound = through_noise(speaker.speak(said, voice), plain("pink"), row["snr"], f"0\0{voice}\0{said}")
+                sound = Mixer(speaker.speak(said, voice), plain("pink"), f"0\0{voice}\0{said}").at(row["snr"])
                 words_heard = [word.text for word in spoken_words(listener.hear(sound))]
                 hypothesis = " ".join(respelled(said.split(), words_heard))
                 assert (new["utterance"], row["hypothesis"]) == (hypothesis, hypothesis)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.suite_file import SUITES, read_suite
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
@@ -91,48 +91,48 @@ def test_the_papers_own_means_are_those_of_the_rows():
 
 
 def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
-    graph = make_graph(suite)  # raises for a step or a pointer that leads nowhere
+    graph = Graph(suite)  # raises for a step or a pointer that leads nowhere
     assert graph.steps
     assert not [one for one in graph.left_out if not (one.needs or one.reason.endswith("is left out"))]
 
 
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
-    graph = make_graph(read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"]))
+    graph = Graph(read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"]))
     assert (graph.systems, graph.steps["models/T5DST/dst"].options["checkpoint"]) == (["Keywords", "T5DST"], "t5")
     assert graph.steps["models/T5DST/dst"].options["dev"] == str(tmp_path)
-    graph = make_graph(read_suite("sgdx", [*given, "systems.T5DST.predictions=states"]))
+    graph = Graph(read_suite("sgdx", [*given, "systems.T5DST.predictions=states"]))
     assert "models/T5DST/dst" not in graph.steps
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
 
 def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path):
     suite = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "corpus.splits=dev", "inputs.nli=nli", "inputs.t5=t5"])
-    steps = make_graph(suite).steps
+    steps = Graph(suite).steps
     names = ("reference-lexical", "FT-T5-nli", "ensemble", "scores/PT-T5/generation", "predictions/FT-T5/generation")
     assert {steps[name].options["split"] for name in names} == {"dev"}
 
 
 def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_path):
     judged = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "inputs.nli=nli"])  # but no T5
-    graph = make_graph(judged)
+    graph = Graph(judged)
     assert list(graph.steps) == ["reference-lexical", "reference-nli", "scores/reference/generation", "comparison"]
     assert graph.systems == ["reference"]
     folder = tmp_path / "tiny"
     steps = [f"systems.{one}.train.steps=2" for one in ("tiny_dst", "tiny_dst-oracle")]
     trained = read_suite("sgdx", [*settings("sgdx", folder), *steps, "steps.training_sets.split=train"])
-    compared = make_graph(trained).steps["Table-3-tiny_dst"].options
+    compared = Graph(trained).steps["Table-3-tiny_dst"].options
     assert compared["systems"] == {"none": "@scores/tiny_dst", "oracle": "@scores/tiny_dst-oracle"}
     for only in steps:  # nothing to compare, or no baseline
         suite = read_suite("sgdx", [f"corpus.sgd={folder}", only, "steps.training_sets.split=train"])
-        assert "Table-3-tiny_dst" not in make_graph(suite).steps
+        assert "Table-3-tiny_dst" not in Graph(suite).steps
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     from parapet.pipelines.suite.page import beside_ours
 
     suite = read_suite("sgdx", settings("sgdx", tmp_path))
-    graph = make_graph(suite)
+    graph = Graph(suite)
     shown = {table.title.partition(":")[0]: beside_ours(table, suite.seeds, graph, tmp_path) for table in suite.tables}
     table = shown["Table 2"]
     assert table.rows[3] == ["T5DST, all", "–\npaper 72.6", "–\npaper 64.0", "–\npaper -11.9", "–\npaper 40.4"]
@@ -155,8 +155,8 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
 
 def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
     given = settings("raddle", tmp_path)
-    assert make_graph(read_suite("raddle", given)).systems == ["Keywords"]
-    graph = make_graph(read_suite("raddle", [*given, "inputs.foreign=own"]))
+    assert Graph(read_suite("raddle", given)).systems == ["Keywords"]
+    graph = Graph(read_suite("raddle", [*given, "inputs.foreign=own"]))
     assert graph.systems == ["Keywords", "classifier-10", "classifier-20", "classifier-50"]
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
@@ -171,14 +171,14 @@ def test_what_is_left_out_says_the_line_that_gives_it(suite):
         for level, entries in raw.items()
         if isinstance(entries, dict | list) and level not in ("tables", "seeds")
     }
-    for one in make_graph(suite).left_out:
+    for one in Graph(suite).left_out:
         for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
             level, entry = given.split(".")[:2]
             assert entry in names[level], given
 
 
 def test_tasks_that_are_there_are_trained_and_scored(tmp_path):
-    graph = make_graph(read_suite("babi", settings("babi", tmp_path)))
+    graph = Graph(read_suite("babi", settings("babi", tmp_path)))
     scored = [name for name, step in graph.steps.items() if step.command == ("evaluate", "ranking")]
     seeded = ("embeddings", "embeddings-bigrams", "embeddings-match", "memn2n", "memn2n-match")
     named = [f"{model}-1-{seed}-scores" for model in seeded for seed in range(5)]

@@ -136,7 +136,7 @@ def test_tasks_are_composed_one_by_one_and_rewritten(tmp_path):
 
 
 def test_back_translation_of_tools(openai, tmp_path):
-    phrases = {"book trip": "reserve a journey", "user id": "number of the client", "city": "Town"}
+    phrases = {"book trip": "reserve a journey", "user id": "Client ID", "send parcel": "sending of the parcel"}
     memory = [("en", "pt", text, f"pt {text}") for text in phrases]
     memory += [("pt", "en", f"pt {text}", back) for text, back in phrases.items()]
     keys = ("source", "target", "text", "translation")
@@ -146,9 +146,9 @@ def test_back_translation_of_tools(openai, tmp_path):
     made = run("back_translate", schemas=openai / "trips.json", output=tmp_path / "out", **flags)
     assert not [name for name in made.files if name.endswith(("mapping.json", "schema.json"))]
     names = made.json("pt/names.json")["trips"]
-    assert names["tools"] == {"book_trip": "reserve_a_journey", "send_parcel": "send_parcel"}
-    assert names["parameters"]["send_parcel"]["/properties/user_id"] == "number_of_the_client"
-    assert made.json("pt/tools.json")[0]["function"]["parameters"]["required"] == ["number_of_the_client", "stops"]
+    assert names["tools"] == {"book_trip": "reserve_journey", "send_parcel": "send_parcel"}
+    assert names["parameters"]["send_parcel"]["/properties/user_id"] == "client_id"
+    assert made.json("pt/tools.json")[0]["function"]["parameters"]["required"] == ["client_id", "stops"]
 
 
 def test_a_bad_tool_is_named_by_its_place_and_stays(tmp_path):

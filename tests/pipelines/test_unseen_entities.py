@@ -65,7 +65,7 @@ def check(original, out, training, split):
             least = min(2, len(found))
             for i in range(len(found)):
                 for j in range(i + least, len(found) + 1):
-                    if j - i < len(found) and all(word in GENERIC or word.isdecimal() for word in found[i:j]):
+                    if j - i < len(found) and all(word in GENERIC or word[0].isdecimal() for word in found[i:j]):
                         continue  # "restaurant bar"
                     assert f" {' '.join(found[i:j])} " not in seen, value
 

@@ -69,7 +69,7 @@ def test_bad_rows_and_their_reasons():
     parts += ["needs a text", "write 'fix'", "1 more cells"]
     assert sorted(found) == [2, 3, 4, 5, 6, 7, 8]
     assert [part for row, part in enumerate(parts, 2) if part not in found[row]] == []
-    assert found[8] == "unknown decision 'zzzzzz': must be one of accept, reject, fix"
+    assert found[8] == "there is no decision 'zzzzzz': must be one of accept, reject, fix"
     assert bad[1][2] == {"response_id": "b:slot_0", "decision": "acept"}
 
 

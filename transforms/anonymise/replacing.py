@@ -27,7 +27,7 @@ from parapet.transforms.anonymise.mentions import (
     settled,
 )
 from parapet.transforms.crowd.lexicon import word_frequency
-from parapet.transforms.perturbation.user_turns import Edit, edited
+from parapet.transforms.perturbation.edits import Edit, edited
 from parapet.transforms.reports.text import clean
 
 _TOKEN = re.compile(r"[^\W_]+")

@@ -8,6 +8,7 @@ turn.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
@@ -167,6 +168,7 @@ class Perturbation:
       metrics: the counts, and how the page shows them. ``CHANGES`` are counted automatically.
       tables: the tables of the page, from ``statistics.json``; if None, made from ``metrics``.
       title: the title of the card; if empty, the name.
+      known_odd: a line of the card on what is known to be odd in its sets.
       links: further files of a run, with their descriptions.
       languages: the languages that it knows, such as ``("en",)``; if empty, the language of the texts does not matter.
         Dialogues in others are kept as they are, and a run fails if they are most.
@@ -178,10 +180,10 @@ class Perturbation:
       keeps_empty_files: whether a dialogue file of which a set has no dialogue is written, as an empty list.
       other_outputs: the tags of further outputs of the pipeline, see ``Perturbed.others``.
       analyzes_dialogues: whether :meth:`analyze` reads the dialogues passed to it. If it only uses the corpus passed to
-        :meth:`fit`, it gets none.
+        :meth:`prepare`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
       kept: what remains after a failed run, for messages.
-      splits: the folders of the splits to perturb, if :meth:`fit` gets others, too; if empty, all.
+      splits: the folders of the splits to perturb, if :meth:`prepare` gets others, too; if empty, all.
       max_bad: maximum share of bad records in the analysis, unless a command has ``--max_bad``.
       seed: the random seed, as text.
 
@@ -192,18 +194,14 @@ class Perturbation:
       ...
       ...     name = "shout"
       ...
-      ...     def perturb(self, dialogue, set_name, state):
-      ...         turns, rows = [], []
-      ...         for i, turn in enumerate(dialogue["turns"]):
-      ...             if turn["speaker"] == "USER":
-      ...                 shouted = {**turn, "utterance": turn["utterance"].upper()}
-      ...                 rows.append(parapet.changed_turn(dialogue, i, shouted))
-      ...                 turn = shouted
-      ...             turns.append(turn)
-      ...         return parapet.Perturbed({**dialogue, "turns": turns}, rows)
+      ...     def perturb(self, dialogue, random):
+      ...         for turn in dialogue["turns"]:
+      ...             if turn["speaker"] == "USER" and random.random() < 0.5:
+      ...                 turn["utterance"] = turn["utterance"].upper()
+      ...         return dialogue
       >>> corpus = parapet.perturb(parapet.load_corpus(), Shout())
-      >>> next(corpus.dialogues("test"))["turns"][0]["utterance"].isupper()
-      True
+      >>> corpus.rows_of("test").to_pylist()[0]["utterance"]
+      "I'D RATHER HAVE SOMEONE WHO DOES."
     """
 
     name: ClassVar[str]
@@ -212,6 +210,7 @@ class Perturbation:
     metrics: ClassVar[Sequence[Metric]] = CHANGES
     tables: ClassVar[Sequence[Numbers] | None] = None
     title: ClassVar[str] = ""
+    known_odd: ClassVar[str] = ""
     links: ClassVar[Mapping[str, str]] = {}
     in_folders: ClassVar[bool] = True
     shown: ClassVar[int] = 12
@@ -237,7 +236,23 @@ class Perturbation:
 
     # The methods that define a perturbation; only perturb is required.
 
-    def fit(self, corpus: Corpus) -> None:
+    def perturb(self, dialogue: dict[str, Any], random: Random) -> Perturbed | dict[str, Any]:
+        """Perturb one dialogue. Must be a pure function of its arguments and the options.
+
+        Args:
+          dialogue: a copy of the dialogue in the SGD format, which may be modified.
+          random: depends on the seed, the perturbation's name and the dialogue's id alone.
+
+        Returns:
+          The perturbed dialogue, or :class:`Perturbed` with rows, counts and other outputs. Without rows, there is one
+          for each turn with another utterance.
+
+        Raises:
+          InputError: the dialogue cannot be perturbed. ``where`` is the place in the dialogue.
+        """
+        raise NotImplementedError
+
+    def prepare(self, corpus: Corpus) -> None:
         """Learn from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
         It is called once, on the machine that starts the run, before anything is perturbed. The instance is then
@@ -256,8 +271,10 @@ class Perturbation:
         """
         raise NotImplementedError
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """Perturb one dialogue. Must be a pure function of its arguments, the options and the seed.
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+        """Perturb one dialogue for a set; by default with :meth:`perturb`.
+
+        Override it in place of :meth:`perturb` if there are several sets, or the whole corpus is analyzed.
 
         Args:
           dialogue: the dialogue in the SGD format. Must not be modified: return a new one.
@@ -265,9 +282,14 @@ class Perturbation:
           state: the state of this dialogue, see :meth:`state_of`; None if nothing was analyzed.
 
         Raises:
-          InputError: the dialogue cannot be perturbed. ``where`` is the place in the dialogue.
+          InputError: as :meth:`perturb`.
         """
-        raise NotImplementedError
+        result = self.perturb(copy.deepcopy(dialogue), self.random(str(dialogue["dialogue_id"])))
+        if isinstance(result, dict):
+            result = Perturbed(result)
+        if isinstance(result, Perturbed) and result.rows == () and self.row_schema is CHANGED_TURNS:
+            return result._replace(rows=_changed_turns(dialogue, result.dialogue))
+        return result
 
     def random(self, *key: str | int) -> Random:
         """Return a random number generator that depends only on the seed, the perturbation's name and a key.
@@ -311,7 +333,7 @@ class Perturbation:
         Raises:
           InputError: the dialogue cannot be perturbed for any set.
         """
-        return iter([(name, self.perturb(item.raw, name, state)) for name in self.sets])
+        return iter([(name, self.perturb_set(item.raw, name, state)) for name in self.sets])
 
     def open(self) -> None:
         """Prepare a worker before it perturbs anything, for example by starting a program. See :meth:`close`."""
@@ -384,7 +406,7 @@ class Perturbation:
     # Further hooks of the command.
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield messages about what :meth:`fit` has learned, with their levels (``logging.WARNING``)."""
+        """Yield messages about what :meth:`prepare` has learned, with their levels (``logging.WARNING``)."""
         return iter(())
 
     def recorded_options(self) -> Mapping[str, object]:
@@ -412,8 +434,8 @@ class Perturbation:
         return type(self).analyze is not Perturbation.analyze
 
     def needs_corpus(self) -> bool:
-        """Whether to run :meth:`fit`: by default, if it is defined."""
-        return type(self).fit is not Perturbation.fit
+        """Whether to run :meth:`prepare`: by default, if it is defined."""
+        return type(self).prepare is not Perturbation.prepare
 
 
 def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
@@ -428,15 +450,22 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
     return analysis if isinstance(analysis, Analysis) else Analysis(analysis)
 
 
-def checked_analysis(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """Return the analysis of a corpus; the pipeline fails if it has too many dead letters."""
+def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
+    """Let the pipeline fail if an analysis has too many dead letters."""
     from parapet.transforms.running.runs import check_dead_letters
 
-    analysis = analysis_of(perturbation, files)
     if analysis.dead_letters is not None and analysis.counts is not None:
         tallies, max_bad = perturbation.analysis_tallies, perturbation.max_bad
         check_dead_letters(analysis.dead_letters, analysis.counts, tallies, max_bad)
-    return analysis
+
+
+def _changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
+    """Make a row for each turn with another utterance; none if there are more or fewer turns than before."""
+    turns = after.get("turns") if isinstance(after, Mapping) else None
+    if not isinstance(turns, list) or len(turns) != len(before["turns"]):
+        return []
+    pairs = enumerate(zip(before["turns"], turns, strict=True))
+    return [changed_turn(before, i, new) for i, (old, new) in pairs if old["utterance"] != new.get("utterance")]
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:

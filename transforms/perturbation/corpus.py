@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 import logging
 import os
@@ -20,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
-from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
@@ -32,8 +31,9 @@ from parapet.transforms.perturbation.base import (
     Place,
     Shared,
     States,
+    analysis_of,
     changed_turn,
-    checked_analysis,
+    check_analysis,
 )
 from parapet.transforms.perturbation.corpora import Corpus, Item, check_languages, checked_items, inlined
 from parapet.transforms.perturbation.languages import other_language
@@ -112,10 +112,7 @@ def perturbation_of(
 
 def unknown(name: str) -> str:
     """Return the message for an unknown perturbation, with the closest name or all names."""
-    registry = Registry()
-    near = difflib.get_close_matches(name, registry, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"must be one of {', '.join(registry)}"
-    return f"there is no perturbation {name!r}: {hint}"
+    return no_such("perturbation", name, Registry())
 
 
 @contextmanager
@@ -133,8 +130,9 @@ def complete(perturbation: Perturbation) -> Perturbation:
     """Check a perturbation. Raises InputError if its class is incomplete."""
     its = type(perturbation)
     _name_of(its)
-    if its.perturb is Perturbation.perturb and its.perturb_sets is Perturbation.perturb_sets:
-        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, set_name, state)")
+    methods = ("perturb", "perturb_set", "perturb_sets")
+    if all(getattr(its, method) is getattr(Perturbation, method) for method in methods):
+        raise InputError(f"the class {its.__name__} has no method perturb(self, dialogue, random)")
     if not hasattr(perturbation, "seed"):
         raise InputError(f"{its.__name__}.__init__ must call super().__init__(seed=seed)")
     return perturbation
@@ -242,31 +240,57 @@ def guard_for(perturbation: Perturbation, item: Item, services: Services | None)
 def apply(perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services | None) -> Item:
     """Perturb an item of a file for a set; the result has rows, or the error if it cannot be perturbed.
 
-    A dialogue in a language that the perturbation does not know is returned as it is.
-
-    Args:
-      perturbation: the perturbation to apply.
-      item: the dialogue.
-      set_name: the set to make.
-      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
-      services: see :class:`Guard`.
-
-    Raises:
-      UserCodeError: :meth:`Perturbation.perturb` returned a wrong type, which is an error of the class rather than of
-        the dialogue.
+    Args and errors: see :func:`results`.
     """
-    if item.error is not None or other_language(item.dialogue or typed(item.raw), perturbation.languages):
-        return item
     try:
-        guard = guard_for(perturbation, item, services)
-        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, state))
-        if guard is not None:
-            guard.check(perturbed.dialogue)
+        ((_, result),) = results(perturbation, item, state, services, set_name)
     except UserCodeError:
         raise
     except InputError as error:
         return item._replace(error=error)
-    return item._replace(raw=perturbed.dialogue, rows=perturbed.rows, dialogue=None)
+    return item._replace(raw=result.dialogue, rows=result.rows, dialogue=None)
+
+
+def results(
+    perturbation: Perturbation, item: Item, state: Any, services: Services | None, set_name: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Yield the dialogue in every set as Perturbed, or the InputError for a set.
+
+    A dialogue in a language that the perturbation does not know is yielded as it is.
+
+    Args:
+      perturbation: the perturbation to apply.
+      item: the dialogue.
+      state: the state of the dialogue, see :meth:`Perturbation.state_of`.
+      services: see :class:`Guard`.
+      set_name: the only set to make.
+
+    Raises:
+      InputError: the dialogue cannot be perturbed.
+      UserCodeError: the perturbation returned a wrong type, which is an error of the class rather than of the dialogue.
+    """
+    if item.error is not None:
+        raise item.error
+    names = [set_name] if set_name else perturbation.sets
+    if other_language(item.dialogue or typed(item.raw), perturbation.languages):
+        yield from ((name, Perturbed(item.raw)) for name in names)
+        return
+    guard = guard_for(perturbation, item, services)
+    of_sets: Any = perturbation.perturb_sets(item, state)
+    if set_name:
+        of_sets = [(set_name, perturbation.perturb_set(item.raw, set_name, state))]
+    sets = []
+    for name, perturbed in of_sets:
+        sets.append(name)
+        if not isinstance(perturbed, InputError):
+            checked(perturbation, perturbed)
+            if guard is not None:
+                guard.check(perturbed.dialogue)
+        yield name, perturbed
+    if guard is not None and sorted(sets) != sorted(names):
+        found = ", ".join(map(str, sets)) or "no set"
+        method = f"{type(perturbation).__name__}.perturb_sets"
+        raise UserCodeError(f"{method} returned {found}: expected {', '.join(names)}")
 
 
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
@@ -277,7 +301,7 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
     """
     name = f"{type(perturbation).__name__}.perturb"
     if not isinstance(perturbed, Perturbed):
-        hint = "expected parapet.Perturbed(dialogue, rows)"
+        hint = "expected the dialogue, or parapet.Perturbed(dialogue, rows)"
         raise UserCodeError(f"{name} returned {_kind_of(perturbed)}: {hint}")
     if not isinstance(perturbed.dialogue, dict):
         raise UserCodeError(f"{name}: the dialogue in Perturbed is {_kind_of(perturbed.dialogue)}, expected a dict")
@@ -421,7 +445,7 @@ def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> 
 def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
     """Fit a perturbation to a corpus, and analyze the corpus."""
     with options_named():
-        perturbation.fit(corpus)
+        perturbation.prepare(corpus)
         if not perturbation.needs_analysis():
             return Analyzed(perturbation, {}, {})
         return Analyzed(perturbation, *_analyzed(perturbation, corpus))
@@ -438,7 +462,8 @@ def _analyzed(perturbation: Perturbation, corpus: Corpus) -> tuple[dict[Place, A
                 files = pipeline | "Dialogue files" >> beam.Create(
                     inlined(corpus) if perturbation.analyzes_dialogues else []
                 )
-                analysis = checked_analysis(perturbation, files)
+                analysis = analysis_of(perturbation, files)
+                check_analysis(perturbation, analysis)
                 kept = analysis.side_inputs() | ({"": analysis.states} if analysis.states else {})
                 for i, (name, pairs) in enumerate(kept.items()):
                     batches = pairs | f"Batch {i}" >> beam.BatchElements(64, 4096)
@@ -511,11 +536,11 @@ def check_perturbation(
       >>> class Forgetful(parapet.Perturbation):
       ...     name = "forgetful"
       ...
-      ...     def perturb(self, dialogue, set_name, state):
+      ...     def perturb(self, dialogue, random):
       ...         dialogue["turns"].pop()
-      ...         return parapet.Perturbed(dialogue)
+      ...         return dialogue
       >>> parapet.check_perturbation(Forgetful)[0]
-      'forgetful: 1_00000: the dialogue was modified in place: build new dicts and lists'
+      'forgetful: 1_00000: the number of turns was changed from 14 to 13'
     """
     from parapet.schemas.layout import sample_root
     from parapet.transforms.perturbation.corpora import read_corpus
@@ -543,7 +568,7 @@ def _applied(
     item = item._replace(raw=copy.deepcopy(item.raw))
     guard = Guard(perturbation, item, services)
     try:
-        perturbed = checked(perturbation, perturbation.perturb(item.raw, set_name, copy.deepcopy(state)))
+        perturbed = checked(perturbation, perturbation.perturb_set(item.raw, set_name, copy.deepcopy(state)))
     except UserCodeError:
         raise
     except InputError as error:

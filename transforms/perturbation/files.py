@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, typed
-from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation import quality
 from parapet.transforms.perturbation.base import CHANGES, REFUSED, Analysis, Perturbation, Perturbed, analysis_of
 from parapet.transforms.perturbation.corpora import Corpus, Item, text_in
 from parapet.transforms.perturbation.corpus import (
     Services,
-    checked,
-    guard_for,
+    results,
     rows_file,
     services_by_folder,
     table_of_rows,
@@ -78,21 +77,13 @@ class PerturbCorpus(beam.PTransform):
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Return a PCollection with one element, the manifest of the run."""
         expect_dialogues(self.corpus.files)
-        analysis = Analysis()
-        if self.perturbation.needs_analysis():
-            analyzed = self.corpus.files if self.analyzed is None else self.analyzed
-            if not self.perturbation.analyzes_dialogues:
-                analyzed = []
-            expect_dialogues(analyzed, ANALYSIS)
-            analysis = pipeline | "Analyzed files" >> beam.Create(analyzed) | "Analyze" >> _Analyze(self.perturbation)
-        if analysis.states is None:
-            elements = pipeline | "Dialogue files" >> beam.Create([(file, {}) for file in self.corpus.files])
-        else:
-            files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
-            states = analysis.states | "By file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
-            by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
-            joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
-            elements = joined | "Of file" >> beam.FlatMap(_joined) | "Spread" >> beam.Reshuffle()
+        files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
+        analyzed = files
+        if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
+            expect_dialogues(self.analyzed or self.corpus.files, ANALYSIS)
+            if self.analyzed is not None:
+                analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
+        elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
         names = tuple(analysis.side_inputs())
         kept = max(self.perturbation.shown, quality.DRAWN)  # examples, and changed turns, kept for each set
@@ -127,6 +118,34 @@ class PerturbCorpus(beam.PTransform):
         )
 
 
+def with_states(
+    files: beam.PCollection, perturbation: Perturbation, analyzed: beam.PCollection | None = None
+) -> tuple[beam.PCollection, Analysis]:
+    """Analyze a corpus, and join its files with the states of their dialogues.
+
+    Args:
+      files: PCollection of DialogueFile, to perturb.
+      perturbation: the fitted perturbation.
+      analyzed: the files to analyze, if they differ.
+
+    Returns:
+      PCollection of Element, and the analysis; elements with states are spread over the workers.
+    """
+    if analyzed is None:
+        analyzed = files
+    if not perturbation.analyzes_dialogues:
+        analyzed = files.pipeline | "No files" >> beam.Create([], reshuffle=False)
+    analysis = Analysis()
+    if perturbation.needs_analysis():
+        analysis = analyzed | "Analyze" >> _Analyze(perturbation)
+    if analysis.states is None:
+        return files | "Without states" >> beam.Map(lambda file: (file, {})), analysis
+    states = analysis.states | "By file" >> beam.MapTuple(lambda place, state: (place[0], (place[1], state)))
+    by_path = files | "By path" >> beam.Map(lambda file: (file.relative, file))
+    joined = {"file": by_path, "states": states} | "Join" >> beam.CoGroupByKey()
+    return joined | "Of file" >> beam.FlatMapTuple(_joined) | "Spread" >> beam.Reshuffle(), analysis
+
+
 class _Analyze(beam.PTransform):
     def __init__(self, perturbation: Perturbation) -> None:
         super().__init__()
@@ -136,11 +155,12 @@ class _Analyze(beam.PTransform):
         return analysis_of(self.perturbation, files)
 
 
-def _joined(joined: tuple[str, Mapping[str, Iterable[Any]]]) -> list[Element]:
+def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
     """Join a file with the states of its dialogues; files that are only analyzed produce no output."""
-    _, grouped = joined
-    states = dict(grouped["states"])
-    return [(file, states) for file in grouped["file"]]
+    files = list(grouped["file"])
+    if len(files) > 1:
+        raise InputError(f"{len(files)} dialogues have this id", f"dialogue {path}")
+    return [(file, dict(grouped["states"])) for file in files]
 
 
 def _opened(perturbation: Perturbation) -> Perturbation:
@@ -222,36 +242,21 @@ class _FileOfSets:
         self, item: Item, state: Any, shared: Mapping[str, Mapping[Any, Any]]
     ) -> list[tuple[str, _OfSet | InputError]]:
         """Return the dialogue in each set, or the error for this set. Nothing is written yet, in case it raises."""
-        error = item.error or self.refused.get(item.position)
-        if error is not None:
-            raise error
-        if self.perturbation.languages:
-            known = item.dialogue or typed(item.raw)
-            if language := other_language(known, self.perturbation.languages):
+        item = item._replace(error=item.error or self.refused.get(item.position))
+        if item.error is None and self.perturbation.languages:
+            item = item._replace(dialogue=item.dialogue or typed(item.raw))
+            assert item.dialogue is not None
+            if language := other_language(item.dialogue, self.perturbation.languages):
                 self.result.counts.add(OTHER_LANGUAGES, value=language)
-                unchanged = Perturbed(item.raw)
-                text = text_in(self.file, item, item.raw)
-                return [(name, self._of_set(name, item, unchanged, text)) for name in self.perturbation.sets]
-        place = (self.file.relative, item.position)
-        state = self.perturbation.state_of(place, state, shared)
-        guard = guard_for(self.perturbation, item, self.services)
-        of_sets: list[tuple[str, _OfSet | InputError]] = []
-        for name, perturbed in self.perturbation.perturb_sets(item, state):
-            if isinstance(perturbed, InputError):
-                of_sets.append((name, perturbed))
-                continue
-            dialogue = checked(self.perturbation, perturbed).dialogue
-            if guard is not None:
-                guard.check(dialogue)
-            of_sets.append((name, self._of_set(name, item, perturbed, text_in(self.file, item, dialogue))))
-        if guard is not None and sorted(name for name, _ in of_sets) != sorted(self.perturbation.sets):
-            method = f"{type(self.perturbation).__name__}.perturb_sets"
-            sets = ", ".join(str(name) for name, _ in of_sets) or "no set"
-            raise UserCodeError(f"{method} returned {sets}: expected {', '.join(self.perturbation.sets)}")
-        return of_sets
+        state = self.perturbation.state_of((self.file.relative, item.position), state, shared)
+        return [
+            (name, result if isinstance(result, InputError) else self._of_set(name, item, result))
+            for name, result in results(self.perturbation, item, state, self.services)
+        ]
 
-    def _of_set(self, name: str, item: Item, perturbed: Perturbed, text: bytes) -> _OfSet:
-        """Compute the rows, counts, problems, examples and files of a dialogue in a set."""
+    def _of_set(self, name: str, item: Item, perturbed: Perturbed) -> _OfSet:
+        """Compute the text, rows, counts, problems, examples and files of a dialogue in a set."""
+        text = text_in(self.file, item, perturbed.dialogue)
         rows, shown = perturbed.rows, perturbed.rows if perturbed.shown is None else perturbed.shown
         if name in self.rows and is_plugin(self.perturbation):
             table_of_rows(self.perturbation, rows)  # raises if they do not fit its schema

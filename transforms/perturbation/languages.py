@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
@@ -37,6 +37,7 @@ _ENDS = ".!?…¿¡"
 # Least words, how much more frequent they must be than in English, as the mean difference of their logarithms to base
 # 10, and the logarithm below which they are too rare for English.
 _BOUNDS = ((8, 0.5, 3.5), (4, 1.0, 2.0), (2, 2.5, 0.0))
+_COMMON = 4.2  # words that are so frequent in English on average are English: no other list of words is read
 _CODES = {"no": "nb", "nn": "nb", "tl": "fil", "yue": "zh", "wuu": "zh"}  # of py3langid and of wordfreq
 _SPACELESS = ("ja", "ko", "zh")  # wordfreq needs other packages for their words
 
@@ -60,15 +61,29 @@ def language_of(text: str) -> str:
     bounds = next((bounds for bounds in _BOUNDS if len(words) >= bounds[0]), None)
     if bounds is None:
         return unclear
-    from wordfreq import available_languages, zipf_frequency
-
     _, least_lead, least_english = bounds
-    known = available_languages("small").keys() - {*_SPACELESS}
-    guess = next((language for language in _guesses(text) if language in known), UNKNOWN)
-    english = sum(zipf_frequency(word, ENGLISH) for word in words) / len(words)
-    if guess != UNKNOWN and sum(zipf_frequency(word, guess) for word in words) / len(words) - english >= least_lead:
+    english = _frequency(words, ENGLISH)
+    if english >= _COMMON:
+        return unclear
+    guess = next((language for language in _guesses(text) if language in _listed()), UNKNOWN)
+    if guess != UNKNOWN and _frequency(words, guess) - english >= least_lead:
         return guess
     return next(_guesses(text), UNKNOWN) if english < least_english else unclear
+
+
+def _frequency(words: list[str], language: str) -> float:
+    """Return the mean logarithm of the frequencies of words."""
+    from wordfreq import zipf_frequency
+
+    return sum(zipf_frequency(word, language, "small") for word in words) / len(words)
+
+
+@cache
+def _listed() -> frozenset[str]:
+    """Return the languages whose words wordfreq knows."""
+    from wordfreq import available_languages
+
+    return frozenset(available_languages("small").keys() - {*_SPACELESS})
 
 
 def _guesses(text: str) -> Iterator[str]:

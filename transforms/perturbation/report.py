@@ -114,7 +114,7 @@ def report_of(
         lead=", ".join(counts) + (". Read the examples before you use the set." if counts and examples else ""),
         tiles=tiles_of(tables[0], statistics) if tables else [],
         sections=sections,
-        terms=meanings,
+        terms={**meanings, **({"known to be odd": perturbation.known_odd} if perturbation.known_odd else {})},
         notes=list(notes_of(perturbation, statistics)),
         links={
             "statistics.json": "all numbers",

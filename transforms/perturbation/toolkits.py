@@ -19,7 +19,8 @@ from apache_beam.metrics import Metrics
 
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
-from parapet.schemas.tools import NAMES, TOOLS, Tool, ToolFile, ToolNames, is_hosted
+from parapet.schemas.layout import NAMES, TOOLS
+from parapet.schemas.tools import Tool, ToolFile, ToolNames, is_hosted
 from parapet.transforms.perturbation.task_corpus import Rows, read_rows, write_rows
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.running.seeding import stable_hash

@@ -14,8 +14,6 @@ from parapet.schemas.rows import Translation
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.corpora import dialogues_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations import generated
-from parapet.transforms.perturbations.generated import KINDS, Writer, language_of, marked
 from parapet.transforms.perturbations.paraphrase import (
     Answer,
     Leg,
@@ -24,7 +22,7 @@ from parapet.transforms.perturbations.paraphrase import (
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, Engine, memory_bytes, merge
-from parapet.transforms.translation.translate import BackTranslate, Known, OneWay, Untranslated
+from parapet.transforms.translation.translate import BackTranslate, Known, Untranslated
 
 
 class Translating(msgspec.Struct, frozen=True):
@@ -35,8 +33,7 @@ class Translating(msgspec.Struct, frozen=True):
       engine: the engine; None to use only the memory.
       paid: the folder in which every answer is saved immediately.
       memory: further rows of the published memory.
-      pivots: the languages that turns are translated to; if empty, nothing is translated, and the memory is kept. For a
-        language model (``generated``), all are requested, and nothing is translated back.
+      pivots: the languages that turns are translated to; if empty, nothing is translated, and the memory is kept.
       seed: the seed for choosing a pivot.
       again: whether to translate the result a second time, as a check.
     """
@@ -48,11 +45,6 @@ class Translating(msgspec.Struct, frozen=True):
     pivots: Sequence[str] = ()
     seed: str = "0"
     again: bool = False
-
-    @property
-    def writer(self) -> Writer | None:
-        """Return the engine if it is a language model that writes turns."""
-        return self.engine if isinstance(self.engine, Writer) else None
 
 
 def translate_turns(
@@ -69,10 +61,6 @@ def translate_turns(
         return answers, _memory(how, files.pipeline | "Nothing new" >> beam.Create([])), None
     read = beam.FlatMap(plain_texts, how).with_outputs(REFUSED, main="texts")
     texts = files | "Texts" >> read
-    if how.writer:
-        written, lost = texts["texts"] | "Write" >> OneWay(False, how.known, how.engine, how.paid)
-        answers = (written, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
-        return answers, _memory(how, written), texts[REFUSED]
     translated, lost = texts["texts"] | "Translate" >> BackTranslate(how.known, how.engine, how.paid, how.again)
     answers = (translated, lost) | "Answers" >> beam.Flatten() | "As answers" >> beam.Map(answer_of)
     once = answers | "One of each" >> beam.CombinePerKey(max)  # max prefers a translation to a missing one
@@ -125,12 +113,9 @@ def plain_texts(file: DialogueFile, how: Translating) -> Iterator[tuple[str, str
 
 
 def _texts_of(user_turn: UserTurn, how: Translating) -> list[tuple[str, str]]:
-    """Return (pivot, text) of what is translated, or written by a language model, for a turn."""
-    if how.writer:
-        text, pivots = marked(user_turn), how.pivots
-    else:
-        text, pivots = plain_text(user_turn), [pivot_of(user_turn, how.pivots, how.seed)]
-    return [(pivot, text) for pivot in pivots] if text else []
+    """Return (pivot, text) of what is translated for a turn."""
+    text = plain_text(user_turn)
+    return [(pivot_of(user_turn, how.pivots, how.seed), text)] if text else []
 
 
 def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]:
@@ -138,10 +123,6 @@ def plan_lines(files: Iterable[DialogueFile], how: Translating) -> Iterator[str]
 
     The way back is assumed to be as long as the way there.
     """
-    if how.writer:
-        kinds = [kind for kind in KINDS if language_of(kind) in how.pivots]
-        yield from generated.plan_lines(files, kinds, how.known, how.writer.chat.endpoint)
-        return
     texts: dict[str, set[str]] = {pivot: set() for pivot in how.pivots}
     for file in files:
         for pair in plain_texts(file, how):

@@ -31,7 +31,8 @@ from itertools import pairwise
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.perturbation.user_turns import UserTurn, edited
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.rewording import COPY, Made, anchors_of, occurrences
 from parapet.transforms.reports import meaning

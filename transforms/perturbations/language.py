@@ -13,12 +13,17 @@ import msgspec
 
 VALUE = "[\ue000-\uf8ff]"  # a private-use character that stands for a value
 
+
+def rule(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern that ignores case and accepts all forms of apostrophes, or none."""
+    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
+
+
 # A subject of one word, or of an article and a noun, which further words may follow.
-_PRONOUN = re.compile(
-    r"(?P<subject>it|they|he|she|we|i|you|there|this|that|these|those)(?: (?P<tail>.+))?", re.IGNORECASE
-)
-_NAMED = re.compile(
-    rf"(?P<subject>(?:the|this|that|these|those|their|its|his|her|your|my) [a-z]+|{VALUE}) (?P<tail>.+)", re.IGNORECASE
+_PRONOUN = rule(r"(?P<subject>it|they|he|she|we|i|you|there|this|that|these|those)(?: (?P<tail>.+))?")
+_NAMED = rule(
+    r"(?P<subject>(?:the(?! most| best| least)|this|that|these|those|their|its|his|her|your|my) [a-z]+"
+    rf"|{VALUE}) (?P<tail>.+)"
 )
 _MANY, _ONE = frozenset({"they", "we", "you", "these", "those"}), frozenset({"it", "he", "she", "this", "that"})
 # Pronouns that cannot follow a verb in a question: "do it" is not a question.
@@ -33,61 +38,57 @@ _WH = re.compile(
     rf"(?P<aux> ?['’]s| (?:{_AUXILIARY})) (?P<rest>\S.*)",
     re.IGNORECASE,
 )
-_WHO = re.compile(r"(?:who|which [a-z]+) (?:[a-z]+ed|stars|sings|plays|wrote|made|sang|leaves|has) .+", re.IGNORECASE)
-_WHETHER = re.compile(rf"(?P<aux>{_AUXILIARY}) (?P<rest>\S.*)", re.IGNORECASE)
+_WHO = rule(r"(?:who|which [a-z]+) (?:[a-z]+ed|stars|sings|plays|wrote|made|sang|leaves|has) .+")
+_WHETHER = rule(rf"(?P<aux>{_AUXILIARY}) (?P<rest>\S.*)")
 # Words that cannot be part of a subject, so that it ends before them.
-_TAIL = re.compile(
+_TAIL = rule(
     r"(?:(?:an?|the|in|on|at|from|for|free|available|expensive|cheap|good|open|closed|located|situated|unisex|nonstop"
     r"|non-stop|direct|refundable|pet|kid|family|suitable|okay|still|also|more|very|currently|held|being|playing|by|with"
-    rf"|showing|happening|wheelchair|worth|over|about|near|close|far|like)\b|{VALUE}\Z)",
-    re.IGNORECASE,
+    rf"|showing|happening|wheelchair|worth|over|about|near|close|far|like)\b|{VALUE}\Z)"
 )
 _LOCATED = re.compile(
     r"(?P<subject>.+?) (?P<tail>(?:located|situated|held|being held|playing|showing|happening|going on|taking"
     r" place)\b.*)"
 )
-_DETERMINED = re.compile(rf"(?:the|this|that|these|those|their|its|his|her|your|my)\b|{VALUE}", re.IGNORECASE)
-_NOT_A_PHRASE = re.compile(r"\b(?:that(?= (?:is|are|has|have))|which|who|and|or|to|if|from)\b", re.IGNORECASE)
+_DETERMINED = rule(rf"(?:the|this|that|these|those|their|its|his|her|your|my)\b|{VALUE}")
+_NOT_A_PHRASE = rule(r"\b(?:that(?= (?:is|are|has|have))|which|who|and|or|to|if|from)\b")
 
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\b[DdMmSsJj][rst]\.)(?<!\b[Mm]rs\.)\s+")
 # How a clause may begin after "and", and after a comma.
 _OPENS = (
-    r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:['’](?:d|m|ll|ve))?\b"
-    r"|what(?:['’]?s| is| are| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
-    r"|how (?:much|many|long|about)\b|is (?:it|there)\b|are (?:there|they)\b|do (?:you|they)\b"
-    r"|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
+    r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:'(?:d|m|ll|ve))?\b"
+    r"|what(?:'s| is| are| was| were| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
+    r"|how (?:much|many|long|about|does|do|is|are)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b"
+    r"|do (?:you|they)\b|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
 )
 _MAY_OPEN = (
-    rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?['’]?s)?|it|this|sounds|no|not|yes|bye|goodbye"
+    rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?'s)?|it|this|sounds|no|not|yes|bye|goodbye"
     r"|have a|perfect|great|you)\b)"
 )
 _NOT_BEHIND_NO = r"(?<!\bno)(?<!nope)(?<!\bnah)"  # "no, thanks" is one clause
-_NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?! ?,\s*that(?: ?['’]?s| is) it\b))"
-_BOUNDARY = re.compile(
+_NOT_THAT_IS_IT = r"(?:(?<!\byes)(?<!yeah)(?<!\byep)(?<!\byup)|(?! ?,\s*that(?: ?'s| is) it\b))"
+_BOUNDARY = rule(
     rf"(?<![\s,])(?:{_NOT_BEHIND_NO}{_NOT_THAT_IS_IT} ?,\s*(?:(?:and|but|so)\s+)?(?={_MAY_OPEN})"
-    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bto)(?<!\bmany)\s(?=thanks\b|thank you\b)"
-    r"|(?<=\Aand)\s|(?<=\Aalso),?\s)",
-    re.IGNORECASE,
+    rf"|\s(?:and|but|so)\s(?={_OPENS})|{_NOT_BEHIND_NO}(?<!\bsay)(?<!\bsays)(?<!\bto)(?<!\bmany)\s"
+    r"(?=thanks\b|thank you\b)"
+    r"|(?<=\Aand)\s|(?<=\Aalso),?\s)"
 )
 # First words after which the comma is often omitted. For some, the next word decides: no comma is missing in "no hotel"
 # or "nice place".
-_LEAD = re.compile(
-    r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?: there)?(?P<gap> ?,\s*|\s)"
+_LEAD = rule(
+    r"(?:(?:yes|yeah|yep|yup|yea|ok|okay|okey|alright|all right|hi|hello|hey)(?:,? there)?(?P<gap> ?,\s*|\s)"
     r"|(?:no|nope|nah|sure|great|perfect|awesome|wonderful|excellent|cool|nice)"
     rf"(?P<narrow> ?,\s*|\s(?:(?:and|so|but)\s)?(?={_MAY_OPEN}))"
     r"|(?:on second thoughts?|instead|actually)(?P<other> ?,\s*|\s(?=(?:i|let|could|can|it)\b)))"
-    r"(?:(?:and|so|but)\s)?(?!please\b|thanks?\b|not\b|that(?: ?['’]?s| is) it\b)(?=\S)",
-    re.IGNORECASE,
+    r"(?:(?:and|so|but)\s)?(?!please\b|thanks?\b|not\b|that(?: ?'s| is) it\b)(?=\S)"
 )
-_THANKS = re.compile(
+_THANKS = rule(
     r"(?:thanks|thank you)(?: (?:so much|very much|a lot))?(?: for (?:your|the) \w+)?(?P<gap>\s)"
-    r"(?=that|i\b|bye|goodbye|it|have|no\b)",
-    re.IGNORECASE,
+    r"(?=that|i\b|bye|goodbye|it|have|no\b)"
 )
-_ASKS = re.compile(
+_ASKS = rule(
     r"(?:what|where|when|which|who|whose|why|how|is|are|was|does|do|did|can|could|may|might|will|would|should|has|have)"
-    r"(?:['’]?s)?\b",
-    re.IGNORECASE,
+    r"(?:'s)?\b"
 )
 _WORD = re.compile(r"[a-z]+|['’][a-z]+|[^\sa-z.,!?…]")
 _FULL = {"m": "am", "d": "would", "ll": "will", "ve": "have", "re": "are", "s": "is"}
@@ -151,11 +152,6 @@ def in_style_of(text: str, new: str) -> str:
     elif new[-1:] not in (".", "!", "?", "…"):
         new += "."
     return with_small_letter(new) if text[:1].islower() else new
-
-
-def rule(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that ignores case and accepts all forms of apostrophes, or none."""
-    return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
 
 
 def ing_form(verb: str, doubling: Collection[str] = ()) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
-from parapet.transforms.perturbation.user_turns import Range, UserTurn
+from parapet.transforms.perturbation.edits import Range
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.gate import POLARITY, same_polarity
+from parapet.transforms.perturbations.language import rule
 from parapet.transforms.perturbations.rewording import RULES, Anchor, Made, anchors_of, reworded
 from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.reports.text import words
@@ -88,8 +90,6 @@ def _agrees(text: str, answer: str, pivot: str, answers: Answers) -> bool:
 
 KIND = "rephrased"  # the kind of operations
 
-_NO_ACTS: frozenset[str] = frozenset()
-_ENDING = frozenset({"THANK_YOU", "GOODBYE"})
 _LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
 _MOST_VALUES = 6_400  # number of private-use characters
@@ -99,9 +99,21 @@ _LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _MACRO = re.compile(r"<([A-Z]+)>")
 _SECOND_VERB = re.compile(r"(?:\band|\bbut|,) (?:would|will|am|['’]d|want|need|was|wanted|have|can)\b", re.IGNORECASE)
-_DOUBLED = re.compile(r"\b([a-z]+) \1\b", re.IGNORECASE)
-_JOINED = re.compile(r"\b(?:and|but|then)\b|,", re.IGNORECASE)
-_GOES_ON = re.compile(r"and|also|so|but|then", re.IGNORECASE)
+_DOUBLED = rule(r"\b([a-z]+) \1\b")
+_JOINED = rule(r"\b(?:and|but|then|please)\b|,")
+# Greetings and thanks, which are not said twice.
+_SAID_ONCE = tuple(
+    re.compile(rf"\b(?:{words})\b", re.IGNORECASE)
+    for words in (
+        "there,? there|hi|hello|hey|good day",
+        "thanks|thank you|grateful|thankful|appreciated?",
+        "bye|goodbye",
+    )
+)
+_TWO_PARTS = re.compile(r"[:;] ")
+_SUBJECT = rule(r"(?:i|we|it|there|they|my|the)\b")
+_PLACE = rule(r"(?:in|on|at|for|from|to|by|until) ")
+_GOES_ON = rule(r"and|also|so|but|then")
 _SPEAKER = ("I ", "I'd", "I'm", "I've")  # forms with the speaker as subject
 
 
@@ -111,12 +123,10 @@ class Form(NamedTuple):
     Attributes:
       text: the clause without its final mark.
       asks: whether it is a question; None if it is neither question nor statement.
-      template: the template it was made from.
     """
 
     text: str
     asks: bool | None
-    template: str
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -126,15 +136,10 @@ class Frame(msgspec.Struct, frozen=True):
       patterns: patterns for a whole clause.
       forms: templates with slots; one that ends in a question mark is a question, one that ends in a full stop a
         statement.
-      longer: templates with more words.
-      acts: if not empty, the frame only applies to turns with one of these acts and, except for thanks and goodbye, no
-        others.
     """
 
     patterns: tuple[re.Pattern[str], ...]
     forms: tuple[str, ...]
-    longer: tuple[str, ...]
-    acts: frozenset[str]
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -191,12 +196,7 @@ def load_rules() -> Rules:
 
 
 def _frame(table: Mapping[str, Sequence[str]], macros: Mapping[str, str]) -> Frame:
-    return Frame(
-        tuple(_pattern(pattern, macros) for pattern in table.get("from", ())),
-        tuple(table.get("to", ())),
-        tuple(table.get("longer", ())),
-        frozenset(table.get("acts", ())),
-    )
+    return Frame(tuple(_pattern(pattern, macros) for pattern in table.get("from", ())), tuple(table["to"]))
 
 
 def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
@@ -219,24 +219,20 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Made:
     if not any(map(str.isalpha, text)):
         return Made(reason="no_word")
     draw = draws(key).__next__
-
-    def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
-        return _clause(clause, asked, free, draw)
-
+    quoted = text[0] in '"“' and text[-1] in '"”'
+    start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
     new = "".join(
-        f"{sentence_with(body, marks, say)}{gap}" if body else f"{marks}{gap}"
-        for body, marks, gap in language.sentences(text)
+        f"{_sentence(body, marks, draw)}{gap}" if body else f"{marks}{gap}"
+        for body, marks, gap in language.sentences(inner)
     )
+    new = f"{start}{new}{end}"
+    if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
+        return Made(reason="no_rule")
     if language.plain_words(new) == language.plain_words(text):
         return Made(reason="no_rule")
     if not same_polarity(text, new):
         return Made(reason=POLARITY)
-    return reworded(user_turn, with_values(new, values), KIND, RULES)
-
-
-def with_values(text: str, values: Sequence[str]) -> str:
-    """Replace private-use characters by the values that they stand for."""
-    return _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], text)
+    return reworded(user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), KIND, RULES)
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
@@ -269,54 +265,35 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
     return ranges_here
 
 
-Say = Callable[[str, bool, bool], tuple[str, bool | None]]
-
-
-def sentence_with(body: str, marks: str, say: Say) -> str:
-    """Rephrase the clauses of a sentence; return it with its final marks.
-
-    Args:
-      body: the sentence.
-      marks: the final marks.
-      say: rephrases a clause, given whether it is a question and whether a question may become a statement or vice
-        versa; returns the new clause and whether it is a question, or None if it is unchanged.
-    """
+def _sentence(body: str, marks: str, draw: Draw) -> str:
+    """Rephrase the clauses of a sentence; return it with its final marks."""
     clauses, final = language.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before has a verb, so a question may become a statement or vice versa
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
         is_question = language.asks(clause.text) or (last and "?" in marks)
-        new, asks = say(clause.text, is_question, last and alone)
+        # "What is the price and when does it end" would become a question within a question, and another beside it.
+        is_joined = is_question and not last and "and" in clause.gap and language.asks(clauses[i + 1].text)
+        new, asks = (clause.text, None) if is_joined else _clause(clause.text, is_question, last and alone, draw)
         if new != clause.text and clause.text:
-            first = clause.text[0]
-            capital = _begins(first) if i == 0 else first.isupper() and not _is_i(clause.text)
-            new = _capital(new) if capital else language.with_small_letter(new)
+            # A sentence that begins with a value may begin with a capital.
+            first = _VALUE.match(clause.text) if i == 0 else re.match(r"I\b", clause.text)
+            capital = (i == 0) if first else clause.text[0].isupper()
+            new = new[:1].upper() + new[1:] if capital else language.with_small_letter(new)
         if last and asks is not None:
             if not asks:
                 marks = marks.replace("?", ".")
             elif "?" not in marks and (marks or not is_question):
                 marks = re.sub(r"[.!]", "?", marks) or "?"
-        alone = alone and clause.text.count(" ") < 3
+        # "I am moving and could you find a house" would join a question to a statement.
+        alone = alone and clause.text.count(" ") < 3 and not (_SUBJECT.match(clause.text) and "," not in clause.gap)
         # "Yes I want" is rephrased with the comma that it lacks.
         if i == 1 and clauses[0].gap == " " and not _GOES_ON.fullmatch(clauses[0].text):
             pieces[1] = ", " if [new, pieces[0]] != [clause.text, clauses[0].text] else " "
         pieces += [new, clause.gap]
     new = "".join([*pieces, marks])
     return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
-
-
-def _is_i(text: str) -> bool:
-    return re.match(r"I\b", text) is not None
-
-
-def _begins(first: str) -> bool:
-    """Whether a sentence with this first character begins with a capital, or with a value that may."""
-    return first.isupper() or _VALUE.match(first) is not None
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
@@ -328,8 +305,15 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
       free: whether a question may become a statement or vice versa.
       draw: returns random numbers.
     """
+    if _TWO_PARTS.search(clause) or (not free and _PLACE.match(clause)):  # "on Monday, I need a car"
+        return clause, None
     number = draw()
-    forms = forms_of(clause, asked, free, draw)
+    frame_match = _match(clause, asked) if 0 < len(clause) <= _LONGEST else None
+    forms = [
+        form
+        for form in (_filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ())
+        if (free or form.asks is None or form.asks == asked) and _says_the_same(clause, form.text)
+    ]
     if not forms:
         return _with_synonyms(clause, draw, 1), None
     before = set(language.plain_words(clause))
@@ -338,34 +322,7 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
     return chosen.text, chosen.asks
 
 
-def forms_of(clause: str, asked: bool, free: bool, draw: Draw) -> list[Form]:
-    """Return the forms of a clause by the rules; see :func:`_clause`."""
-    frame_match = _match(clause, asked, _NO_ACTS) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(frame_match[0].forms, frame_match[1], draw) if frame_match else ()
-    return [
-        form for form in forms if (free or form.asks is None or form.asks == asked) and says_the_same(clause, form.text)
-    ]
-
-
-@lru_cache(4096)  # clauses recur often, and longer forms are tried several times
-def longer_forms(clause: str, asked: bool, free: bool, acts: frozenset[str]) -> list[Form]:
-    """Return the longer forms of a clause by the rules.
-
-    Args:
-      clause: the clause.
-      asked: whether it is a question.
-      free: whether a question may become a statement or vice versa.
-      acts: the acts of the turn, for frames that require some.
-
-    Returns:
-      The forms; use :func:`says_the_same` to check negations and affirmations.
-    """
-    frame_match = _match(clause, asked, acts) if 0 < len(clause) <= _LONGEST else None
-    forms = _filled(frame_match[0].longer, frame_match[1], None) if frame_match else ()
-    return [form for form in forms if free or form.asks is None or form.asks == asked]
-
-
-def says_the_same(clause: str, new: str) -> bool:
+def _says_the_same(clause: str, new: str) -> bool:
     """Whether a form has the polarity and the values of the clause, and is not a copy."""
     return (
         same_polarity(clause, new)
@@ -374,33 +331,31 @@ def says_the_same(clause: str, new: str) -> bool:
     )
 
 
-def _match(clause: str, asked: bool, acts: frozenset[str]) -> tuple[Frame, re.Match[str] | str] | None:
+def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None:
     """Return the frame of a clause, with the match or the embedded question."""
     rules = load_rules()
     for frame in rules.frames:
-        if frame.acts and not (frame.acts & acts and acts <= frame.acts | _ENDING):
-            continue
         for pattern in frame.patterns:
             if match := pattern.fullmatch(clause):
                 return frame, match
     if (question := language.embedded(clause, rules.events)) is not None:
         return rules.wh, language.with_small_letter(question)
-    if asked and (question := language.embedded_choice(clause, rules.events)) is not None:
+    question = language.embedded_choice(clause, rules.events) if asked else None
+    if question is not None and not question.startswith("you "):
         return rules.whether, language.with_small_letter(question)
     return None
 
 
-def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None) -> Iterator[Form]:
+def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
     """Yield templates filled with the texts of their slots.
 
     Args:
       forms: the templates.
       found: the match of a pattern; or the text of the slot ``q``.
-      draw: returns random numbers for synonyms; None to keep the texts.
+      draw: returns random numbers for synonyms.
     """
     texts = {"q": found} if isinstance(found, str) else _texts(found)
-    if draw is not None:
-        texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
+    texts = {name: _with_synonyms(text, draw, 2) for name, text in texts.items()}
     # A second verb shares the subject of the clause, which other forms would change.
     joined = any(map(_SECOND_VERB.search, texts.values()))
     for form in forms:
@@ -412,7 +367,7 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw | None)
         if any(text is None or (text.startswith("any") and form[-1] != "?") for text in inflected):
             continue
         new = words[0] + "".join(f"{text}{after}" for text, after in zip(inflected, words[1:], strict=True))
-        yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]), form)
+        yield Form(new.rstrip("?."), {"?": True, ".": False}.get(form[-1]))
 
 
 @cache

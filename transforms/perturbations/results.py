@@ -11,9 +11,10 @@ import msgspec
 
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbation.user_turns import Edit, Range, Span, UserTurn, edited, moved
+from parapet.transforms.perturbation.edits import Range, edited, moved
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED
-from parapet.transforms.perturbations.rewording import RULES, Made
+from parapet.transforms.perturbations.rewording import Made
 from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.text import counted
@@ -62,11 +63,12 @@ def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Var
             for i, span in enumerate(user_turn.spans)
         ]
         kept = [place for place in places if place is not None]
+        is_kept = made.places is not None or not perturb_values
         torn = next(
             (
                 span.slot
                 for span, place in zip(user_turn.spans, places, strict=True)
-                if place is None or utterance[slice(*place)] != _value_after(before, span, made, perturb_values)
+                if place is None or (is_kept and utterance[slice(*place)] != before[span.start : span.end])
             ),
             None,
         )
@@ -74,19 +76,6 @@ def varied(user_turn: UserTurn, made: Made, perturb_values: bool = False) -> Var
             return Variation(utterance, kept, made.operations, source=made.source, refused=made.refused)
         reason = "unchanged" if torn is None else f"{TORN_SPAN}: {torn}: the span cannot be repaired"
     return Variation(before, user_turn.ranges, reason=reason, refused=made.refused)
-
-
-def _value_after(utterance: str, span: Span, made: Made, perturb_values: bool) -> str:
-    """Return the expected text of a span: the old one, or the old one with its operations if values are perturbed."""
-    value = utterance[span.start : span.end]
-    if not perturb_values or made.source != RULES or made.places is not None:
-        return value
-    inside = [
-        Edit(operation.start - span.start, operation.end - span.start, operation.text)
-        for operation in made.operations
-        if span.start <= operation.start and operation.end <= span.end and operation.start < operation.end
-    ]
-    return edited(value, inside)
 
 
 def write_into(turn: dict[str, Any], variation: Variation) -> dict[str, Any]:

@@ -1,20 +1,20 @@
 """Compute the edits from a turn to another text for it, and the new positions of its values.
 
-Values that keep their order stay in place, and the words between them are compared. A value that has moved is deleted
-and inserted again, with its new position known.
+The positions come from searching the values in the other text, not from the edits, which only describe the change.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 import msgspec
 from rapidfuzz.distance import Levenshtein
 
 from parapet.transforms.crowd.hits.markup import find_word, marks
-from parapet.transforms.perturbation.user_turns import Range, UserTurn, is_decisive
+from parapet.transforms.perturbation.edits import Range, is_decisive
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.typos import Operation
 from parapet.transforms.reports.text import words
 
@@ -59,7 +59,7 @@ def reworded(user_turn: UserTurn, text: str, kind: str, source: str, in_words: b
     places, reason = placed(user_turn.utterance, anchors, text)
     if reason:
         return Made(reason=reason)
-    operations = edits_between(user_turn.utterance, text, anchors, places, kind)
+    operations = list(edits_between(user_turn.utterance, text, kind))
     return Made(operations, source=source, places=_of_spans(user_turn, anchors, places))
 
 
@@ -72,45 +72,23 @@ def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[R
     return of_spans
 
 
-def edits_between(
-    utterance: str, text: str, anchors: Sequence[Anchor], places: Sequence[Range], kind: str
-) -> list[Operation]:
-    """Return the word edits from ``utterance`` to ``text``, none of which is inside an anchor in its order."""
-    kept = in_order(places)
-    pairs = [(anchors[i].range, places[i]) for i in kept]
-    operations: list[Operation] = []
-    at, new_at = 0, 0
-    for (start, end), (new_start, new_end) in [*pairs, ((len(utterance),) * 2, (len(text),) * 2)]:
-        operations += _of_words(utterance[at:start], text[new_at:new_start], at, kind)
-        at, new_at = end, new_end
-    return operations
-
-
-def _of_words(before: str, after: str, at: int, kind: str) -> Iterator[Operation]:
-    """Yield the edits of a piece that begins at ``at``."""
-    old, new = _TOKEN.findall(before), _TOKEN.findall(after)
-    for first, last, new_first, new_last in _changed(old, new):
-        start = at + sum(map(len, old[:first]))
-        gone, come = "".join(old[first:last]), "".join(new[new_first:new_last])
+def edits_between(utterance: str, text: str, kind: str) -> Iterator[Operation]:
+    """Yield the edits from one text to another, by words and marks; adjacent ones are merged."""
+    old, new = _TOKEN.findall(utterance), _TOKEN.findall(text)
+    starts, new_starts = ([0, *accumulate(map(len, tokens))] for tokens in (old, new))
+    changed = [code for code in Levenshtein.opcodes(old, new) if code.tag != "equal"]
+    while changed:
+        first = last = changed.pop(0)
+        while changed and changed[0].src_start == last.src_end and changed[0].dest_start == last.dest_end:
+            last = changed.pop(0)
+        gone = utterance[starts[first.src_start] : starts[last.src_end]]
+        come = text[new_starts[first.dest_start] : new_starts[last.dest_end]]
         # skip the white space that both begin with
         same = 0
         while same < min(len(gone), len(come)) and gone[same] == come[same] and gone[same].isspace():
             same += 1
+        start = starts[first.src_start]
         yield Operation(start + same, start + len(gone), come[same:], kind, gone[same:])
-
-
-def _changed(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield ranges of tokens that differ in both; adjacent ones are merged."""
-    open_range: tuple[int, int] | None = None
-    for code in Levenshtein.opcodes(old, new):
-        if code.tag != "equal":
-            open_range = open_range or (code.src_start, code.dest_start)
-            end = code.src_end, code.dest_end
-        elif open_range:
-            yield open_range[0], end[0], open_range[1], end[1]
-            open_range = None
-    if open_range:
-        yield open_range[0], end[0], open_range[1], end[1]
 
 
 LOST, UNCLEAR = "value_lost", "value_unclear"
@@ -167,8 +145,8 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
 def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[Range], str]:
     """Find the position of every anchor in ``text``, in the order of anchors.
 
-    A value that occurs as often as in the utterance keeps its order of occurrence. If there is a choice, values are
-    placed in the order of the utterance if possible; bare numbers are not chosen, since another one may be meant.
+    A value that occurs as often as in the utterance keeps its order of occurrence. Of more occurrences the first are
+    taken, except of bare numbers, since another one may be meant.
 
     Returns:
       The positions and an empty string; or some of them and the reason why others are missing.
@@ -186,29 +164,11 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
             return [], f"{LOST}: {slots}"
         if len(places) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
             settled |= {kept: places[before[value].index(kept.range)] for kept in of_value}
-        elif len(places) == len(of_value):
-            settled |= dict(zip(of_value, places, strict=True))
-        elif is_decisive(value) or not any(map(str.isalpha, value)):
+        elif len(places) > len(of_value) and (is_decisive(value) or not any(map(str.isalpha, value))):
             return [], f"{UNCLEAR}: {slots}"
-    return _chosen(utterance, anchors, settled, after), ""
-
-
-def _chosen(
-    utterance: str, anchors: Sequence[Anchor], settled: dict[Anchor, Range], after: dict[str, list[Range]]
-) -> list[Range]:
-    """Choose the positions of values that occur more often than before."""
-    taken = set(settled.values())
-    places: list[Range] = []
-    at = 0
-    for anchor in anchors:
-        place = settled.get(anchor)
-        if place is None:
-            free = [place_here for place_here in after[utterance[anchor.start : anchor.end]] if place_here not in taken]
-            place = next((place_here for place_here in free if place_here[0] >= at), free[0])
-            taken.add(place)
-        places.append(place)
-        at = place[1]
-    return places
+        else:
+            settled |= zip(of_value, places, strict=False)
+    return [settled[anchor] for anchor in anchors], ""
 
 
 def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
@@ -226,21 +186,3 @@ def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
             taken.append((start, start + len(value)))
             places[value].append(taken[-1])
     return places
-
-
-def in_order(places: Sequence[Range]) -> list[int]:
-    """Return the indices of the first longest series of places in ascending order."""
-    ends: list[int] = []  # for each length, the position where the best series of that length ends
-    last: list[int] = []
-    before: list[int] = []
-    for i, (start, _) in enumerate(places):
-        length = bisect_left(ends, start)
-        before.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [start]
-        last[length : length + 1] = [i]
-    series: list[int] = []
-    at = last[-1] if last else -1
-    while at >= 0:
-        series.append(at)
-        at = before[at]
-    return series[::-1]

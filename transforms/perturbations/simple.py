@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from parapet.transforms.perturbation.user_turns import Range, Ranges, UserTurn, edited
+from parapet.transforms.perturbation.edits import Range, Ranges, edited
+from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations.language import in_style_of, rule
 from parapet.transforms.perturbations.typos import Operation
 
@@ -174,24 +175,21 @@ def _is_plural(phrase: str) -> bool:
 
 
 def _inner(text: str, start: int, end: int, kept: Ranges) -> list[Operation]:
-    operations: list[Operation] = []
-    taken = Ranges()
-
-    def add(match: re.Match[str], new: str, kind: str) -> None:
-        # A blank beside a value may be removed with what follows it, but the value must not be touched.
-        if kept.overlap(*match.span()) or taken.overlap(*match.span()):
-            return
-        taken.add(*match.span())
-        operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
-
-    for kind, pattern in INNER:
-        for match in pattern.finditer(text, start, end):
-            add(match, "." if match[0].endswith("?") else "", kind)
+    found = [
+        (match, "." if match[0].endswith("?") else "", kind)
+        for kind, pattern in INNER
+        for match in pattern.finditer(text, start, end)
+    ]
     for pattern, new in CONTRACTED:
         for match in pattern.finditer(text, max(start - 1, 0), end):
-            before = match[0]
-            after = new or f"{before[:-3]}'s"
-            add(match, after[0].upper() + after[1:] if before[0].isupper() else after, "contraction")
+            after = new or f"{match[0][:-3]}'s"
+            found.append((match, after[0].upper() + after[1:] if match[0][0].isupper() else after, "contraction"))
+    operations: list[Operation] = []
+    for match, new, kind in found:
+        # A blank beside a value may be removed with what follows it, but the value must not be touched.
+        is_free = all(match.end() <= other.start or other.end <= match.start() for other in operations)
+        if is_free and not kept.overlap(*match.span()):
+            operations.append(Operation(match.start(), match.end(), new, kind, match[0]))
     return sorted(operations)
 
 
@@ -274,43 +272,35 @@ CONTRACTED = tuple(
 _PHRASE = r"(?:\s+(?!and\b|or\b|is\b|are\b|do\b|does\b|can\b|will\b|if\b)[\w'’-]+){1,7}"
 PHRASE = re.compile(rf"{_PHRASE}(?:\s+and{_PHRASE})?\s*[?.]?$", re.IGNORECASE)
 # Continuations that do not fit an order: "I need a cab and am fine with a shared one".
-GOES_ON = re.compile(
-    r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don['’]?t|do\s+not|prefer|like)\b",
-    re.IGNORECASE,
+GOES_ON = rule(
+    r"\bmyself\b|(?:\band|\bbut|,)\s+(?:am|was|would|will|have|need|want|can|could|don't|do\s+not|prefer|like)\b"
 )
-LOOSE_END = re.compile(
-    r"\b(?:about|like|for|at|in|from|to|on|of|with|by|called|named|doing|playing|again|located|situated)\W*$",
-    re.IGNORECASE,
+LOOSE_END = rule(
+    r"\b(?:about|like|for|at|in|from|to|on|of|with|by|called|named|doing|playing|again|located|situated)\W*$"
 )
 
 # For turns expressed completely by their acts. The rest of their words must not ask, object or restrict.
-YES = re.compile(
-    r"(?:yes|yeah|yep|yup|yea|sure|okay|ok|alright|all\s+right|absolutely|definitely|correct)\b", re.IGNORECASE
-)
+YES = rule(r"(?:yes|yeah|yep|yup|yea|sure|okay|ok|alright|all\s+right|absolutely|definitely|correct)\b")
 # Selections may begin like this, too.
-PLEASED = re.compile(r"(?:cool|great|good|perfect|nice|wonderful|awesome|excellent|fine)\b", re.IGNORECASE)
-NO = re.compile(r"(?:no|nope|nah)\b", re.IGNORECASE)
-THANKS = re.compile(r"\b(?:thanks|thank\s+you|thank|thx)\b", re.IGNORECASE)
-ALL = re.compile(
-    r"\b(?:(?:that|it|this)(?:['’]?s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|['’]ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
-    r"|(?:that|this|it)(?:\s+will|['’]?ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i['’]?m|i\s+am)\s+all\s+set"
-    r"|nothing\s+else|(?:don['’]?t|do\s+not|won['’]?t)\s+need\s+anything\s+(?:else|more))\b",
-    re.IGNORECASE,
+PLEASED = rule(r"(?:cool|great|good|perfect|nice|wonderful|awesome|excellent|fine)\b")
+NO = rule(r"(?:no|nope|nah)\b")
+THANKS = rule(r"\b(?:thanks|thank\s+you|thank|thx)\b")
+ALL = rule(
+    r"\b(?:(?:that|it|this)(?:'s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|'ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
+    r"|(?:that|this|it)(?:\s+will|'ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i'm|i\s+am)\s+all\s+set"
+    r"|nothing\s+else|(?:don't|do\s+not|won't)\s+need\s+anything\s+(?:else|more))\b"
 )
-BYE = re.compile(
+BYE = rule(
     r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care"
-    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b",
-    re.IGNORECASE,
+    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b"
 )
-PLEASANT = re.compile(
+PLEASANT = rule(
     r"(?:sounds|(?:that|it|this|everything)(?:\s+(?:one|all))?"
-    r"(?:['’]?s|\s+(?:is|was|sounds|looks|seems|would\s+be|will\s+be)))\s+"
+    r"(?:'s|\s+(?:is|was|sounds|looks|seems|would\s+be|will\s+be)))\s+"
     r"(?:(?:all|so|very|really|pretty|just|like|a|an|quite|absolutely|sounds)\s+)*"
-    r"(good|great|perfect|fine|nice|awesome|wonderful|correct|right|okay|lovely|excellent|amazing|fantastic)\b",
-    re.IGNORECASE,
+    r"(good|great|perfect|fine|nice|awesome|wonderful|correct|right|okay|lovely|excellent|amazing|fantastic)\b"
 )
-OBJECTING = re.compile(
-    r"\b(?:but|except|instead|although|however|unless|only|if|or|change|rather|first|second|third|last|other|what|when|where|how|which|who)\b|\?|\d",
-    re.IGNORECASE,
+OBJECTING = rule(
+    r"\b(?:but|except|instead|although|however|unless|only|if|or|change|rather|first|second|third|last|other|what|when|where|how|which|who)\b|\?|\d"
 )
-NEGATED = re.compile(r"\b(?:not|never|don['’]?t|doesn['’]?t|won['’]?t|isn['’]?t|can['’]?t)\b", re.IGNORECASE)
+NEGATED = rule(r"\b(?:not|never|don't|doesn't|won't|isn't|can't)\b")

@@ -7,13 +7,15 @@ wrong (Yannakoudakis and Fawthrop 1983); never text that :mod:`parapet.transform
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from math import hypot
+from itertools import accumulate
+from math import dist
 
 import msgspec
 
-from parapet.transforms.perturbation.user_turns import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
+from parapet.transforms.perturbation.edits import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
 
@@ -22,6 +24,7 @@ SHORTEST = 3  # minimum number of letters of a word with a typo
 # 90 to 95 of 100 misspellings are a single error, most often an omission (Pollock and Zamora 1983).
 MIX = (("omission", 35.0), ("neighbour", 25.0), ("doubling", 20.0), ("transposition", 15.0), ("lost_space", 5.0))
 
+_ABBREVIATION = "abbreviation"
 _TOKEN = re.compile(r"[A-Za-z]++(?:['’][A-Za-z]++)?+")
 # A token that is a separate word, not part of an address, a price, a time or a word of other letters. Adjacent
 # characters must be ASCII, so that no combining accent follows its last letter. Only drawn words are matched.
@@ -29,8 +32,17 @@ _WORD = re.compile(
     rf"(?<![\w'’@#$/\\-])(?<![^\x00-\x7f])(?<!\w\.){_TOKEN.pattern}(?![\w@'’/\\-]|[.:][\w/]|[^\x00-\x7f])"
 )
 
+_NAME = re.compile(r"(?<=[a-z0-9] )[A-Z][a-z]+")
+_VOWEL = re.compile("[aeiouy]", re.IGNORECASE)
+_KEPT = DECISIVE | {"doc", "docx", "exe", "gif", "java", "jpeg", "json", "tiff", "yaml", "zip"}
+# Quotations, and code with the words beside it, which may be its commands.
+_VERBATIM = re.compile(
+    r"\"[^\"]{1,80}\"|(?<!\w)'[^']{1,80}'(?!\w)|`[^`]+`"
+    r"|(?:[A-Za-z]+ )?(?<!\S)(?:\S*?[\\/=<>{}\[\]|;^~_*#@&]\S*|\.\w+|\w+\.[a-z]{2,4}\b)(?: [A-Za-z]+)?"
+)
+_COMMON = 10**-5.5  # frequency of words that a typo must not result in
+
 Draw = Callable[[], int]
-Orders = tuple[tuple[int, tuple[str, ...]], ...]
 
 
 class Operation(Edit, frozen=True):
@@ -57,21 +69,16 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 @cache
-def _orders(mix: tuple[tuple[str, float], ...]) -> Orders:
-    """Return (upper limit of draws, kinds in the order of attempts): the drawn kind, then the others."""
-    kinds = tuple(kind for kind, weight in mix if weight)
-    total, below = sum(weight for _, weight in mix), 0.0
-    orders = []
-    for i, (_, weight) in enumerate((kind, weight) for kind, weight in mix if weight):
-        below += weight
-        orders.append((round(below / total * DRAW_LIMIT), kinds[i:] + kinds[:i]))
-    return tuple(orders)
-
-
-@cache
 def abbreviations() -> dict[str, str]:
     """Load word → abbreviation from ``abbreviations.toml``."""
     return {str(word): str(short) for word, short in read_table(__package__, "abbreviations.toml")["words"].items()}
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    from wordfreq import get_frequency_dict
+
+    return frozenset(word for word, frequency in get_frequency_dict("en", "small").items() if frequency >= _COMMON)
 
 
 def typo_operations(
@@ -102,27 +109,30 @@ def typo_operations(
     drawn = [(i, number) for i, number in zip(range(len(words)), numbers) if number < either]  # noqa: B905
     if not drawn and not rates.at_least:
         return []
-    kept = Ranges(protected_ranges(utterance, spans, values, perturb_values))
-    orders = _orders(rates.mix)
-    match: dict[int, Operation] = {}
+    patterns = (_VERBATIM,) if perturb_values else (_VERBATIM, _NAME)
+    verbatim = [match.span() for pattern in patterns for match in pattern.finditer(utterance)]
+    kept = Ranges([*protected_ranges(utterance, spans, values, perturb_values), *verbatim])
+    operations: dict[int, Operation] = {}
+
+    def change(i: int, kinds: Iterable[str]) -> None:
+        start, end = words[i]
+        if _WORD.match(utterance, start) is None or kept.touch(start, end):
+            return
+        for kind in kinds:
+            operation = _operation(utterance, words, i, kind, kept, draw)
+            if operation is not None and (not perturb_values or _inside(operation, spans)):
+                operations[i] = operation
+                break
+
     for i, number in drawn:
-        if number < typo:
-            operation = _typo(utterance, words, i, orders, kept, draw)
-        else:
-            operation = _abbreviation(utterance, words[i], kept)
-        if operation is not None and (not perturb_values or _inside(operation, spans)):
-            match[i] = operation
-    if len(match) < rates.at_least:
-        first = draw() * len(words) // DRAW_LIMIT
-        for i in range(first, first + len(words)):
-            i %= len(words)
-            if i not in match:
-                operation = _typo(utterance, words, i, orders, kept, draw) or _abbreviation(utterance, words[i], kept)
-                if operation is not None and (not perturb_values or _inside(operation, spans)):
-                    match[i] = operation
-                    if len(match) == rates.at_least:
-                        break
-    return [match[i] for i in sorted(match)]
+        change(i, _drawn_kinds(rates.mix, draw) if number < typo else (_ABBREVIATION,))
+    first = draw() * len(words) // DRAW_LIMIT
+    for i in (*range(first, len(words)), *range(first)):
+        if len(operations) >= rates.at_least:
+            break
+        if i not in operations:
+            change(i, (*_drawn_kinds(rates.mix, draw), _ABBREVIATION))
+    return [operations[i] for i in sorted(operations)]
 
 
 def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
@@ -133,109 +143,67 @@ def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
     return not any(start < first < end or start < last < end for first, last in spans)
 
 
-def _abbreviation(utterance: str, word: Range, kept: Ranges) -> Operation | None:
-    start, end = word
-    before = utterance[start:end]
-    short = abbreviations().get(before.lower().replace("’", "'"))
-    if short is None or _WORD.match(utterance, start) is None or kept.touch(start, end):
-        return None
-    if before[0].isupper():
-        short = short[0].upper() + short[1:]
-    return Operation(start, end, short, "abbreviation", before)
+def _drawn_kinds(mix: Sequence[tuple[str, float]], draw: Draw) -> list[str]:
+    """Return the drawn kind, then the others, for words that it does not suit."""
+    kinds = [kind for kind, weight in mix if weight]
+    limits = list(accumulate(weight for _, weight in mix if weight))
+    i = bisect_right(limits, draw() * limits[-1] / DRAW_LIMIT)
+    return kinds[i:] + kinds[:i]
 
 
-def _typo(utterance: str, words: Sequence[Range], i: int, orders: Orders, kept: Ranges, draw: Draw) -> Operation | None:
+def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: Ranges, draw: Draw) -> Operation | None:
     start, end = words[i]
-    if not _may_change(utterance, start, end, kept):
-        return None
     word = utterance[start:end]
-    for kind in _drawn_kinds(orders, draw()):
-        if kind == "lost_space":
-            operation = _lost_space(utterance, words, i, kept)
-        else:
-            operation = _misspelled(word, start, kind, draw)
-        if operation is not None:
-            return operation
-    return None
-
-
-def _drawn_kinds(orders: Orders, number: int) -> tuple[str, ...]:
-    for below, kinds in orders:
-        if number < below:
-            return kinds
-    return orders[-1][1]
-
-
-def _may_change(utterance: str, start: int, end: int, kept: Ranges) -> bool:
+    if kind == _ABBREVIATION:
+        short = abbreviations().get(word.lower().replace("’", "'"))
+        if short is None:
+            return None
+        return Operation(start, end, short.capitalize() if word[0].isupper() else short, kind, word)
     # Capitals after the first letter indicate names and acronyms. Apostrophes are not letters.
-    rest = utterance[start + 1 : end]
-    return (
-        end - start >= SHORTEST
-        and rest.isalpha()
-        and rest.islower()
-        and _WORD.match(utterance, start) is not None
-        and utterance[start:end].lower() not in DECISIVE
-        and not kept.touch(start, end)
-    )
-
-
-def _lost_space(utterance: str, words: Sequence[Range], i: int, kept: Ranges) -> Operation | None:
-    start, end = words[i]
-    if i + 1 == len(words) or words[i + 1][0] != end + 1 or utterance[end] != " ":
+    rest = word[1:]
+    if (
+        len(word) < SHORTEST
+        or not (rest.isalpha() and rest.islower())
+        or not _VOWEL.search(word)
+        or word.lower() in _KEPT
+    ):
         return None
-    after = words[i + 1]
-    if _WORD.match(utterance, after[0]) is None:
-        return None
-    joined = utterance[start:end] + utterance[slice(*after)]
-    if kept.touch(*after) or is_decisive(utterance[slice(*after)]) or joined.lower() in DECISIVE:
-        return None
-    return Operation(end, end + 1, "", "lost_space", " ")
-
-
-def _misspelled(word: str, start: int, kind: str, draw: Draw) -> Operation | None:
-    """Make a typo of one kind after the first letter; None if each would result in another decisive word."""
+    if kind == "lost_space":
+        return _lost_space(utterance, words[i : i + 2], kept)
     places = len(word) - (2 if kind == "transposition" else 1)
     first = draw() * places // DRAW_LIMIT
-    for i in range(first, first + places):
-        at = 1 + i % places
+    for at in (*range(1 + first, 1 + places), *range(1, 1 + first)):
         before = word[at]
         if kind == "omission":
             text = ""
         elif kind == "doubling":
             text = before * 2
         elif kind == "neighbour":
-            keys = NEIGHBOURS[before]
-            text = keys[draw() * len(keys) // DRAW_LIMIT]
+            text = NEIGHBOURS[before][draw() * len(NEIGHBOURS[before]) // DRAW_LIMIT]
         else:
             before = word[at : at + 2]
             text = before[::-1]
-            if text == before:
-                continue
-        if (word[:at] + text + word[at + len(before) :]).lower() not in DECISIVE:
+        new = (word[:at] + text + word[at + len(before) :]).lower()
+        if text != before and new not in DECISIVE and new not in _common_words():
             return Operation(start + at, start + at + len(before), text, kind, before)
     return None
+
+
+def _lost_space(utterance: str, words: Sequence[Range], kept: Ranges) -> Operation | None:
+    (start, end), (after, last) = words[0], words[-1]
+    if utterance[end:after] != " " or _WORD.match(utterance, after) is None or kept.touch(after, last):
+        return None
+    if is_decisive(utterance[after:last]) or (utterance[start:end] + utterance[after:last]).lower() in DECISIVE:
+        return None
+    return Operation(end, after, "", "lost_space", " ")
 
 
 # Offset of each row from the first, in widths of a key.
 ROWS = (("qwertyuiop", 0.0), ("asdfghjkl", 0.25), ("zxcvbnm", 0.75))
 _NEAR = 1.26  # maximum distance between the centres of adjacent keys, in the same row or the next
-
-
-def _places() -> dict[str, tuple[float, float]]:
-    return {letter: (shift + x, float(y)) for y, (row, shift) in enumerate(ROWS) for x, letter in enumerate(row)}
-
-
-def _neighbours() -> dict[str, str]:
-    places = _places()
-    near = {
-        letter: "".join(
-            other
-            for other, (x, y) in sorted(places.items())
-            if other != letter and hypot(x - at[0], y - at[1]) <= _NEAR
-        )
-        for letter, at in places.items()
-    }
-    return near | {letter.upper(): keys.upper() for letter, keys in near.items()}
-
-
-NEIGHBOURS = _neighbours()  # letter to the letters around it, in the same case
+_PLACES = {letter: (shift + x, y) for y, (row, shift) in enumerate(ROWS) for x, letter in enumerate(row)}
+# letter to the letters around it
+NEIGHBOURS = {
+    letter: "".join(other for other in sorted(_PLACES) if 0 < dist(_PLACES[letter], _PLACES[other]) <= _NEAR)
+    for letter in _PLACES
+}

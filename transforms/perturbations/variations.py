@@ -10,7 +10,6 @@ The selection is a threshold on the hash, so that a worker does not need other f
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from parapet.schemas.dialogue import DialogueFile, typed
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.perturbation.base import (
     REFUSED,
@@ -35,12 +34,11 @@ from parapet.transforms.perturbation.base import (
     thresholds_of,
 )
 from parapet.transforms.perturbation.corpora import Item, dialogues_of, listed
+from parapet.transforms.perturbation.edits import edited as edited_text
 from parapet.transforms.perturbation.languages import ENGLISH, language_of
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbation.user_turns import edited as edited_text
 from parapet.transforms.perturbations.gate import CHARACTERS, NEAR, NEAR_OF_REST, farthest, keeps_characters, passed
-from parapet.transforms.perturbations.generated import written
 from parapet.transforms.perturbations.paraphrase import NOT_TRANSLATED, Answers, paraphrased, pivot_of, rephrased
 from parapet.transforms.perturbations.results import (
     BAD_SPAN,
@@ -66,12 +64,13 @@ from parapet.transforms.running.counts import Balance, Counts, Exact, Invariant,
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.progress import ANALYSIS, tracked
 from parapet.transforms.running.seeding import key_of, short_digest
-from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand, is_installed
+from parapet.transforms.translation.embedded import PIVOTS, Embedded, OnDemand
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturbations.back_translation import Translating
+    from parapet.transforms.perturbations.generated import Rewriter
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
     from parapet.transforms.running.runs import Outputs
@@ -126,7 +125,7 @@ class LanguageVariation(Perturbation):
       least: minimum share of its user turns that must change, or the run fails; None for any.
       translating: how texts are translated, if an engine or a memory paraphrases.
       answers: the available translations.
-      is_written: whether a language model has rewritten the turns; the rules are the fallback.
+      rewriter: the language model that rewrites the turns; the rules are the fallback.
     """
 
     row_schema = PERTURBED_TURNS
@@ -139,7 +138,7 @@ class LanguageVariation(Perturbation):
     least: float | None = None
     translating: Translating | None = None
     answers: Answers = _NONE
-    is_written = False
+    rewriter: Rewriter | None = None
 
     def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
@@ -164,31 +163,38 @@ class LanguageVariation(Perturbation):
 
     def vary_all(self, turns: Sequence[UserTurn], answers: Answers | None = None) -> list[Variation]:
         """Return the variations of a dialogue's turns, in order. ``answers`` replaces the available translations."""
-        phrases: set[str] = set()
-        return [self.vary(turn, answers, phrases) for turn in turns]
+        answers, said = self.answers if answers is None else answers, set[str]()
+        rewordings = [self._proposed(turn, answers, said) for turn in turns]
+        if self.rewriter is not None:
+            rewordings = self.rewriter.rewrite_all(turns, self.name, rewordings)
+        return [
+            varied(turn, self._checked(turn, rewording), self.perturb_values)
+            for turn, rewording in zip(turns, rewordings, strict=True)
+        ]
 
-    def vary(self, user_turn: UserTurn, answers: Answers | None = None, said: set[str] | None = None) -> Variation:
-        """Return a turn's variation, or the unchanged turn with a reason; see :meth:`make`."""
+    def vary(self, user_turn: UserTurn) -> Variation:
+        """Return the variation of a single turn."""
+        return self.vary_all([user_turn])[0]
+
+    def _proposed(self, user_turn: UserTurn, answers: Answers, said: set[str]) -> Made:
         if user_turn.wrong:
-            reason = f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance"
-            return Variation(user_turn.utterance, user_turn.ranges, reason=reason)
+            return Made(reason=f"{BAD_SPAN}: {', '.join(user_turn.wrong)}: not inside the utterance")
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
-            answers = self.answers if answers is None else answers
-            rewording = self.make(user_turn, key, answers, set() if said is None else said)
-            if self.is_written:
-                rewording = written(user_turn, self.name, rewording, answers)
-        elif line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name)):
-            in_words = self.name == Paraphrase.name
-            rewording = reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
-        else:
-            rewording = Made(reason="not_rewritten")
+            return self.make(user_turn, key, answers, said)
+        line = self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))
+        if line is None:
+            return Made(reason="not_rewritten")
+        in_words = self.name == Paraphrase.name
+        return reworded(user_turn, line.utterance, REWRITTEN, line.source or REWRITTEN, in_words)
+
+    def _checked(self, user_turn: UserTurn, rewording: Made) -> Made:
         if self.rewritten is None and rewording.operations:
             if language_of(user_turn.utterance) not in ("", *self.languages):
-                rewording = Made(reason=OTHER_LANGUAGE)
-            elif not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
-                rewording = Made(reason=CHARACTERS)
-        return varied(user_turn, rewording, self.perturb_values)
+                return Made(reason=OTHER_LANGUAGE)
+            if not keeps_characters(user_turn.utterance, edited_text(user_turn.utterance, rewording.operations)):
+                return Made(reason=CHARACTERS)
+        return rewording
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
@@ -283,7 +289,7 @@ class LanguageVariation(Perturbation):
         of_split = {part.name: thresholds.get((part.name, split), ()) for part in self.parts}
         return State(of_split, among_namesakes(*place), shared.get("answers", self.answers))
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
         """Return the dialogue in one set, and the rows of its kind."""
         kind = set_name.rpartition("-env")[0] or set_name
         results = dict(self._versions(kind, dialogue, list(user_turns(typed(dialogue))), state))
@@ -422,6 +428,7 @@ class Typos(LanguageVariation):
     """
 
     name = "typos"
+    known_odd = "Any word is as likely to be misspelled as any other, and all of them more often than by real people."
 
     def __init__(
         self,
@@ -450,6 +457,7 @@ class Verbose(LanguageVariation):
     """The same turns in more words: polite and indirect requests, whole sentences for fragments, reasons, detours."""
 
     name = "verbose"
+    known_odd = "A few dozen phrases recur in all dialogues. Turns of more than about 250 characters stay as they are."
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Use longer forms that do not occur in the dialogue yet."""
@@ -460,6 +468,7 @@ class Simple(LanguageVariation):
     """Shorter user turns: what is not needed is dropped."""
 
     name = "simple"
+    known_odd = "Users sound curt, since politeness goes first."
     usual_least = 0.1  # a corpus of short turns has little to simplify
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
@@ -468,15 +477,14 @@ class Simple(LanguageVariation):
 
 
 class Paraphrase(LanguageVariation):
-    """User turns in other words: by rules, and translated and back; or as others have rewritten them.
+    """User turns in other words: by rules, on request also translated and back; or as others have rewritten them.
 
     If both rules and translation change a turn, the version that differs in more words is used, provided that it passes
     the ``gate``.
 
     Args:
       seed: of all random choices.
-      engine: ``embedded`` translates by the extra ``translate``, ``rules`` uses rules alone; by default ``embedded``
-        where it is installed.
+      engine: ``rules`` uses rules alone, ``embedded`` also translates, by the extra ``translate``.
       memory: translation memories, Parquet or CSV, as ``parapet back_translate`` writes them; they replace the engine.
       pivots: the languages to go through; of several, one is drawn for each turn.
       env: see :class:`LanguageVariation`.
@@ -484,13 +492,14 @@ class Paraphrase(LanguageVariation):
     """
 
     name = "paraphrase"
+    known_odd = "Requests may become more or less polite. Sentences that only state something have few other forms."
     usual_least = 0.3
 
     def __init__(
         self,
         *,
         seed: int | str = 0,
-        engine: str = "",
+        engine: str = RULES,
         memory: Paths = (),
         pivots: Texts = "pt",
         env: Texts = (),
@@ -498,16 +507,21 @@ class Paraphrase(LanguageVariation):
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
         self.pivots: Sequence[str] = ()
-        if engine not in ("", RULES, Embedded.provider):
-            raise InputError(f"{engine!r} is not an engine: must be {Embedded.provider} or {RULES}", "engine")
+        if engine not in (RULES, Embedded.provider):
+            raise InputError(f"{engine!r} is not an engine: must be {RULES} or {Embedded.provider}", "engine")
+        self.engine = REWRITTEN if rewritten else "memory" if memory else engine
         if rewritten:
             return
         if memory:
             self.pivots = listed(comma_separated(pivots))
             self.answers = _answers(_paths(memory), self.pivots)
-        elif engine == Embedded.provider or (not engine and is_installed()):
+        elif engine == Embedded.provider:
             Embedded().open()
             self.pivots, self.answers = PIVOTS, OnDemand()
+
+    def recorded_options(self) -> Mapping[str, object]:
+        """Return the engine, even if it is the default, and the languages that turns are translated to."""
+        return {"engine": self.engine, "pivots": [*self.pivots]}
 
     def make(self, user_turn: UserTurn, key: bytes, answers: Answers, said: set[str]) -> Made:
         """Choose between the rules' forms with synonyms and the back-translation: the one that differs more."""
@@ -543,16 +557,21 @@ class LanguageVariations(LanguageVariation):
       parts: the kinds.
       env: the rates of mixes, see :class:`LanguageVariation`.
       translating: how texts are translated, if an engine or a memory paraphrases.
+      rewriter: the language model that rewrites turns.
     """
 
     name = "language_variations"
     title = "Language variations"
 
     def __init__(
-        self, parts: Sequence[LanguageVariation], env: Texts = (), translating: Translating | None = None
+        self,
+        parts: Sequence[LanguageVariation],
+        env: Texts = (),
+        translating: Translating | None = None,
+        rewriter: Rewriter | None = None,
     ) -> None:
         super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
-        self._parts, self.translating = tuple(parts), translating
+        self._parts, self.translating, self.rewriter = tuple(parts), translating, rewriter
         self.plugin: Chosen | None = None
         if translating and translating.engine:
             self.kept = " (the translations so far are kept: run the same command again for the rest)"
@@ -565,16 +584,16 @@ class LanguageVariations(LanguageVariation):
     def recorded_options(self) -> Mapping[str, object]:
         """Return the kinds, the rewritten turns by name and digest, and the translation engine."""
         how = self.translating
-        engine = how.engine if how else None
+        writer = self.rewriter or (how.engine if how else None)
         return {
             "kinds": [part.name for part in self.parts],
             "env": self.envs,
             "least_changed": {part.name: part.least for part in self.parts},
             "rewritten": self.rewritten.digests() if self.rewritten else "",
             "pivots": [*how.pivots] if how else [],
-            "provider": engine.provider if engine else "memory" if how and how.pivots else "rules",
-            "model": engine.model if engine else "",
-            "similarity": _similarity(how) if how and how.pivots else "",
+            "provider": writer.provider if writer else "memory" if how and how.pivots else RULES,
+            "model": writer.model if writer else "",
+            "similarity": self._similarity(),
         }
 
     def plugins_used(self) -> Sequence[Chosen | None]:
@@ -587,15 +606,17 @@ class LanguageVariations(LanguageVariation):
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield lines on what would be translated, and its price."""
-        from parapet.transforms.perturbations.back_translation import plan_lines
+        from parapet.transforms.perturbations import back_translation, generated
 
+        if self.rewriter:
+            return generated.plan_lines(files, [part.name for part in self.parts if part.rewriter], self.rewriter)
         assert self.translating is not None  # the flag is refused if nothing is translated
-        return plan_lines(files, self.translating)
+        return back_translation.plan_lines(files, self.translating)
 
-
-def _similarity(how: Translating) -> str:
-    least = f"{NEAR_OF_REST} without values" if how.writer else f"{NEAR}"
-    return f"{meaning.measure()}, at least {least}"
+    def _similarity(self) -> str:
+        if self.rewriter:
+            return f"{meaning.measure()}, at least {NEAR_OF_REST} without values"
+        return f"{meaning.measure()}, at least {NEAR}" if self.translating and self.translating.pivots else ""
 
 
 def parse_kinds(given: str) -> list[str]:
@@ -646,9 +667,7 @@ def parse_rates(given: str, at_least: int) -> Rates:
     for part in listed(given):
         name, equals, text = part.partition("=")
         if name not in values:
-            near = difflib.get_close_matches(name, values, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(values)}"
-            raise InputError(f"there is no rate {name!r}: {hint}", "--rates")
+            raise InputError(no_such("rate", name, values), "--rates")
         if not equals:
             raise InputError(f"{name} must be followed by a number (example: {name}={values[name]:g})", "--rates")
         values[name] = float(_decimal(text, "--rates"))

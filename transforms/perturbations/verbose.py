@@ -1,156 +1,88 @@
-"""Rewrite turns in more words (the verbosity of RADDLE, section 4).
+"""Rewrite turns in more words (the verbosity of RADDLE, section 4): one frame a turn, from ``verbose.toml``.
 
-Each clause gets a longer form if ``paraphrases.toml`` has one (``longer``): a polite and indirect frame for a request,
-a whole sentence for an answer. ``verbose.toml`` adds detours, reasons without new values, and what the dialogue state
-already contains, depending on whether the turn asks, wants, agrees, declines or ends. Values keep their text, and
-polarity is checked as for paraphrases. No form is used twice in a dialogue.
+What a turn does (its acts, or its words if it has none) decides between the frames: an indirect form of its last
+sentence, a phrase behind it, or a sentence before or after the turn. A turn stays as it is if no frame fits its length.
+No frame is used twice in a dialogue, or repeats a word or the beginning of a sentence of the turn.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import count
-from typing import Any
 
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.perturbations import language
-from parapet.transforms.perturbations.gate import POLARITY, same_polarity
-from parapet.transforms.perturbations.paraphrase import (
-    longer_forms,
-    says_the_same,
-    sentence_with,
-    with_values,
-    without_values,
-)
+from parapet.transforms.perturbations.language import rule
 from parapet.transforms.perturbations.rewording import RULES, Made, reworded
-from parapet.transforms.perturbations.typos import Draw
 from parapet.transforms.running.seeding import DRAW_LIMIT, draws
 from parapet.transforms.storage.toml import read_table
 
 KIND = "more_words"  # the kind of operations
 
-LEAST, MOST = 1.3, 3.0  # minimum and maximum length relative to the turn
+LEAST, MOST = 1.3, 2.0  # minimum and maximum length relative to the turn
 SHORT = 50  # characters that any turn may have, even of one or two words
 
-_TRIES = 12
-_STATEMENT = re.compile(
-    r"(?:I|there|we|they|he|she)\b(?:['’]|\s\S+\s)(?!(?:see|understand|guess|think)\b)[^,]*", re.IGNORECASE
+_GREETING = rule(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\b")
+# Beginnings that reply to what was said before: no sentence goes in front of them.
+_REPLY = rule(
+    r"(?:yes|yeah|yep|yup|yea|no|nope|nah|not|ok|okay|okey|alright|all right|sure|great|good|perfect|nice|cool|awesome"
+    r"|excellent|wonderful|fine|right|correct|thanks|thank|sounds|looks|works|that|this|it|i see|i like|actually|sorry"
+    r"|oops|oh|well|and|but|so|also|then|now|next|hmm+|wow|let me|what about|how about|or|please|maybe|perhaps|later"
+    r"|instead|you|got it)\b"
 )
-# Statements with a noun as the subject, and a verb that they must contain.
-_NOUN_FIRST = re.compile(r"(?:the|my|our|your|an?)\s[^,]*", re.IGNORECASE)
-_VERB = re.compile(r"\b(?:is|are|was|were|will|would|should|has|have|does|looks?|sounds?|works?)\b", re.IGNORECASE)
-_COMMENT = re.compile(r"(?:it|that|this)(?:['’]s| \S+)(?: [^,]*)?", re.IGNORECASE)
-_LONGEST, _SHORTEST = 14, 7  # words of a statement inside another sentence, and of a sentence fragment
-_QUESTION = re.compile(
-    r"(?:(?:to|from|at|in|on|for|by) )?(?:what|where|when|which|who|whose|why|how)\b"
-    r"|(?:is|are|do|does|did|can|could|will|would|should|may|was|has|have) "
-    r"(?:i|you|they|it|there|that|this|these|the|we|he|she|your|their)\b",
-    re.IGNORECASE,
+_NO_QUESTION = rule(r"(?:what|where|when|how|which|who) (?:i|we|you|they|it|the|about)\b|do (?:the same|it|that|so)\b")
+_CAN_YOU = rule(r"(?:please )?(?:can|could|would|will) you (?:please |kindly )?")
+_CAN_I = rule(r"(?:can|could|may|should) (?:i|we)\b")
+_PLEASE = rule(r"(?:please |go ahead and )+")
+_HELP_ME = rule(r"help me (?:to )?(?!out\b|with\b)(?=\w)")
+_WISH = rule(
+    r"\b(?:i|we)(?: also| really)?(?: would|'d| want| need| prefer| am looking|'m looking| was hoping)\b"
+    r"|make it\b|let's\b"
 )
-_STATES = re.compile(r"\b(?:I|we|you|they|it|is|are|will|would)\b", re.IGNORECASE)
-_PLACE = re.compile(
-    r"(?:in|on|at|for|from|to|by|with|around|after|before|near|between|until|till|under)\s", re.IGNORECASE
+_WISH_TO = rule(
+    r"i(?: would|'d) like to |i(?: really)? (?:want|need|wish|am looking|was hoping|am trying|was looking) to "
+    r"|i'm (?:looking|trying|hoping) to "
 )
-_PIECE = re.compile(
-    rf"(?:(?:an?|the|some|any|just|only|about)\s+)?(?:{language.VALUE}|one\b|two\b|three\b|four\b|five\b)"
-    r"|(?:something|somewhere|anything|anywhere)\b",
-    re.IGNORECASE,
+_VERBAL = rule(r"\b(?:i|we|you|they|it|there|is|are|was|were|will|would|has|have|can|should|do|does|my)\b")
+_WHAT_IS = rule(r"what(?:'s| is| are) (?:the|an?)\b")
+_PHRASE = rule(
+    r"what(?:'s| is| are| was| will be| would be) "
+    r"(?P<s>(?:the|their|its|his|her) (?!.*\b(?:going to|like|if|and|called|named|for|doing|again)\b).+)"
 )
-_ENDS = re.compile(r"[.!?…]*\s*\Z")
+_GOES_ON = rule(r"(?:\b(?:and|but)|,) (?:i|am|was|would|will|can|do|what|when|where|which|is|are|how|then|does|did)\b")
+_THANKS = rule(r"(?<!no )(?<!\w, )\b(?:thanks|thank you)(?: (?:so|very) much| a lot| again)?(?= *(?:[.!,]|$))")
+_THANKED = rule(r"\bthank|\bbye\b|\bgoodbye\b")
+_QUOTATION = re.compile(r"([\"“])(.*)([\"”])", re.DOTALL)
+_ENDS_QUOTED = re.compile(r"[\"”’'][.!?]*$")
+# The first letters of words that a frame may share with its turn.
+_COMMON = """
+that this woul with have what coul like your from just ther abou some they will when whic then into want than need very
+real okay sure good more firs best
+"""
+_SHARED = frozenset(_COMMON.split())
+_REPLIES = {"NEGATE_INTENT": "decline", "AFFIRM_INTENT": "agree", "AFFIRM": "confirm", "SELECT": "select"}
 
-# Sentences that a phrase may precede, and those that already have such a phrase.
-_OPEN = re.compile(
-    r"(?:I|could|would|can|do(?! you think)|does|is|are|what|where|when|how|which|who|it|that|there|please)\b",
-    re.IGNORECASE,
-)
-_WISHES = re.compile(
-    r"(?:I (?:would|was hoping|was wondering|want|need)|I['’]d|could|would|can|do you|does|is|are|what|where|when|how"
-    r"|which)\b",
-    re.IGNORECASE,
-)
-_AGREES = re.compile(r"(?:I|that|it|this|sounds|looks)\b", re.IGNORECASE)
-_HAS_DETOUR = re.compile(
-    r"\b(?:if|before|because|when|whenever|since|as far as|please|from what)\b|[:;]", re.IGNORECASE
-)
-
-_AGREE = frozenset({"AFFIRM", "AFFIRM_INTENT", "SELECT"})
-_DECLINE = frozenset({"NEGATE_INTENT"})
-_END = frozenset({"THANK_YOU", "GOODBYE", "NEGATE"})
-_ASK = frozenset({"REQUEST", "REQUEST_ALTS"})
-_WANT = frozenset({"INFORM", "INFORM_INTENT"})
-_PLEASE = re.compile(r"\bplease\b", re.IGNORECASE)
-_THANKS = re.compile(r"\b(?:thanks|thank|bye|goodbye)\b", re.IGNORECASE)
-_GREETS = re.compile(r"(?:hi|hello|hey|greetings|good (?:morning|afternoon|evening|day))(?: there)?\W*", re.IGNORECASE)
+Candidate = tuple[str, str]  # a frame, and the turn in it
 
 
 @cache
-def _phrases() -> Mapping[str, Any]:
+def _frames() -> Mapping[str, Mapping[str, Sequence[str]]]:
     return read_table(__package__, "verbose.toml")
 
 
-def mood_of(acts: Collection[str], text: str) -> str:
-    """Return what a turn does as a whole, by its acts: the name of a table in ``verbose.toml``."""
-    held = frozenset(acts)
-    if _GREETS.fullmatch(text):
-        return "greet"
-    if held & _ASK or (not held and "?" in text):
-        return "ask" if "REQUEST" in held or "?" in text or language.asks(text) else "alternatives"
-    if held & _WANT:
-        return "want" if "INFORM_INTENT" in held else "tell"
-    if held & _DECLINE:
-        return "decline"
-    if held & _AGREE:
-        return "agree"
-    return "end" if held & _END or _THANKS.search(text) else "tell"
-
-
-def kind_of(sentence: str, asked: bool) -> str:
-    """Classify a sentence without another form; empty if it is unclear."""
-    if asked or language.asks(sentence):
-        return "question" if _QUESTION.match(sentence) else ""
-    if _PLEASE.search(sentence):
-        return ""
-    if sentence.count(" ") < _SHORTEST and _PLACE.match(sentence) and not _STATES.search(sentence):
-        return "place"
-    if sentence.count(" ") < _LONGEST:
-        if _COMMENT.fullmatch(sentence):
-            return "comment"
-        is_piece = _PIECE.match(sentence)
-        if _STATEMENT.fullmatch(sentence) or ((is_piece or _NOUN_FIRST.fullmatch(sentence)) and _VERB.search(sentence)):
-            return "statement"
-    return "piece" if _PIECE.match(sentence) else ""
-
-
 @cache
-def opening(template: str) -> str:
-    """Return the first words of a form, by which a reader would recognise a repetition."""
-    return " ".join(re.findall(r"[a-z']+", template.replace("{also}", "").partition("{")[0].lower())[:4])
+def _verbs() -> tuple[re.Pattern[str], frozenset[str]]:
+    """Return a pattern for the beginning of an order, and the verbs that end the subject of a question."""
+    verbs = read_table(__package__, "paraphrases.toml")["verbs"]
+    return re.compile(rf"(?:{'|'.join(verbs['order'])})\b", re.IGNORECASE), frozenset(verbs["events"])
 
 
-def known_thing(user_turn: UserTurn) -> str:
-    """Return what a turn asks about implicitly, from the state before it: "the hotel in Paris"; may be empty."""
-    if user_turn.before is None or user_turn.turn is None:
-        return ""
-    states = {frame.service: frame.state for frame in user_turn.before.frames if frame.state}
-    tables, utterance = _phrases(), user_turn.utterance.lower()
-    for frame in user_turn.turn.frames:
-        before, now = states.get(frame.service), frame.state
-        name = next((prefix for prefix in tables["things"] if frame.service.lower().startswith(prefix)), "")
-        if not name or not before or not now or not any(action.act == "REQUEST" for action in frame.actions or ()):
-            continue
-        noun, preposition = tables["things"][name]
-        places = [
-            before.slot_values[slot][0]
-            for slot in tables["places"].get(preposition, ())
-            if before.slot_values.get(slot) and before.slot_values[slot] == now.slot_values.get(slot)
-        ]
-        if noun in utterance or " of " in utterance or any(place.lower() in utterance for place in places):
-            return ""
-        where = f" {preposition} {places[0]}" if places and places[0] != "dontcare" else ""
-        return f"the {noun}{where}"
-    return ""
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\b[a-z]{4}", text.lower()))
+
+
+_stems_of_frame = cache(_stems)
 
 
 def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
@@ -159,156 +91,142 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Made:
     Args:
       user_turn: the turn.
       key: the key of the draws.
-      said: forms used earlier in the dialogue; those of the turn are added.
+      said: frames used earlier in the dialogue; that of the turn is added.
     """
-    text, values = without_values(user_turn)
-    if not text or not any(map(str.isalpha, user_turn.utterance)):
+    text = user_turn.utterance.strip()
+    if not any(map(str.isalpha, text)):
         return Made(reason="no_word")
+    longest = max(MOST * len(text), SHORT)
+    words = _stems(text) - _SHARED
+    choices = [
+        (frame, new)
+        for frame, new in _candidates(user_turn, text)
+        if frame not in said and LEAST * len(text) <= len(new) <= longest and not _stems_of_frame(frame) & words
+        if frame[0].islower() or " ".join(frame.split(" ", 2)[:2]).lower() not in text.lower()
+    ]
     draw = draws(key).__next__
-    rewording = Made(reason="no_rule")
-    for _ in range(_TRIES):
-        speaker = Speaker(user_turn, values, draw, said)
-        rewording = _checked(user_turn, language.in_style_of(text, with_values(speaker.say(text), values)))
-        if rewording.operations:
-            said |= speaker.used
-            break
+    indirect = [choice for choice in choices if "{s}" in choice[0]]
+    if indirect and draw() * 3 // DRAW_LIMIT:
+        choices = indirect
+    if not choices:
+        return Made(reason="no_rule")
+    frame, new = choices[draw() * len(choices) // DRAW_LIMIT]
+    rewording = reworded(user_turn, user_turn.utterance.replace(text, new), KIND, RULES)
+    if rewording.operations:
+        said.add(frame)
     return rewording
 
 
-def _checked(user_turn: UserTurn, new: str) -> Made:
-    """Return the change to the new text, if its length and polarity are right."""
-    text = user_turn.utterance
-    if not LEAST * len(text) <= len(new) <= max(MOST * len(text), SHORT) or len(_PLEASE.findall(new)) > 1:
-        return Made(reason="no_rule")
-    if not same_polarity(text, new):
-        return Made(reason=POLARITY)
-    return reworded(user_turn, new, KIND, RULES)
+def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
+    """Yield the frames that suit a turn. What is said about a quotation goes inside it, or in front of it."""
+    if quotation := _QUOTATION.fullmatch(text):
+        first, text, last = quotation.groups()
+        for frame, new in _candidates(user_turn, text):
+            yield frame, f"{first}{new}{last}"
+    elif "\n" not in text:
+        for frame, new in _framed(user_turn, text):
+            yield frame, language.in_style_of(text, new.replace(frame, frame.lower()) if text.islower() else new)
 
 
-def _joined(sentences: Sequence[tuple[tuple[str, str], str]]) -> str:
-    return "".join(f"{body}{marks}{gap}" for (body, marks), gap in sentences)
+def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
+    body, marks, _ = list(language.sentences(text))[-1]
+    start = text[: len(text) - len(body) - len(marks)]
+    *leads, last = language.clauses(body)
+    lead, clause = body[: len(body) - len(last.text)], re.sub(r",? please$", "", last.text, flags=re.IGNORECASE)
+    order = _order(clause)
+    mood = mood_of(user_turn, body, marks, bool(order) or _CAN_YOU.match(clause) is not None)
+    frames = _frames().get(mood, {})
+    before = frames.get("next" if user_turn.before else "first", ())
+    if not _REPLY.match(text) and not _GREETING.match(text):
+        for frame in before:
+            yield frame, f"{frame} {text}"
+    elif start and user_turn.before and (_WISH.match(body) if mood == "wish" else language.asks(body)):
+        for frame in before:
+            yield frame, f"{start}{frame} {body}{marks}"
+    if all(lead.text.count(" ") < 3 and not language.asks(lead.text) for lead in leads) and not _GOES_ON.search(clause):
+        for kind, words in _indirect(clause, mood, order):
+            for frame in frames.get(kind, ()):
+                new = frame.replace("{s}", language.with_small_letter(words))
+                yield frame, f"{start}{lead}{language.with_small_letter(new) if lead else new}"
+    if mood == "end" and (thanks := _THANKS.search(text)):
+        for frame in frames["thanks"]:
+            new = frame.capitalize() if thanks[0][0].isupper() else frame
+            yield frame, f"{text[: thanks.start()]}{new}{text[thanks.end() :]}"
+    # What is said behind the turn is about its last sentence, and never behind a quotation.
+    if _ENDS_QUOTED.search(text) or (_THANKED.search(body) and mood != "end") or ("?" in start and "?" not in marks):
+        return
+    if mood == "wish" and not _WISH.search(body):
+        return
+    if body.count(" ") > 1 and "?" not in marks and not re.search(r"\b(?:if|please)\b", body):
+        for frame in frames.get("behind", ()):
+            yield frame, f"{start}{body}, {frame}{marks}"
+    for frame in frames.get("after", ()):
+        yield frame, f"{text}{'' if marks else '?' if mood == 'ask' else '.'} {frame}"
+    if text == body + marks and body in [user_turn.utterance[slice(*place)] for place in user_turn.ranges]:
+        for frame in frames.get("alone", ()):
+            yield frame, frame.replace("{s}", body)
 
 
-class Speaker:
-    """Rewrites one turn in more words.
+def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
+    """Return what a turn does: the name of a table in ``verbose.toml``, or an empty string if that is unclear.
 
     Args:
       user_turn: the turn.
-      values: the values that private-use characters in the text stand for.
-      draw: returns random numbers.
-      said: forms used in earlier turns, which are avoided.
-
-    Attributes:
-      used: the forms used in this turn.
+      body: the words of its last sentence.
+      marks: the final marks.
+      is_order: whether that is an order, or a question such as *can you*.
     """
-
-    def __init__(self, user_turn: UserTurn, values: Sequence[str], draw: Draw, said: Collection[str]) -> None:
-        self.user_turn, self.values, self.draw, self.said = user_turn, values, draw, said
-        self.used: set[str] = set()
-        self.thing = known_thing(user_turn) if draw() * 3 // DRAW_LIMIT else ""
-        length = len(user_turn.utterance)
-        self.room = max(int(MOST * length), SHORT) - length  # number of characters that may be added
-
-    def say(self, text: str) -> str:
-        """Rewrite the clauses of a text, then add drawn phrases until it is long enough."""
-        sentences = [
-            (self._sentence(body, marks) if body else (body, marks), gap)
-            for body, marks, gap in language.sentences(text)
-        ]
-        wanted = len(self.user_turn.utterance) * (1.4 + 0.8 * self.draw() / DRAW_LIMIT)
-        mood = mood_of(self.user_turn.acts, text)
-        ways = [self._before, self._behind] if self.draw() * 2 // DRAW_LIMIT else [self._behind, self._before]
-        if self.thing:
-            self._restate(sentences)
-        ways = [self._after, *ways] if self.draw() * 2 // DRAW_LIMIT else [*ways, self._after]
-        new = _joined(sentences)
-        for way in ways:
-            if len(with_values(new, self.values)) >= wanted:
-                break
-            way(sentences, mood)
-            new = _joined(sentences)
-        return new
-
-    def _drawn(self, templates: Sequence[str]) -> str:
-        """Draw a template that the dialogue does not use yet; empty if all are used."""
-        taken = self.used.union(self.said)
-        free = [template for template in templates if opening(template) not in taken]
-        if not free:
+    acts = user_turn.acts
+    asks = language.asks(body) and not _NO_QUESTION.match(body)
+    if _GREETING.fullmatch(user_turn.utterance.strip(" .!,")):
+        return "greet"
+    if acts and not acts & {"INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS"}:
+        if asks or "?" in marks:
             return ""
-        chosen = free[self.draw() * len(free) // DRAW_LIMIT]
-        self.used.add(opening(chosen))
-        return chosen
+        if acts & {"NEGATE", "THANK_YOU", "GOODBYE"}:
+            return "end"
+        return next((mood for act, mood in _REPLIES.items() if act in acts), "")
+    if "REQUEST_ALTS" in acts:
+        return "choose" if _NO_QUESTION.match(body) else "alternatives"
+    if {"NEGATE", "INFORM"} <= acts:
+        return "change"
+    if is_order:
+        return "order"
+    if asks or ("REQUEST" in acts and "?" in marks):
+        return "ask"
+    if not acts and (_REPLY.match(body) or _THANKED.search(body)):
+        return "end" if _THANKED.search(body) else ""
+    if "INFORM_INTENT" in acts or not user_turn.before:
+        return "wish"
+    if "AFFIRM_INTENT" in acts:
+        return "agree"
+    if "?" in marks:
+        return "choose" if _NO_QUESTION.match(body) else ""
+    if _REPLY.match(body):
+        return ""
+    return "choose" if _WISH.match(body) or not _VERBAL.search(body) else "" if "REQUEST" in acts else "tell"
 
-    def _sentence(self, body: str, marks: str) -> tuple[str, str]:
-        """Rewrite a sentence; return it with its final marks. Introductory clauses, such as *yes*, are kept."""
-        clauses = language.clauses(body)
-        kept = {i for i, clause in enumerate(clauses[:-1]) if clause.text.count(" ") < 3 and clause.text.isascii()}
-        numbers = count()
 
-        def say(clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
-            return (clause, None) if next(numbers) in kept else self._clause(clause, asked, free)
+def _order(clause: str) -> str:
+    """Return the verb phrase of an order or a request; empty if a clause is neither."""
+    words = clause
+    for pattern in (_CAN_YOU, _PLEASE, _HELP_ME):
+        if match := pattern.match(words):
+            words = words[match.end() :]
+    return words if _verbs()[0].match(words) else ""
 
-        new = sentence_with(body, marks, say)
-        if new == body + marks and len(clauses) == 1:
-            new = self._around(body, "?" in marks) + marks
-        end = _ENDS.search(new)
-        assert end is not None
-        return new[: end.start()], end[0]
 
-    def _clause(self, clause: str, asked: bool, free: bool) -> tuple[str, bool | None]:
-        forms = {
-            form.template: form
-            for form in longer_forms(clause, asked, free, self.user_turn.acts)
-            if 0 < len(form.text) - len(clause) <= self.room and not (self.thing and _HAS_DETOUR.search(form.template))
-        }
-        template = self._drawn([*forms])
-        if not template or not says_the_same(clause, forms[template].text):
-            return clause, None
-        self.room -= len(forms[template].text) - len(clause)
-        return forms[template].text, forms[template].asks
-
-    def _around(self, body: str, asked: bool) -> str:
-        """Embed a sentence without another form in a longer one."""
-        kind = kind_of(body, asked)
-        template = self._drawn(_phrases()["around"][kind]) if kind else ""
-        if not template:
-            return body
-        return template.replace("{s}", language.with_small_letter(body))
-
-    def _before(self, sentences: list[Any], mood: str) -> None:
-        """Add a phrase before the last sentence."""
-        (body, marks), gap = sentences[-1]
-        if not _OPEN.match(body) or _HAS_DETOUR.search(body):
-            return
-        if phrase := self._drawn(_phrases()[mood]["before"]):
-            sentences[-1] = (f"{phrase} {language.with_small_letter(body)}", marks), gap
-
-    def _restate(self, sentences: list[Any]) -> None:
-        """Add what the last sentence asks about, known from the state before the turn, in front of it."""
-        (body, marks), gap = sentences[-1]
-        if not _WISHES.match(body) or _HAS_DETOUR.search(body):
-            return
-        link, phrase = self._drawn(_phrases()["links"]["all"]), self._drawn(_phrases()["ask"]["known"])
-        if link and phrase:
-            sentences[-1] = (
-                (f"{phrase.replace('{it}', f'{self.thing} {link}')} {language.with_small_letter(body)}", marks),
-                gap,
-            )
-
-    def _behind(self, sentences: list[Any], mood: str) -> None:
-        """Add a phrase after the last sentence."""
-        (body, marks), gap = sentences[-1]
-        if (
-            len(body.split()) > 3
-            and not _HAS_DETOUR.search(body)
-            and (_AGREES if mood == "agree" else _WISHES).match(body)
-        ):
-            phrase = self._drawn(_phrases()[mood]["behind"])
-            sentences[-1] = (f"{body}, {phrase}" if phrase else body, marks), gap
-
-    def _after(self, sentences: list[Any], mood: str) -> None:
-        """Add a sentence at the end of the turn."""
-        (body, marks), gap = sentences[-1]
-        if phrase := self._drawn(_phrases()[mood]["after"]):
-            marks = marks.rstrip() or ("?" if language.asks(body) else ".")
-            sentences[-1] = (body, f"{marks} {phrase}"), gap
+def _indirect(clause: str, mood: str, order: str) -> Iterator[tuple[str, str]]:
+    """Yield (kind of frame, words in it) of the indirect forms of a clause."""
+    order_begins, verbs = _verbs()
+    wish = _WISH_TO.match(clause)
+    if order:
+        yield "vp", order
+    elif mood == "wish" and wish and order_begins.match(clause, wish.end()):
+        yield "vp", clause[wish.end() :]
+    elif phrase := _PHRASE.fullmatch(clause):
+        yield "phrase", phrase["s"]
+    elif not _WHAT_IS.match(clause) and (question := language.embedded(clause, verbs)):
+        yield "wh", question
+    elif not _CAN_I.match(clause) and (question := language.embedded_choice(clause, verbs)):
+        yield "whether", question

@@ -30,7 +30,6 @@ from parapet.schemas.release import (
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
-from parapet.schemas.tools import NAMES
 from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
@@ -231,9 +230,9 @@ def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
                 record = TASK if place is file else BESIDE
                 relative = place.relative_to(file.parent).as_posix()
                 plan.sources.append(Source(record, name, name, layout.TEST, str(place), len(plan.inputs) - 1, relative))
-        if folder.is_dir() and layout.is_there(folder / NAMES):
-            names = str(folder / NAMES)
-            plan.sources.append(Source(BESIDE, name, name, layout.TEST, names, len(plan.inputs) - 1, NAMES))
+        if folder.is_dir() and layout.is_there(folder / layout.NAMES):
+            names = str(folder / layout.NAMES)
+            plan.sources.append(Source(BESIDE, name, name, layout.TEST, names, len(plan.inputs) - 1, layout.NAMES))
 
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:

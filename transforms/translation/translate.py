@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +19,7 @@ from parapet.schemas.rows import Translation
 from parapet.transforms.running.fence import Refused, Stopped, bad_record
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage.files import join, read_written, whole
-from parapet.transforms.translation.memory import ENGLISH, Batch, Engine, Texts, make_batches, missing
+from parapet.transforms.translation.memory import ENGLISH, Batch, Engine, Limits, Texts, make_batches, missing
 
 DEAD = "dead"
 
@@ -36,34 +36,6 @@ class Untranslated(msgspec.Struct, frozen=True, order=True):
     reason: str
 
 
-class Translate(beam.PTransform):
-    """Translates batches, each in one request, several at a time if the engine allows it.
-
-    Args:
-      engine: the engine.
-      paid: the folder for all answers, so that a run that is cut off does not lose translations that were paid for.
-    """
-
-    def __init__(self, engine: Engine, paid: str) -> None:
-        super().__init__()
-        self.engine, self.paid = engine, paid
-
-    def expand(self, groups: beam.PCollection) -> Any:
-        """Transform lists of Batch (see :func:`in_groups`) to Translation (main) and Untranslated (DEAD)."""
-        return (
-            groups
-            | "Spread" >> beam.Reshuffle()
-            | "Translate group" >> beam.ParDo(_Translate(self.engine, self.paid)).with_outputs(DEAD, main="translated")
-        )
-
-
-def in_groups(batches: Sequence[Batch], engine: Engine) -> list[list[Batch]]:
-    """Group batches that a worker sends at a time; a group has several batches per concurrent request."""
-    size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
-    expect(sum(len(batch.texts) for batch in batches), "texts", _STAGE)
-    return [list(batches[i : i + size]) for i in range(0, len(batches), size)]
-
-
 class _Translate(beam.DoFn):
     def __init__(self, engine: Engine, paid: str) -> None:
         super().__init__()
@@ -77,7 +49,9 @@ class _Translate(beam.DoFn):
 
     def process(self, batches: list[Batch]) -> Iterator[Any]:
         with ThreadPoolExecutor(self.engine.parallel) as pool:
-            self._open_for(batches)
+            if not self.opened:  # before any thread needs it
+                self.engine.open()
+                self.opened = True
             done = list(pool.map(self._translate, batches))
         for outcomes, requests, codepoints in done:
             # Beam loses counts made in our own threads.
@@ -90,14 +64,6 @@ class _Translate(beam.DoFn):
                 else:
                     yield outcome
 
-    def _open_for(self, batches: list[Batch]) -> None:
-        """Open the engine before any thread needs it, unless all answers are known already."""
-        if not self.opened and any(
-            _rest(batch, read_part(self.paid, part_of(batch, self.engine))) for batch in batches
-        ):
-            self.engine.open()
-            self.opened = True
-
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
         """Return the outcomes of one batch, with the number of requests and of codepoints sent."""
         part = part_of(batch, self.engine)
@@ -105,7 +71,8 @@ class _Translate(beam.DoFn):
         kept = read_part(self.paid, part)
         outcomes_of_batch: list[Translation | Untranslated] = list(kept)
         requests = codepoints = 0
-        rest = _rest(batch, kept)
+        known = {row.text for row in kept}
+        rest = tuple(text for text in batch.texts if text not in known)
         for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
             fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
             if fresh:
@@ -150,11 +117,6 @@ class _Translate(beam.DoFn):
         if not translation:
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, translation)
-
-
-def _rest(batch: Batch, kept: list[Translation]) -> tuple[str, ...]:
-    known = {row.text for row in kept}
-    return tuple(text for text in batch.texts if text not in known)
 
 
 def _dead(batch: Batch, reason: str) -> list[Translation | Untranslated]:
@@ -208,21 +170,19 @@ class Known(msgspec.Struct, frozen=True):
         return [Translation("", "", source, target, text, known[text]) for text in sorted(set(texts) & known.keys())]
 
 
-def replay(texts: Sequence[str], pivots: Sequence[str], known: Known) -> tuple[list[Translation], list[Untranslated]]:
-    """Translate both ways from the memory alone. Returns the known translations and the texts that the memory lacks."""
-    translations: list[Translation] = []
-    lacking: list[Untranslated] = []
-    for pivot in pivots:
-        leg = list(texts)
-        for source, target in ((ENGLISH, pivot), (pivot, ENGLISH)):
-            rows = known.rows(leg, source, target)
-            lacking += [
-                Untranslated(source, target, text, "not_in_memory: the memory does not contain this text")
-                for text in missing(leg, known.of(source, target))
-            ]
-            translations += rows
-            leg = [row.translation for row in rows]
-    return translations, lacking
+class Replay(Engine):
+    """Stands for an engine where only the memory may answer."""
+
+    provider = "memory"
+    model = ""
+    limits = Limits(1024, 1_000_000)
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def translate(self, texts: list[str], source: str, target: str) -> list[str]:
+        """Raise Refused: what is asked for is not in the memory."""
+        raise Refused("not_in_memory: add a --memory that contains the text, or choose another --engine")
 
 
 class BackTranslate(beam.PTransform):
@@ -281,7 +241,11 @@ class OneWay(beam.PTransform):
             | "Batch"
             >> beam.FlatMap(_batches, self.back, self.known, self.engine).with_outputs(DEAD, ROWS, main="batches")
         )
-        answered = batches.batches | "Ask" >> Translate(self.engine, self.paid)
+        answered = (
+            batches.batches
+            | "Spread" >> beam.Reshuffle()
+            | "Translate group" >> beam.ParDo(_Translate(self.engine, self.paid)).with_outputs(DEAD, main="translated")
+        )
         translations = (batches[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
         dead = (batches[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
         return translations, dead
@@ -295,7 +259,9 @@ def _batches(
     source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
     unknown = missing(texts, known.of(source, target))
     batches, too_long = make_batches(unknown, source, target, engine.limits)
-    yield from in_groups(batches, engine)
+    expect(len(unknown) - len(too_long), "texts", _STAGE)
+    size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
+    yield from (batches[i : i + size] for i in range(0, len(batches), size))
     yield from (TaggedOutput(ROWS, row) for row in known.rows(texts, source, target))
     reason = f"too_long: the text has more than {engine.limits.codepoints:,} characters, the limit of a request"
     yield from (TaggedOutput(DEAD, Untranslated(source, target, text, reason)) for text in too_long)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
 
@@ -27,7 +27,7 @@ class VariantOptions(PerturbationOptions):
     group = options.INPUT
     records = "dialogues of a variant"
     done = "rewritten"
-    without = ("messages", "split", "dry_run", "seed")
+    without: ClassVar[tuple[str, ...]] = ("messages", "split", "dry_run", "seed")
 
     variants: str = option(
         REQUIRED, "schema variants, or tool variants: output of 'compose', or sgd_x/data", metavar="DIR", reads=True

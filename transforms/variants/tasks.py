@@ -16,13 +16,11 @@ from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
 from parapet.schemas.tools import (
-    NAMES,
-    TOOLS,
     Tool,
     ToolFile,
     ToolNames,

@@ -242,11 +242,6 @@ def values_in(facts: Iterable[Fact]) -> dict[str, list[str]]:
     return {name: list(of_name) for name, of_name in values.items()}
 
 
-def files_of_rules(card: Card) -> dict[str, bytes]:
-    """Returns the ontology file for ``parapet restaurants``, unless the model uses that of the simulator."""
-    return {ONTOLOGY: card.ontology.encode()} if card.ontology else {}
-
-
 RULES = "rules.toml"
 
 
@@ -309,7 +304,9 @@ def scripted_card(
     return Card(model="rules", task=task_of([*train, *dev]), candidates=texts, knowledge=values, script=script)
 
 
-def files_of_script(card: Card) -> dict[str, bytes]:
-    """Returns the file of rules, in the chosen order and with the texts that match their patterns."""
-    assert card.script is not None
-    return {RULES: toml_of(msgspec.json.decode(msgspec.json.encode(card.script))).encode()}
+def files_of_rules(card: Card) -> dict[str, bytes]:
+    """Returns the files that people can read: rules in the chosen order with the texts that match, or the ontology."""
+    files = {ONTOLOGY: card.ontology.encode()} if card.ontology else {}
+    if card.script is not None:
+        files[RULES] = toml_of(msgspec.json.decode(msgspec.json.encode(card.script))).encode()
+    return files

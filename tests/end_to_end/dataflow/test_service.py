@@ -221,10 +221,7 @@ def test_a_release_cannot_be_a_template(bucket, tmp_path):
     bucket.write("release.toml", RELEASE.encode())
     command = ["release", "build", "--config", f"{bucket.url}/release.toml", "--output", f"{bucket.url}/template"]
     job = ["--template_location", f"{tmp_path}/job.json", *flags(bucket, "template", NOWHERE), *CONTAINER]
-    assert (
-        "error: --template_location: cannot be used here, because the command that runs the "
-        "job also finishes the release"
-    ) in refused(*command, *job)
+    assert "error: --template_location: cannot be used here" in refused(*command, *job)
     assert bucket.tree("template") == {}
 
 

@@ -31,7 +31,7 @@ from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
 from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.app import command_line
-from parapet.pipelines.suite.graph import make_graph
+from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import command_of
 from parapet.pipelines.suite.suite_file import read_suite
@@ -170,12 +170,12 @@ def scored(folder, **more):
 def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
     with ChatServer(gold) as server:
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}
-        made = run("predict", "--endpoint", server.url, **flags)
+        made = run("predict", "llm", "--endpoint", server.url, **flags)
         sent = len(server.requests)
-        assert "50 frames, 0 answers that could not be read" in made.output
+        assert "50 frames\n0 answers that could not be read" in made.output
         before = {path: data for path, data in made.files.items() if path[0] != "."}
         if style == "json" or THOROUGH:
-            run("predict", "--endpoint", server.url, **flags)
+            run("predict", "llm", "--endpoint", server.url, **flags)
         assert len(server.requests) == sent == 50  # a rerun asks nobody
         assert made.files.items() >= before.items()
     numbers = scored(tmp_path)
@@ -200,7 +200,7 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
             turn["frames"] += [{"service": service, "slots": [], "actions": [], "state": idle} for service in more]
     root = corpus(tmp_path / "woz", json_of(sample / "test/schema.json"), test=dialogues)
     with ChatServer(oracle(dialogues)) as server:
-        run("predict", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
+        run("predict", "llm", "--endpoint", server.url, model="m", sgd=root, output=tmp_path / "states")
     numbers = scored(tmp_path, reference=root)
     assert (numbers["joint_goal_accuracy"], numbers["active_intent_accuracy"]) == (1.0, 1.0)
 
@@ -276,9 +276,7 @@ def test_a_dry_run_says_what_it_would_take_and_nothing_is_paid_twice(tmp_path, g
         run("predict", "llm", **flags)
         assert "0 calls to make, 50 more are answered already" in run("predict", "llm", "--dry_run", **flags).output
         assert (len(server.requests), json.dumps(server.requests).count("Conversation:")) == (50, 50)
-    sent, answered = (int(word.replace(",", "")) for word in second.split("about ")[1].split() if word[0].isdigit())
-    assert sent == pytest.approx(20 * 7, rel=0.1)  # the server counts seven tokens, however long a request is
-    assert answered == 20 * 3
+    assert "1,200 tokens of answers, $" in second
 
 
 def test_no_key_is_kept_or_shown(tmp_path, gold, monkeypatch):
@@ -313,7 +311,7 @@ SYSTEM = 'title = "t"\n[[systems]]\nname = "mine"\nendpoint = "{}"\n'
 def test_a_system_of_a_suite(tmp_path):
     asked = 'model = "m"\nstyle = "tools"\napi_key_env = "MY_KEY"\nmax_calls = 9\nprice = {input=0.15, output=0.6}\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format("http://127.0.0.1:8080/v1") + asked)
-    graph = make_graph(read_suite(str(suite), ()))
+    graph = Graph(read_suite(str(suite), ()))
     step = graph.steps["predictions/mine/dst"]
     assert step.command == ("predict", "llm")
     wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
@@ -323,7 +321,7 @@ def test_a_system_of_a_suite(tmp_path):
 
 
 def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
-    """Prompt, calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
+    """Calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
     answers = iter(range(10_000))
 
     def answer(body):
@@ -334,17 +332,9 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
         run("predict", "llm", **flags, output=tmp_path / name)
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
-    graph = make_graph(read_suite(str(suite), ()))
-    table, prompt = _asked({name: graph.steps[name]}, tmp_path)
-    (row,) = table.rows
-    assert (row[0], row[1], row[3:]) == (
-        "mine, dst",
-        f"m\n{server.url}",
-        ["50", "10.0%\n5 not_json", "0", "350 + 150", "$0.65"],
-    )
-    assert row[2].endswith("style json")
-    template = "\n".join(line for (line,) in prompt.rows)
-    assert not lacking(template, "You keep track of what the user of an assistant", "{% block user %}")
+    graph = Graph(read_suite(str(suite), ()))
+    (row,) = _asked({name: graph.steps[name]}, tmp_path).rows
+    assert row == ["mine/dst", f"m\n{server.url}", "50", "10.0%", "0", "$0.65"]
     scored(tmp_path, predictions=tmp_path / name / "predictions")
     failures = (tmp_path / "scores/failures/original.html").read_text()
     assert "I would &lt;b&gt;rather&lt;/b&gt; not. [not readable: not_json]" in failures
@@ -367,18 +357,16 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1, "max_bad": "5%"}
         made = run("predict", "llm", **flags, temperature="none", output=tmp_path / name)
         assert not [body for body in server.requests if "temperature" in body]
-    assert "tokens: not reported by the endpoint" in made.output
+    assert "0 tokens of requests and 0 tokens of answers" in made.output
     assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
     suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
-    step = make_graph(read_suite(str(suite), ())).steps[name]
+    step = Graph(read_suite(str(suite), ())).steps[name]
     line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
     assert not lacking(line, *wanted)
-    table, _ = _asked({name: step}, tmp_path)
-    (row,) = table.rows
-    assert row[2] == "temperature not sent, style json\nsent without seed, which the endpoint does not take"
-    assert row[3:] == ["49", "0.0%", "1\ninvalid: HTTP 400: not this one", "not reported", "–"]
+    (row,) = _asked({name: step}, tmp_path).rows
+    assert row[2:] == ["49", "0.0%", "1", "–"]
     numbers = json_of(tmp_path / name / "run.json")
     assert numbers["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
 

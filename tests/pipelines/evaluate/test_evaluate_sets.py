@@ -234,7 +234,7 @@ def test_labels_that_cannot_be_read(roots, tmp_path, fails):
             f"as ood-20={foreign / 'ood-20'}")),
         ([*corpus, f"ood={roots['ood-20']}"], f"no predictions for ood: expected .jsonl files in {tmp_path}/said/ood/"),
         ([*corpus, "ood-20"], "'ood-20' requires the output of 'parapet ood' as --reference"),
-        ([*said], "is a folder, whose predictions have no labels: give the corpus that they are for as --reference"),
+        ([*said], "is a folder, whose predictions have no labels: add --reference"),
         (["--reference", foreign, *said, "--sets", "ood-10"], "there is no set 'ood-10': must be one of ood-20"),
         (["--reference", foreign, *said, "--split", "dev"], ("contains no turns of split 'dev'; these "
             "splits have some: test")),

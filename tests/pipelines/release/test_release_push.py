@@ -105,7 +105,7 @@ def test_private_stays_private(release, hub):
 
 def test_without_a_licence_it_is_not_public(hub, tmp_path):
     said = push(Path(folder.write_release(tmp_path, folder.sample_corpora(1), licence=NO_LICENCE)), status=2).errors
-    assert "has no licence: name one in release.toml and build the release again, or push it with --private" in said
+    assert "has no licence: name one in release.toml and build again, or push with --private" in said
     assert hub.requests == []
 
 

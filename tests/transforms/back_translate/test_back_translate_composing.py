@@ -1,4 +1,4 @@
-"""Names and descriptions as they come back, and what cannot be used of them."""
+"""Names and descriptions as they come back, and what is not used of them."""
 
 import kit
 from hypothesis import given
@@ -7,45 +7,75 @@ from kit import cases
 
 from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
-from parapet.transforms.reports.text import Convention, Conventions
-from parapet.transforms.variants.back_translation import Legs, back_translated, name_of, texts_of, without_collisions
+from parapet.transforms.reports.text import Conventions
+from parapet.transforms.variants.back_translation import Legs, back_translated, source_texts, without_collisions
 
 ACCOUNT = kit.slot("account_type", "", "checking")
 TRANSFER = kit.intent("TransferMoney", "Sends money", "amount", "recipient", account_type="checking")
 RAW = kit.service(
     "Banks_1",
-    [kit.slot("amount", "How much"), ACCOUNT, kit.slot("recipient", "Who gets it")],
+    [kit.slot("amount", "How much"), ACCOUNT, kit.slot("recipient", "Name of the recipient")],
     [{**TRANSFER, "result_slots": ["amount"]}],
     "Handles  accounts",
 )
 
 
-def legs(**back):
-    """Pivot texts are the English ones in capitals; ``back`` by English text, blanks as underscores."""
-    texts = texts_of([parse_service(RAW)])
-    there = {text: text.upper() for text in texts}
-    given = {text.replace("_", " "): value for text, value in back.items()}
-    return Legs(there, {text.upper(): given.get(text, text) for text in texts})
+def legs(answers):
+    """Pivot texts are the English ones in capitals; texts without an answer come back as they are."""
+    texts = [text for source in source_texts(parse_service(RAW)) for text in source.candidates]
+    assert answers.keys() <= {*texts}
+    return Legs({text: text.upper() for text in texts}, {text.upper(): answers.get(text, text) for text in texts})
 
 
-def translated(**back):
-    variant, rows = back_translated(RAW, "zh", legs(**back), Conventions())
+def translated(answers):
+    variant, rows = back_translated(RAW, "zh", legs(answers), Conventions())
     return variant, {(row.element_id.partition("/")[2], row.field): row for row in rows}
+
+
+def test_a_text_is_translated_alone_and_in_phrases():
+    sources = {(source.place, source.field): [*source.candidates] for source in source_texts(parse_service(RAW))}
+    assert sources["slot_2", "name"] == ["recipient", "It is the recipient.", "recipient: Name of the recipient"]
+    assert sources["slot_2", "description"] == [
+        *("Name of the recipient.", "It is the name of the recipient.", "recipient: Name of the recipient")
+    ]
+    assert sources["intent_0", "name"] == [
+        *("Transfer Money", "I want to transfer Money.", "Transfer Money: Sends money")
+    ] or sources["intent_0", "name"] == ["transfer money", "I want to transfer money.", "transfer money: Sends money"]
+    assert sources["slot_1", "description"] == []
+    assert sources["service", "description"] == ["Handles accounts."]
 
 
 @cases(
     "back reason",
     ("Amount", "identical"),
-    ("...", "empty"),
-    ("金額 of money", "non_ascii"),
-    ("a b c d e f g h i j k", "too_long"),
+    ("The amount.", "identical"),
+    ("...", "other_words"),
+    ("金額 of money", "other_words"),
+    ("sheep", "other_words"),
+    ("amounts", "other_form"),
 )
 def test_a_name_that_cannot_be_used_stays(back, reason):
-    variant, rows = translated(amount=back)
+    variant, rows = translated({"amount": back})
     row = rows["slot/amount", "name"]
     assert (row.emitted, row.reason, row.back_text) == ("amount", reason, back)
     assert variant["slots"][0]["name"] == "amount"
-    assert name_of("café à la carte", "x", Convention.SNAKE) == ("cafe_a_la_carte", ""), "accents are no reason"
+
+
+def test_the_farthest_of_the_good_ones_is_used():
+    both = {
+        "recipient: Name of the recipient": "recipient: The name of the receiver",
+        "It is the name of the recipient.": "It's the Recipient Name.",
+        "Name of the recipient.": "Name of the bank.",
+        "It is the recipient.": "It is the receiver.",
+        "transfer money": "transfer of money",
+        "I want to transfer money.": "I want to send funds.",
+    }
+    variant, rows = translated(both)
+    assert [slot["name"] for slot in variant["slots"]] == ["amount", "account_type", "receiver"]
+    assert variant["slots"][2]["description"] == "Recipient name"
+    assert variant["intents"][0]["name"] == "SendFunds"
+    assert variant["intents"][0]["required_slots"] == ["amount", "receiver"]
+    assert rows["slot/recipient", "description"].text == "It is the name of the recipient."
 
 
 NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)

@@ -163,7 +163,7 @@ def test_what_cannot_be_read_is_a_dead_letter(hits, tmp_path):
 
     with ChatServer(answer) as server:
         result = collect(hits, server, tmp_path / "out", annotators=1)
-        assert "answers are missing: unparsable 1;" in result.errors
+        assert "1 answer missing: unparsable;" in result.errors
         (letter,) = result.dead_letters
         assert (letter["stage"], letter["reason"]) == (
             "collect",
@@ -229,7 +229,7 @@ def test_a_wrong_key_stops_at_once(hits, tmp_path, monkeypatch):
     "flags place",
     ({"endpoint": None}, "--endpoint"),
     ({"temperatures": "0.3,warm"}, "--temperatures"),
-    ({"temperatures": "3"}, "--temperatures"),
+    ({"temperatures": "-1"}, "--temperatures"),
     ({"annotators": 0}, "--annotators"),
     ({"price": "1"}, "--price"),
 )

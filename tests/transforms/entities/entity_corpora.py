@@ -14,8 +14,9 @@ from parapet.transforms.perturbations.entities.replacing import Replaced, Replac
 from parapet.transforms.perturbations.entities.words import Training, grams_in
 
 SERVICE = "Trips_1"
-_KINDS = {"other_city": "city", "name": "business", "seats": "number"}
+_KINDS = {"other_city": "city", "name": "business", "seats": "number", "artist": "person", "street": "address"}
 _KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
+_KINDS |= {kind: kind for kind in ("airport", "place", "task")}
 KINDS = {
     **{(SERVICE, slot): SlotKind(kind) for slot, kind in _KINDS.items()},
     (SERVICE, "kept_class"): SlotKind("categorical"),

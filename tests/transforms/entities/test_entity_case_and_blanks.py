@@ -19,16 +19,16 @@ from parapet.transforms.perturbations.entities.replacing import check_replaced, 
 
 
 def test_a_span_that_is_no_value_afterwards_is_refused():
-    """Whatever went wrong in between: here an action that was replaced is put back."""
-    acts = action("city", ("Port Alder", "Port Alder"))
-    raw = dialogue(turn("USER", "to Port Alder", {"Port Alder": "city"}, acts))
+    """Whatever went wrong in between."""
+    raw = dialogue(turn("USER", "to Port Alder", {"Port Alder": "city"}, action("city", ("Port Alder", "Port Alder"))))
     made, typed = replace(raw), msgspec.convert(raw, Dialogue)
     found = find_values(typed, KINDS)
     mentions, table = keep_unclear(typed, found)
-    check_replaced(typed, made.dialogue, found, mentions, table)
-    made.dialogue["turns"][0]["frames"][0]["actions"] = [acts]
+    found.groups[0].shown = {"Port Alder": made.rows[0]["canonical_replacement"]}
+    check_replaced(made.dialogue, [0], found, mentions, table)
+    made.dialogue["turns"][0]["frames"][0]["slots"][0]["start"] += 1
     with pytest.raises(InputError, match=r"bad_span: .* is not a value of 'city' after the replacement"):
-        check_replaced(typed, made.dialogue, found, mentions, table)
+        check_replaced(made.dialogue, [0], found, mentions, table)
 
 
 CASES = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}

@@ -3,7 +3,6 @@
 import pickle
 import re
 from datetime import date
-from itertools import islice
 
 import pytest
 from entity_corpora import training_of
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.entities import kinds
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.choosing import pools_of, read_gazetteer
 from parapet.transforms.perturbations.entities.kinds import NAMES, kind_of, kind_of_value
 from parapet.transforms.perturbations.entities.names import country_of, made_up_name, short_form, subject
@@ -95,6 +94,9 @@ def test_kinds_of_single_values():
     assert kind_of_value("place", "5434 Ygnacio Valley Road #90") == "address"
     assert kind_of_value("place", "2g Japanese Brasserie") == "place"
     assert kind_of_value("city", "John Wayne Airport") == "airport"
+    assert kind_of_value("airport", "Anaheim") == kind_of_value("station", "Anaheim") == "city"
+    assert kind_of_value("airport", "LAX") == kind_of_value("airport", "Eppley Airfield") == "airport"
+    assert kind_of_value("station", "Santa Fe Depot") == "station"
     assert kind_of_value("business", "Union Station") == "business"
     assert kind_of_value("title", "12 Angry Street") == "title"
 
@@ -127,7 +129,7 @@ car||Civic|\S+( 3)?"""
 @pytest.mark.parametrize("row", KEPT.splitlines())
 def test_names_keep_what_they_are(row):
     kind, slot, like, form = row.split("|", 3)
-    about = subject([("Some_1", f"{slot}_name")])
+    about = subject((("Some_1", f"{slot}_name"),))
     made = {made_up_name(kind, like, number * 7919**4, about) for number in range(40)}
     assert len(made) > 9
     assert [name for name in made if not re.fullmatch(form, name)] == []
@@ -135,10 +137,10 @@ def test_names_keep_what_they_are(row):
 
 def test_parts_of_names():
     """A state, a code and the beginning of a name are said of the new value as they were of the old one."""
-    assert subject([("Events_1", "name"), ("Media_1", "movie_name")]) == "movie"
-    assert short_form("Fresno, CA", "Fresno", "Boise") == "Boise, ID"
-    assert short_form("sfo", "SFO International Airport", "BOI International Airport") == "BOI"
-    assert short_form("Fres", "Fresno", "Boise") is None
+    assert subject((("Events_1", "name"), ("Media_1", "movie_name"))) == "movie"
+    assert short_form("city", "Fresno, CA", "Fresno", "Boise") == "Boise, ID"
+    assert short_form("airport", "sfo", "SFO International Airport", "BOI International Airport") == "BOI"
+    assert short_form("city", "Fres", "Fresno", "Boise") is None
     assert (country_of(["408-971-8523"], []), country_of(["01223 351241"], ["cb13ef"])) == ("us", "gb")
     assert made_up_name("city", "", 1, country="gb") != made_up_name("city", "", 1)
 
@@ -146,40 +148,41 @@ def test_parts_of_names():
 def test_dates_and_times():
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
-    assert [kinds.said_date(day, one) for one in like] == [
-        "2019-07-22", "July 22nd", "july 22nd", "July 22", "July 22nd", "July 22nd", "July 22nd",
+    assert [forms.said_date(day, one) for one in like] == [
+        "2019-07-22", "July 22nd", "july 22nd", "Jul 22", "the 22nd", "next Tuesday", "22nd of July",
     ]  # fmt: skip
-    assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
+    assert [forms.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
     ]  # fmt: skip
-    assert [kinds.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
+    assert [forms.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
         "17:22", "5:22", "5:22 pm", "5:22 pm", "17:22",
     ]  # fmt: skip
-    assert [kinds.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
-    assert (kinds.minutes_of("24:00"), kinds.minutes_of("-8:17"), kinds.day_of("2019-02-30")) == (None, None, None)
+    assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
+    assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
 
 
 def test_steps():
     """What nearly all values are multiples of; of a few values less can be told."""
     hours = [f"{hour:02}:{minute}" for hour in range(8, 20) for minute in ("00", "30")]
-    assert kinds.step_of("time", hours) == 30
-    assert kinds.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
-    assert (kinds.step_of("time", ["18:00", "7 pm"]), kinds.step_of("time", ["18:05", "7 pm"])) == (15, 5)
-    assert kinds.step_of("time", ["18:07", "7 pm"]) == 1
-    assert kinds.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
-    assert (kinds.step_of("price", ["$12.26", "$7"]), kinds.step_of("price", ["$12", "$7"])) == (1, 100)
-    assert kinds.step_of("code", ["100"]) == kinds.step_of("time", []) == 1
+    assert forms.step_of("time", hours) == 30
+    assert forms.step_of("time", [*hours, "7:15 pm", "noon"]) == 30  # one in twenty-five
+    assert (forms.step_of("time", ["18:00", "7 pm"]), forms.step_of("time", ["18:05", "7 pm"])) == (15, 5)
+    assert forms.step_of("time", ["18:07", "7 pm"]) == 1
+    assert forms.step_of("price", [str(n) for n in range(500, 5000, 50)]) == 5000
+    assert (forms.step_of("price", ["$12.26", "$7"]), forms.step_of("price", ["$12", "$7"])) == (1, 100)
+    assert forms.step_of("code", ["100"]) == forms.step_of("time", []) == 1
 
 
-@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(0, 2**64 - 1), st.integers(1, 5000))
-def test_amounts(whole, cents, number, step):
+@given(st.integers(0, 9999), st.sampled_from(["", ".00", ".25", ".5"]), st.integers(1, 5000))
+def test_amounts(whole, cents, step):
     """Each once, of as many digits, half to twice as much, and a multiple of the step where the old one was."""
     old = f"{whole}{cents}"
-    found = list(islice(kinds.other_amounts(old, number, step), 50))
+    found = list(forms.other_amounts(old, step))
     assert len(set(found)) == len(found)
     if not found:
         assert not whole
         return
+    assert len(found) <= 400
     new = found[-1]
     assert re.fullmatch(r"\d+" + (rf"\.\d{{{len(cents) - 1}}}" if cents else ""), new)
     size = round(100 * float(old))
@@ -192,8 +195,8 @@ def test_amounts(whole, cents, number, step):
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
 def test_times_in_the_style_of_others(minutes, like):
-    text = kinds.said_time(minutes, like)
-    found = kinds.minutes_said(text)
+    text = forms.said_time(minutes, like)
+    found = forms.minutes_said(text)
     assert found is not None
     assert (found - minutes) % 720 == 0
     assert like in ("5:10", "17:10") or found == minutes
@@ -219,7 +222,7 @@ def test_gazetteer(tmp_path):
     "text told",
     ("", "the header must be slot_or_kind,value"),
     ("slot_or_kind,value\n", "contains no values"),
-    ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns"),
+    ("slot_or_kind,value\ncity,a,b\nnowhere,x\ncity,\n", "row 2: the row has 3 columns, but must have 2"),
     ("slot_or_kind,value\nnowhere,x\n", "row 2: 'nowhere' is neither an open slot of the corpus nor a kind"),
     ("slot_or_kind,value\ncity,dontcare\n", "row 2: 'dontcare' is not a usable value"),
     ("slot_or_kind,value\ndate,July 9th\n", "row 2: 'July 9th' is not a date"),

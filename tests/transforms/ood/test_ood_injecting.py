@@ -13,7 +13,6 @@ from kit import raised
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbations.ood import plan as planning
 from parapet.transforms.perturbations.ood import plan as plans
 from parapet.transforms.perturbations.ood.pool import utterance_of
 from parapet.transforms.running.seeding import stable_hash
@@ -37,15 +36,15 @@ def typed(raw):
 def test_frames_without_a_state_are_not_kept():
     frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
     kept = {"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}
-    assert planning.kept_frames(frames) == [kept]
+    assert plans.kept_frames(frames) == [kept]
 
 
 @given(st.text(alphabet="US", max_size=14), st.sampled_from(["append", "between"]))
 def test_they_still_take_turns(speakers, place):
     """No two turns of one side stand together that did not before."""
     raw = dialogue(speakers)
-    turns = planning.turns_with_place(typed(raw), place)
-    several = [plans.Injection(turn, 0, turn, utterance_of(f"say {turn}", "x:1"), 1) for turn in turns]
+    turns = plans.turns_with_place(typed(raw), place)
+    several = [plans.Injection(turn, 0, turn, utterance_of(f"say {turn}", "x:1", "x"), 1) for turn in turns]
     new, rows = plans.injected(raw, several, place, "0")
 
     def together(dialogue):
@@ -56,54 +55,84 @@ def test_they_still_take_turns(speakers, place):
         assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
 
 
-def test_nobody_hears_of_his_own_domain():
-    about_a = msgspec.structs.replace(utterance_of("a room at the inn", "x:1"), about=("A",))
-    config = plans.Config(("0.5",), "between", "s", ("train",), False)
-    (found,) = plans.plan(config, places("train", "B", 2), [about_a], {"train": 2})
-    assert found[1].utterance == about_a
-    raised(InputError, plans.plan, config, places("train", "A", 2), [about_a], {"train": 2}, match="1 of train missing")
-
-
-RECIPE = plans.Config(("0.1", "0.5"), "between", "s", ("test", "train"), True)
+CONFIG = plans.Config(("0.1", "0.5"), "between", "s", ("train",))
 
 
 def places(split, domain, n):
     return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
 
-def test_own_utterances_are_used_again_after_all_others():
-    """400 user turns: each may be used ten times; twice in no dialogue, and a third time only where all have two."""
+def utterances(domain, n):
+    return [utterance_of(f"of {domain} {i}", f"{domain}:{i}", "own", (domain,)) for i in range(n)]
+
+
+def rates(*of):
+    return msgspec.structs.replace(CONFIG, rates=of)
+
+
+def test_nobody_hears_of_his_own_domain():
+    about_a = utterances("A", 1)
+    (found,), _ = plans.plan(rates("0.5"), places("train", "B", 2), about_a, {"train": 2})
+    assert [found[1].utterance] == about_a
+    there = places("train", "A", 2)
+    raised(InputError, plans.plan, rates("0.5"), there, about_a, {"train": 2}, match="1 of train missing")
+
+
+def test_utterances_are_used_again_after_all_others():
+    """Twice in no dialogue, a second time only where all that fit are used, and not more often in a smaller set."""
     there = [
         plans.Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
         for i in range(400)
     ]
-    pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",), ("train",)) for i in range(40)]
-    pool += [utterance_of(f"of b {i}", f"b:{i}", ("B",), ("train",)) for i in range(30)]
-    config = plans.Config(("0.1", "0.4"), "between", "s", ("train",), True)
-    found = [one for _, one in plans.plan(config, there, pool, {"train": 400})]
+    pool = [*utterances("C", 40), *utterances("B", 30)]
+    planned, counts = plans.plan(rates("0.1", "0.4"), there, pool, {"train": 400})
+    found = [one for _, one in planned]
     assert (len(found), set(Counter(one.utterance.key for one in found).values())) == (160, {2, 3})
     assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
     low = [one.utterance.key for one in found if one.sets == 2]
     assert len(low) == len(set(low)) == 40
-    assert [planning.most_uses(turns) for turns in (0, 37, 38, 100, 10_000)] == [1, 1, 2, 4, 10]
-    once = r"each is used once, and.*lower --rates to 0\.175 or less, the highest possible rate"
-    raised(InputError, plans.plan, msgspec.structs.replace(config, own=False), there, pool, {"train": 400}, match=once)
+    assert [counts.sum("distinct", set=name) for name in ("ood-10", "ood-40")] == [40, 70]
+    assert [counts.sum("most_uses", set=name) for name in ("ood-10", "ood-40")] == [1, 3]
+
+
+def test_no_utterance_is_used_in_two_splits():
+    """One that is said in a split is used there; the others are drawn, more for a larger split."""
+    config = msgspec.structs.replace(rates("0.5"), splits=("test", "train"))
+    there = [*places("test", "A", 20), *places("train", "A", 60)]
+    said = [utterance_of(f"in test {i}", f"t:{i}", "own", ("C",), ("test",)) for i in range(3)]
+    planned, _ = plans.plan(config, there, [*utterances("B", 40), *said], {"test": 20, "train": 60})
+    of_split = {split: {one.utterance.key for file, one in planned if split in file} for split in config.splits}
+    assert not of_split["test"] & of_split["train"]
+    assert {one.key for one in said} <= of_split["test"]
+    assert len(of_split["train"]) > len(of_split["test"])
 
 
 def test_the_highest_rate_can_be_had_and_no_higher():
     """Places that nothing fits are passed over: the rate counts those that can be served."""
     there = [*places("train", "A", 30), *places("train", "C", 70)]
-    pool = [utterance_of(f"of c {i}", f"c:{i}", ("C",)) for i in range(50)]
-    config = plans.Config(("0.5",), "between", "s", ("train",), False)
+    pool, turns = utterances("C", 50), {"train": 100}
     missing = r"20 of train missing, 50 needed in all.*lower --rates to 0\.3 or less, the highest"
-    raised(InputError, plans.plan, config, there, pool, {"train": 100}, match=missing)
-    assert len(plans.plan(msgspec.structs.replace(config, rates=("0.3",)), there, pool, {"train": 100})) == 30
+    raised(InputError, plans.plan, rates("0.5"), there, pool, turns, match=missing)
+    assert len(plans.plan(rates("0.3"), there, pool, turns)[0]) == 30
     with pytest.raises(InputError, match="no rate is possible: choose other splits, or use another --source"):
-        plans.plan(config, there[30:], pool, {"train": 70})
+        plans.plan(rates("0.5"), there[30:], pool, {"train": 70})
+
+
+def test_fallbacks_fit_what_was_said():
+    def answers(text):
+        return {plans.fallback_of("s", str(i), 0, text) for i in range(99)}
+
+    said, asked, wanted = map(answers, ("I have never seen snow.", "Why is the sky blue?", "Find me a bus."))
+    assert len(said) == 2
+    assert said < asked & wanted
+    assert asked | wanted == set(plans.FALLBACKS)
+    assert "I'm sorry, I'm not able to do that for you." in wanted - asked
 
 
 def test_appended_turns_stand_in_drawn_order():
-    several = [plans.Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1"), 1) for draw, turn in ((9, 0), (3, 2))]
+    several = [
+        plans.Injection(draw, 0, turn, utterance_of(f"say {draw}", "x:1", "x"), 1) for draw, turn in ((9, 0), (3, 2))
+    ]
     new, rows = plans.injected(dialogue("USUS"), several, "append", "0")
     assert [turn["utterance"] for turn in new["turns"][4::2]] == ["say 3", "say 9"]
     assert new["turns"][4]["frames"][0]["state"]["slot_values"] == {"city": ["Ulm"]}

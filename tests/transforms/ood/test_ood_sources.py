@@ -94,8 +94,20 @@ def test_sgd(sample):
     ]
     first = next(iter(sources.read_source(files[1])))
     assert not isinstance(first, InputError)
-    assert (first.source, first.domains, first.splits) == ("test/dialogues_001.json:1_00000:0", ("Repairs",), ())
+    assert (first.source, first.about, first.splits) == ("test/dialogues_001.json:1_00000:0", ("Repairs",), ())
     assert sources.kind_of(sample / "test" / "dialogues_001.json") == sources.SGD
+
+
+def test_several_sources(tmp_path):
+    text = write(tmp_path / "a, b.txt", "Why do wolves howl?")
+    turns = write(tmp_path / "kvret.json", json.dumps(KVRET))
+    found = sources.list_sources(f"own, chat,{turns}")
+    assert [(file.kind, file.name) for file in found] == [("small talk", "chat"), ("Stanford key-value", "kvret.json")]
+    assert [file.name for file in sources.list_sources(str(text))] == ["a, b.txt"]
+    statuses = [row.status for row in sources.read_source(found[1]) if not isinstance(row, InputError)]
+    assert statuses == ["kept", "refers_back"]  # "there"
+    assert sources.list_sources("own") == []
+    raised(InputError, sources.list_sources, ",", match="must be one or more of own, chat, files and plug-ins")
 
 
 @cases(

@@ -4,13 +4,15 @@ import pickle
 
 import pytest
 from chat_server import ChatServer
-from kit import cases, corpus, dialogue, frame, lacking, raised, refused, rows_of, run, span, state, turn
+from kit import cases, corpus, dialogue, frame, lacking, refused, run, span, state, turn
 from test_rewording import said
 
-from parapet.transforms.perturbations.generated import Writer, marked, refusal, written
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbations.generated import Rewriter, marked, refusal
 from parapet.transforms.perturbations.rewording import Made
 from parapet.transforms.running.chat import Endpoint
-from parapet.transforms.running.fence import Refused
+from parapet.transforms.running.fence import Refused, Stopped
+from parapet.transforms.running.replies import Reply, Unreadable
 
 BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"
@@ -34,34 +36,57 @@ NO_RULE = Made(reason="no_rule")
 def test_the_gate(kind, before, after, reason):
     values = ["Fresno", "May 2nd"]
     assert refusal(kind, before, after, values) == reason
-    answers = {("en", f"en-x-llm-{kind}", marked(said(before, *values))): (after, "")}
-    made = written(said(before, *values), kind, NO_RULE, answers)
+    answers = {marked(said(before, *values)): after}
+    made = rewriter(answers).rewrite(said(before, *values), kind, NO_RULE)
     if reason:
         assert made == Made(reason="no_rule", refused=(f"llm: {reason}",))
     else:
         assert (made.source, [after[slice(*place)] for place in made.places]) == ("llm", values)
 
 
+def rewriter(answers):
+    """A rewriter whose model has these answers; those that are errors are raised."""
+
+    def ask(messages, **parameters):
+        answer = answers[messages[-1]["content"]]
+        if isinstance(answer, Exception):
+            raise answer
+        return Reply(answer)
+
+    made = Rewriter(Endpoint("http://a/v1", "m"))
+    made.chat.ask = ask
+    return made
+
+
 def test_no_answer_is_no_fault_of_the_rules():
     turn = said(BUS)
-    lost = {("en", "en-x-llm-simple", BUS): ("", "unavailable: busy")}
-    empty = {("en", "en-x-llm-simple", BUS): ("", "empty_answer: the engine returned an empty text")}
-    assert written(turn, "simple", NO_RULE, lost).reason == "not_translated: unavailable: busy"
-    assert written(turn, "simple", NO_RULE, empty).refused == ("llm: empty_answer",)
+    assert rewriter({BUS: Refused("unavailable: busy")}).rewrite(turn, "simple", NO_RULE).reason == (
+        "not_translated: unavailable: busy"
+    )
+    assert rewriter({BUS: ""}).rewrite(turn, "simple", NO_RULE).refused == ("llm: empty_answer",)
+    assert rewriter({BUS: Unreadable("no_message")}).rewrite(turn, "simple", NO_RULE).refused == ("llm: empty_answer",)
+
+
+def test_after_a_stop_nothing_is_asked():
+    turn, answers = said(BUS), {BUS: Stopped("key: wrong")}
+    one = rewriter(answers)
+    assert one.rewrite(turn, "simple", NO_RULE).reason == "not_translated: key: wrong"
+    answers.clear()
+    assert one.rewrite(turn, "simple", NO_RULE).reason == "not_translated: key: wrong"
 
 
 def test_a_model_tries_three_times():
     answers = iter(["Sure! Here it is: a bus", "A bus.", "A bus to Fresno on May 2nd."])
     pytest.importorskip("httpx", reason="the extra llm is not installed")
     with ChatServer(lambda _: next(answers)) as server:
-        writer = pickle.loads(pickle.dumps(Writer(Endpoint(server.url, "m", seed=5))))
-        writer.open()
+        one = pickle.loads(pickle.dumps(Rewriter(Endpoint(server.url, "m", seed=5))))
         text = "Please find me a bus to [Fresno] on [May 2nd]"
-        assert writer.translate([text], "en", "en-x-llm-simple") == ["A bus to Fresno on May 2nd."]
+        turn = said("Please find me a bus to Fresno on May 2nd", "Fresno", "May 2nd")
+        (made,) = one.rewrite_all([turn], "simple", [NO_RULE])
+        assert edited(turn.utterance, made.operations) == "A bus to Fresno on May 2nd."
         assert [(one["temperature"], one["seed"]) for one in server.requests] == [(0, 5), (0.7, 6), (0.7, 7)]
         assert server.requests[0]["messages"][-1] == {"role": "user", "content": text}
-        raised(Refused, writer.translate, ["x"], "en", "de", match="pair: en to de")
-        writer.close()
+        one.close()
 
 
 def wordy(body):
@@ -97,14 +122,11 @@ def test_the_command(buses, tmp_path):
         verbose, thanks, yes = made.rows("verbose/turns/**/*.parquet")
         assert verbose["utterance"] == f"I was wondering if it would be possible to ask: i{BUS[1:]}"
         assert [one["new_value"] for one in verbose["slots"]] == ["Fresno", "May 2nd"]
-        assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "rules")
+        assert (verbose["source"], thanks["source"], yes["source"]) == ("llm", "rules", "")
         assert made.json("statistics.json")["kinds"]["verbose"]["refused"] == {"llm: boilerplate": 1}
         assert not lacking(made.text("README.md"), "| provider | llm |", "| model | m,prompts=")
         run("language_variations", **flags)
-        assert len(server.requests) == calls  # the memory has the answers
-    memory = rows_of(tmp_path / "out" / "memory.parquet")
-    targets = {("llm", f"en-x-llm-{kind}") for kind in ("simple", "verbose")}
-    assert {(row["provider"], row["target"]) for row in memory} == targets
+        assert len(server.requests) == calls  # the answers are kept in the output
 
 
 def test_a_wrong_key_fails_the_run(buses, tmp_path):
@@ -118,7 +140,7 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
 @cases(
     "flags reason",
     ({"engine": "llm", "model": "m"}, "--endpoint: is required: give the address of the model's API"),
-    ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model at the endpoint"),
+    ({"endpoint": "http://a/v1"}, "--model: must name exactly one model at the endpoint"),
     ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
     ({**LLM, "pivots": "de"}, "--pivots: is for an engine that translates, but"),
     ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kit import cases
 from test_verbose import said
 
-from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbation.user_turns import Span, UserTurn
 from parapet.transforms.perturbations import language
 from parapet.transforms.perturbations.paraphrase import rephrased
 from parapet.transforms.perturbations.variations import Paraphrase
@@ -69,6 +70,21 @@ def drawn(text, *values):
 )
 def test_all_that_is_drawn(text, values, expected):
     assert drawn(text, *values) == expected
+
+
+@cases("text", "Hi, there!", "Thanks, I really appreciate it.", "Hello there, thanks. Thank you again, bye. Bye!")
+def test_greetings_and_thanks_are_not_doubled(text):
+    for new in drawn(text):
+        for words in ("there", "hi|hello|hey", "thank|grateful|appreciate", "bye"):
+            assert len(re.findall(words, new.lower())) <= max(1, len(re.findall(words, text.lower()))), new
+
+
+def test_a_long_quotation_is_rephrased_inside():
+    text = '"' + "I have told you all about the house. " * 8 + 'Can you find it?"'
+    for new in drawn(text):
+        assert new[0] == new[-1] == '"'
+        assert new[-2] in "?."
+        assert ("?" in new) != any(start in new for start in ("I'd ", "I need ", "Please ", "It would ", "I'm ")), new
 
 
 def test_a_clause_that_another_follows_asks_only_where_it_asked():

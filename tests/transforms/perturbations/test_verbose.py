@@ -1,6 +1,5 @@
 """Turns in more words, and in simple ones: what they say stays, and no dialogue repeats itself."""
 
-import re
 import tomllib
 from collections import Counter
 from importlib import resources
@@ -11,12 +10,12 @@ from hypothesis import strategies as st
 from kit import cases, dialogue, dialogues_of, sample_dialogues, turn
 
 from parapet.schemas.dialogue import typed
-from parapet.transforms.perturbation.user_turns import Span, UserTurn, edited, user_turns, value_ranges
+from parapet.transforms.perturbation.edits import edited
+from parapet.transforms.perturbation.user_turns import Span, UserTurn, user_turns
 from parapet.transforms.perturbations.gate import affirms, denies
 from parapet.transforms.perturbations.results import write_into
 from parapet.transforms.perturbations.simple import simple_operations
 from parapet.transforms.perturbations.variations import KINDS, Typos, Verbose
-from parapet.transforms.perturbations.verbose import known_thing, opening, verbose
 
 
 def user(text, *acts, **slots):
@@ -30,107 +29,101 @@ def turns_of(*turns):
     return list(user_turns(typed(dialogue("1", *turns))))
 
 
-def made_of(text, *acts, **slots):
-    """What twenty seeds make of a turn."""
-    (one,) = turns_of(user(text, *acts, **slots))
-    return {Verbose(seed=seed).vary(one).utterance for seed in range(20)}
+def made_of(text, *acts, turns=(), **slots):
+    """What eighty seeds make of a turn, besides the turn itself."""
+    *_, last = turns_of(*turns, user(text, *acts, **slots))
+    return {Verbose(seed=seed).vary(last).utterance for seed in range(80)} - {text}
+
+
+REQUEST = user("Find me a table.", "INFORM_INTENT")
 
 
 @cases(
-    "text acts slots pattern",  # A request in a longer frame, with its own words.
-    ("Find me a table in Fresno.", "INFORM_INTENT", {"city": "Fresno"}, r".* a table in Fresno\b.*[.?]"),
-    ("What's the address?", "REQUEST", {}, r".*\bthe address.*[.?]"),
-    ("Do they deliver to the door?", "REQUEST", {}, r".*\bthey deliver to the door[.?].*"),
-    ("When does it open", "REQUEST", {}, r".*\bwhen it opens.*"),
-    # An answer as a whole sentence that answers what was asked.
-    ("Yes!", "AFFIRM_INTENT", {}, r"Yes, .*!"),
-    ("No", "NEGATE_INTENT", {}, r"No, .*"),
-    ("No. Make it for two.", "NEGATE INFORM", {}, r"No[., ].*\b[mM]ake it for two\b.*"),
-    ("Thank you.", "THANK_YOU", {}, r"(?:Thank|I ).*\."),
-    # A piece becomes a sentence.
-    ("Fresno, please.", "INFORM", {"city": "Fresno"}, r"(?=.{15}).*\bFresno\b.*\."),
-    # A word that leads to another clause stays in front of it.
-    ("Yes I want a taxi.", "AFFIRM_INTENT INFORM", {}, r"Yes, .*\b[aA] taxi\b.*"),
-    ("instead let it be one to seat two", "INFORM", {}, r"instead, (?!let ).*\bone to seat two\b.*"),
-    # A noun with a verb is a sentence, one without is none.
-    ("Fresno is where we meet", "INFORM", {"city": "Fresno"}, r".*(?:that|,) Fresno is where we meet.*"),
-    ("The one to pay the rent.", "INFORM", {}, r"(?!.*\bthat the one).*"),
-    # Who greets wants nothing yet; and who turns something down asks for others.
-    ("Good evening.", "INFORM", {}, r"Good evening\. (?:I (?:hope that you|am glad|could do)|It would be good if).*"),
-    ("Not that one.", "REQUEST_ALTS", {}, r"Not that one\. .*\b(?:others?|another|better|more)\b.*"),
-    # Without marks and capitals, as the turn; with one "please".
-    ("hey there", "INFORM", {}, r"hey there\. It? .*[^.]"),
-    ("To buy a stamp, please.", "INFORM", {}, r"(?!.*please.*please).*"),
+    "text acts slots expected",
+    (
+        "Find me a table in Fresno.",
+        "INFORM_INTENT",
+        {"city": "Fresno"},
+        "I was hoping you could find me a table in Fresno.",
+    ),
+    ("I need a house in Fresno.", "INFORM_INTENT", {}, "I need a house in Fresno. Could you help me out?"),
+    ("What's the address?", "REQUEST", {}, "Would you be able to tell me the address?"),
+    ("Okay, what's the address?", "REQUEST", {}, "Okay, could you please tell me the address?"),
+    ("Do they deliver to the door?", "REQUEST", {}, "Do you happen to know if they deliver to the door?"),
+    ("How far is it?", "REQUEST", {}, "Do you happen to know how far it is?"),
+    ("Sounds good. Is it far?", "REQUEST SELECT", {}, "Sounds good. Just a quick question. Is it far?"),
+    ("Not that one.", "REQUEST_ALTS", {}, "Not that one. I'd like to see some others."),
+    ("Yes!", "AFFIRM_INTENT", {}, "Yes! I'd like that very much."),
+    ("That's right.", "AFFIRM", {}, "That's right. Please go ahead with that."),
+    ("It looks good", "SELECT", {}, "It looks good. I think I'll go with that one"),
+    ("No, not today.", "NEGATE_INTENT", {}, "No, not today. Maybe some other time."),
+    ("No. I want two.", "NEGATE INFORM", {}, "No. I want two. Sorry for the confusion."),
+    ("No, that's all. Thanks.", "NEGATE THANK_YOU", {}, "No, that's all. Thanks. You've been a great help."),
+    ("Thank you.", "THANK_YOU", {}, "Thank you so much for all of your help."),
+    ("Fresno", "INFORM", {"city": "Fresno"}, "I'd like to go with Fresno"),
+    ("I want it for two people.", "INFORM", {}, "I want it for two people, if that's possible."),
+    ("I'm going to Fresno.", "INFORM", {"city": "Fresno"}, "I'm going to Fresno. I hope that helps."),
+    ("i need a house", "INFORM_INTENT", {}, "i need a house. could you help me out?"),
+    ("hey there", "INFORM", {}, "hey there. i was hoping you could help me"),
+    ('"Find a table for two."', "INFORM_INTENT", {}, '"I was hoping you could find a table for two."'),
+    ('Play "Hey".', "INFORM", {}, 'Would you be able to play "Hey"?'),
 )
-def test_turns_in_more_words(text, acts, slots, pattern):
-    made = made_of(text, *acts.split(), **slots)
-    assert len(made) > 1
-    for one in made - {text}:
-        assert re.fullmatch(pattern, one), one
+def test_turns_in_more_words(text, acts, slots, expected):
+    before = [] if acts == "INFORM_INTENT" else [REQUEST, turn("SYSTEM", "-")]
+    assert expected in made_of(text, *acts.split(), turns=before, **slots)
 
 
-def test_what_the_state_holds_is_restated():
-    before = user("A table in Fresno.", "INFORM_INTENT", city="Fresno")
-    asked = user("Can you give me their phone number and the full street address?", "REQUEST")
-    asked["frames"][0]["state"]["slot_values"] = {"city": ["Fresno"]}
-    turns = turns_of(before, turn("SYSTEM", "Cala is nice."), asked)
-    assert known_thing(turns[1]) == "the restaurant in Fresno"
-    said = [verbose(turns[1], b"%d" % seed, set()) for seed in range(40)]
-    texts = ["".join(operation.text for operation in made.operations) for made in said]
-    assert any("the restaurant in Fresno " in text for text in texts)
-    # The value has changed, or the turn says the place itself: nobody knows which is meant.
-    asked["frames"][0]["state"]["slot_values"] = {"city": ["Reno"]}
-    assert known_thing(turns_of(before, turn("SYSTEM", "-"), asked)[1]) == "the restaurant"
-    asked["utterance"] = "And of the restaurant?"
-    assert known_thing(turns_of(before, turn("SYSTEM", "-"), asked)[1]) == ""
+@cases(
+    "text acts",
+    ("Is it far?", "SELECT"),
+    ("Please sort this:\n3 1 2", ""),
+    ("?!", "INFORM"),
+)
+def test_turns_that_stay(text, acts):
+    assert made_of(text, *acts.split(), turns=[REQUEST, turn("SYSTEM", "-")]) == set()
 
 
-def check_dialogues(dialogues, verbatim):
-    """The laws of the set; ``verbatim`` is the largest share of turns that hold the original as it was."""
-    kind = Verbose(seed=1)
+def test_text_goes_inside_a_quotation():
+    for text in ('"Find a table for two people."', "“How many people can it seat?”"):
+        assert all(new[0] == text[0] and new[-1] == text[-1] for new in made_of(text))
+    for new in made_of('My favorite song is called "The Old House by the Sea".', "INFORM_INTENT"):
+        assert new.endswith('called "The Old House by the Sea".')
+
+
+def check_dialogues(dialogues):
+    """The laws of the set: lengths, values, yes and no; and no dialogue repeats itself."""
     counts = Counter()
     for one in dialogues:
         turns = list(user_turns(typed(one)))
-        new_values = set()
-        made = kind.vary_all(turns)
+        made = Verbose(seed=1).vary_all(turns)
         for before, after in zip(turns, made, strict=True):
             counts["turns"] += 1
             if not after.operations:
                 continue
             text, new = before.utterance, after.utterance
-            long, short = len(new), len(text)
-            assert 1.3 * short <= long <= max(3 * short, 50), (text, new)
+            assert 1.3 * len(text.strip()) <= len(new.strip()) <= max(2 * len(text), 50), (text, new)
             assert [new[slice(*place)] for place in after.places] == [text[slice(*place)] for place in before.ranges]
             assert (affirms(new), denies(new)) == (affirms(text), denies(text)), (text, new)
-            known = {value for value in before.values if value_ranges(text, [value])}
-            state = before.before.frames if before.before else ()
-            known |= {v.lower() for f in state if f.state for vs in f.state.slot_values.values() for v in vs}
-            new_values |= {v for v in before.values if len(v) > 3 and v not in known and value_ranges(new, [v])}
             counts["changed"] += 1
-            counts["verbatim"] += text.strip(" .!?").lower() in new.lower()
             counts["same"] += sum(new == other.utterance for other in made) > 1
-        counts["dialogues with a new value"] += bool(new_values)
-    assert counts["changed"] > 0.95 * counts["turns"]
-    assert counts["verbatim"] <= verbatim * counts["changed"]
-    assert (counts["same"], counts["dialogues with a new value"]) == (0, 0)
+    assert counts["changed"] > 0.75 * counts["turns"]
+    assert counts["same"] == 0
 
 
 def test_dialogues_of_the_sample():
-    check_dialogues(sample_dialogues("train") + sample_dialogues("test"), 0.5)  # few of its forms are those of SGD
+    check_dialogues(sample_dialogues("train") + sample_dialogues("test"))
 
 
 def test_dialogues_of_sgd(real_data):
-    check_dialogues(list(dialogues_of(real_data / "sgd" / "dev").values())[:150], 0.3)
+    check_dialogues(list(dialogues_of(real_data / "sgd" / "dev").values())[:150])
 
 
-def test_phrases_say_neither_yes_nor_no():
-    """A phrase that did would change what the turn means, and be refused each time."""
+def test_frames_say_neither_yes_nor_no():
     text = resources.files("parapet.transforms.perturbations").joinpath("verbose.toml").read_text("utf-8")
-    tables = tomllib.loads(text)
-    moods = ("ask", "alternatives", "greet", "want", "tell", "agree", "decline", "end")
-    phrases = [one for mood in moods for of in tables[mood].values() for one in of]
-    assert not [one for one in phrases if denies(one) or affirms(one)]
-    assert len({opening(one) for one in phrases}) > 0.6 * len(phrases)
+    frames = [frame for table in tomllib.loads(text).values() for kind in table.values() for frame in kind]
+    assert not [frame for frame in frames if denies(frame) or affirms(frame)]
+    for banned in ("The thing is", "give you an idea", "been meaning to", "sorted out", "have in mind"):
+        assert banned not in text
 
 
 ACTS = ["INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS", "AFFIRM", "NEGATE", "SELECT", "THANK_YOU", "GOODBYE"]

@@ -95,24 +95,6 @@ def test_two_servers_cannot_write_one_export(tmp_path, hits):
     assert (tmp_path / "a.jsonl").read_bytes() == export
 
 
-@cases(
-    "flags place",
-    ({"db": "answers.jsonl"}, "answers.jsonl: --export"),
-    ({"people": "x", "invitations": "x"}, "x: --invitations"),
-    ({"export": "x", "invitations": "./x"}, "x: --invitations"),
-    ({"export": "people", "people": "people"}, "people: --export"),
-    ({"export": "link"}, "link: --export"),
-)
-def test_files_that_are_the_same_are_named(tmp_path, hits, monkeypatch, flags, place):
-    monkeypatch.chdir(tmp_path)
-    Path("link").symlink_to("a.sqlite")
-    for name in ("x", "people"):
-        Path(name).write_text("Ada\nBen\n")
-    assert place in kit.refused("collect", "serve", **{"hits": hits, "db": "a.sqlite", **flags})
-    assert not Path("a.sqlite").exists()
-    assert Path("x").read_text() == "Ada\nBen\n"
-
-
 def test_a_copy_of_a_running_server_is_complete(tmp_path, hits):
     with site(tmp_path, hits) as it:
         assert joined(it).work()

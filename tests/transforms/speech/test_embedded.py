@@ -18,7 +18,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.alignment import align
 from parapet.transforms.perturbations.speech.embedded import SPEAKERS, Hibari, Moonshine
 from parapet.transforms.perturbations.speech.engine import RATE
-from parapet.transforms.perturbations.speech.sound import active_power, plain, through_noise
+from parapet.transforms.perturbations.speech.sound import Mixer, active_power, plain
 from parapet.transforms.perturbations.speech.spelling import respelled
 from parapet.transforms.perturbations.speech.spoken import spoken_words
 
@@ -86,7 +86,7 @@ def words_of(listener, text, sound):
 
 
 def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):
-    sounds = [through_noise(speaker.speak(text, VOICES[i]), plain("pink"), 30, text) for i, text in enumerate(TEXTS)]
+    sounds = [Mixer(speaker.speak(text, VOICES[i]), plain("pink"), text).at(30) for i, text in enumerate(TEXTS)]
     first = [listener.hear(sound) for sound in sounds]
     assert [listener.hear(sound) for sound in sounds[::-1]] == first[::-1]
     assert sum(words_of(listener, *pair).hits for pair in zip(TEXTS, sounds, strict=True)) >= 23, first
@@ -102,4 +102,4 @@ def test_a_long_turn_is_heard_to_its_end(listener, speaker):
     text = " ".join(TEXTS * 7)
     sound = speaker.speak(text, "heart:0.9")
     assert len(sound) > 40 * RATE
-    assert words_of(listener, text, through_noise(sound, plain("pink"), 30, "")).hits > 0.9 * len(text.split())
+    assert words_of(listener, text, Mixer(sound, plain("pink"), "").at(30)).hits > 0.9 * len(text.split())

@@ -13,7 +13,7 @@ pytest.importorskip("scipy")
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech import sound as sounds
 from parapet.transforms.perturbations.speech.embedded import Hibari
-from parapet.transforms.perturbations.speech.sound import babble, make_noise, plain, through_noise, to_samples
+from parapet.transforms.perturbations.speech.sound import Mixer, babble, make_noise, plain, to_samples
 
 RATE = 16000
 SILENCE = math.inf  # dB: no noise at all
@@ -43,6 +43,10 @@ def folder_of(place, **files):
 
 def decibels(power):
     return 10 * math.log10(power)
+
+
+def through_noise(speech, noise, snr, key):
+    return Mixer(speech, noise, key).at(snr)
 
 
 def added(speech, noise, snr, key="k"):

@@ -13,7 +13,7 @@ pytest.importorskip("jiwer")
 
 from parapet.schemas.dialogue import Turn
 from parapet.transforms.perturbations.speech import alignment
-from parapet.transforms.perturbations.speech.alignment import align, alignment_text, find_span, plain_ranges, restored
+from parapet.transforms.perturbations.speech.alignment import align, alignment_text, find_span, written
 from parapet.transforms.perturbations.speech.replacing import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, spoken_words
 from parapet.transforms.perturbations.speech.transcribing import Transcript
@@ -64,7 +64,8 @@ def test_the_row_says_all_of_it():
     counted = {name: row[name] for name in ("slots", "alignment", "substitutions", "deletions", "insertions")}
     assert row == {
         **{"turn": 4, "status": "heard", "reason": "", "original": UTTERANCE, "spoken": RIGHT, "words": 9},
-        **dict.fromkeys(("utterance", "hypothesis"), "at seven thirteen p m in in san please"),
+        **{"utterance": "at seven thirteen pm in in san please"},
+        **{"hypothesis": "at seven thirteen p m in in san please"},
         **{"wer": 3 / 9, "voice": "heart", "noise": "pink", "snr": 9.0, "audio_sha256": "abc", "seconds": 1.5},
         **counted,
     }
@@ -132,14 +133,35 @@ def test_each_span_that_is_left_is_its_value(turn, form):
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
         text = after["utterance"][one["start"] : one["exclusive_end"]]
-        assert text.split() == [word.text for word in spoken_words(value)] if form == "heard" else text == value
+        assert letters(text) == letters(value) if form == "heard" else text == value
     if words == found.row["spoken"]:
-        assert (len(kept), after["utterance"]) == (len(before), raw["utterance"] if form == "restored" else words)
+        assert len(kept) == len(before)
+        assert form == "heard" or after["utterance"] == raw["utterance"]
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
     for row in found.row["slots"]:
         said = " ".join(word.text for word in spoken_words(row["value"]))
         if f" {said} " not in f" {words} ":
             assert row["status"] == "lost"
+
+
+def letters(text):
+    return "".join(filter(str.isalnum, text.lower()))
+
+
+@cases(
+    "utterance value misheard written kept",
+    ("On March 4th, March 4th", "March 4th", (), "on march 4th march fourth", True),
+    ("At 7:30 pm, please", "7:30 pm", ("please", "peas"), "at 7:30 pm peas", True),
+    ("At 7:30 pm, please", "7:30 pm", ("thirty", "thirteen"), "at seven thirteen pm please", False),
+    ("In Anaheim, CA", "Anaheim, CA", (), "in anaheim ca", True),
+    ("For $25!", "25", (), "for $25", True),
+    ('At 5 o"clock', '5 o"clock', (), "at 5 o'clock", True),
+)
+def test_values_are_written_as_the_state_has_them(utterance, value, misheard, written, kept):
+    raw = turn_of(utterance, kit.frame("A", slots=[span(utterance, value)]))
+    words = " ".join(word.text for word in spoken_words(utterance))
+    after, _ = heard(raw, words.replace(*misheard) if misheard else words)
+    assert (after["utterance"], len(after["frames"][0]["slots"])) == (written, int(kept))
 
 
 SAID = st.lists(st.sampled_from(["a", "b", "c", "o'clock"]), max_size=9)
@@ -200,16 +222,17 @@ def test_what_is_found_is_what_was_said(drawn, data):
     words = spoken_words(utterance)
     aligned = align([word.text for word in words], heard)
     own = [word for word in words if word.start < end and start < word.end] if start < end else []
-    plain = " ".join(heard)
-    found = find_span(start, end, words, aligned, plain_ranges(heard))
+    text, ranges = written(utterance, words, aligned, heard, (), "heard")
+    found = find_span(start, end, words, aligned, ranges)
+    assert text == " ".join(heard)
     if found is not None:
-        assert plain[found.start : found.end].split(" ") == [word.text for word in own]
+        assert text[found.start : found.end].split(" ") == [word.text for word in own]
     right = heard_right(aligned)
     places = [right.get(i, -1) for i, word in enumerate(words) if word in own]
     there = bool(own) and -1 not in places and places == list(range(places[0], places[0] + len(places)))
     assert there == (found is not None)
 
-    text, ranges = restored(utterance, words, aligned, heard)
+    text, ranges = written(utterance, words, aligned, heard, (), "restored")
     again = find_span(start, end, words, aligned, ranges)
     assert (again is None) == (found is None)
     if again is not None:
@@ -221,13 +244,13 @@ def test_restored_words_are_where_they_are_said_to_be(drawn):
     utterance, heard = drawn
     words = spoken_words(utterance)
     aligned = align([word.text for word in words], heard)
-    text, ranges = restored(utterance, words, aligned, heard)
+    text, ranges = written(utterance, words, aligned, heard, (), "restored")
     assert len(ranges) == len(heard)
-    written = {utterance[word.start : word.end] for word in words}
+    tokens = {utterance[word.start : word.end] for word in words}
     last = alignment.Found(0, 0)
     for one, word in zip(ranges, heard, strict=True):
         assert one == last or last.end <= one.start < one.end <= len(text)
-        assert text[one.start : one.end] in {word, *written}
+        assert text[one.start : one.end] in {word, *tokens}
         last = one
     if not aligned.substitutions + aligned.deletions + aligned.insertions:
         assert text == (utterance if words else "")
@@ -238,12 +261,13 @@ def test_restored_words_are_where_they_are_said_to_be(drawn):
     ("Hello, I'm at 7:30 pm.", "hello i'm at eleven thirty p m", "Hello, I'm at eleven thirty pm."),
     ("Hello, I'm at 7:30 pm.", "hello i'm at seven the thirty p m", "Hello, I'm at seven the thirty pm."),
     ("Hello, I'm at 7:30 pm.", "hello i'm at seven thirty p", "Hello, I'm at 7:30 p"),
-    ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello, um I'm at 7:30 pm. uh"),
-    ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of (Main St.), peas"),
+    ("Hello, I'm at 7:30 pm.", "oh hello um i'm at seven thirty p m uh", "oh Hello um I'm at 7:30 pm uh"),
+    ("A drop-off (Main St.), please!", "a drop of main street peas", "A drop of Main St peas"),
     ("Café\n$25!", "cafe five dollars", "Café five dollars"),
     ("?!", "san", "san"),
 )
 def test_restored(utterance, heard, expected):
     words = spoken_words(utterance)
     got = heard.split()
-    assert restored(utterance, words, align([word.text for word in words], got), got)[0] == expected
+    aligned = align([word.text for word in words], got)
+    assert written(utterance, words, aligned, got, (), "restored")[0] == expected

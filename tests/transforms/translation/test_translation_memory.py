@@ -31,11 +31,11 @@ def columns_of(*given):
 @cases(
     "content where reason",
     ("text,translation\n", "", "it has no column 'provider'"),
-    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "row 3", "translation is not a text"),
-    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "row 3", "more values than columns"),
+    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,x\n", "", "not be read as CSV.*Expected 6 columns, got 5: a,b,en,ko,x"),
+    (HEADER + "a,b,en,ko,x,y\na,b,en,ko,date, or day,z\n", "", "Expected 6 columns, got 7: a,b,en,ko,date, or day"),
     (HEADER + "a,b,en,ko,x,\n", "row 2", "lacks a text or translation"),
     (HEADER + "a,b,en,ko, ,y\n", "row 2", "lacks a text or translation"),
-    (HEADER + 'a,b,en,ko,"x,y\n', "row 2", "not CSV"),
+    (HEADER + 'a,b,en,ko,"x,y\n', "", "cannot be read as CSV"),
     (HEADER.encode() + "a,b,en,ko,x,날짜\n".encode("cp949"), "", "not UTF-8 at byte 58"),
 )
 def test_a_bad_csv_is_told_by_row(tmp_path, content, where, reason):

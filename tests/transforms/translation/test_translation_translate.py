@@ -13,8 +13,8 @@ from pseudo_translator import translate
 
 from parapet.schemas.rows import Translation
 from parapet.transforms.translation.google import Google
-from parapet.transforms.translation.memory import Batch, Limits, make_batches
-from parapet.transforms.translation.translate import DEAD, Translate, Untranslated, _Translate, in_groups
+from parapet.transforms.translation.memory import Batch, Limits
+from parapet.transforms.translation.translate import Known, OneWay, Untranslated, _Translate
 
 TEXTS = [f"the city's number {n}" for n in range(10)]
 LIMITS = Limits(texts=1024, codepoints=57)  # three texts
@@ -36,11 +36,10 @@ def google(server, **given):
 def run(engine, paid, texts=TEXTS):
     """What was translated, what was not, and the counters."""
     KEPT.clear()
-    batches, _ = make_batches(texts, "en", "ko", engine.limits)
     with test_pipeline.TestPipeline(runner="FnApiRunner") as pipeline:
-        outcomes = pipeline | beam.Create(in_groups(batches, engine), reshuffle=False) | Translate(engine, str(paid))
-        _ = outcomes.translated | "Keep" >> beam.Map(keep)
-        _ = outcomes[DEAD] | "Keep dead" >> beam.Map(keep)
+        pairs = pipeline | beam.Create([("ko", text) for text in texts], reshuffle=False)
+        translated, dead = pairs | OneWay(False, Known({}), engine, str(paid))
+        _ = (translated, dead) | beam.Flatten() | beam.Map(keep)
     counters = {one.key.metric.name: one.result for one in pipeline.result.metrics().query()["counters"]}
     translated = sorted(one for one in KEPT if isinstance(one, Translation))
     dead = sorted(one for one in KEPT if isinstance(one, Untranslated))

@@ -25,7 +25,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import AUTO, NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
+from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
 from parapet.transforms.reports.text import name_words
 from parapet.transforms.variants.distance import lemma
 
@@ -165,18 +165,6 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
             raise InputError(reason, path, f"row {number}")
         cues[name] = cue
     return cues
-
-
-def revealing(services: Iterable[Service]) -> Iterator[tuple[str, str]]:
-    """Yield (service, name) for services whose description, used as a cue, reveals the name of an element.
-
-    A person should write another cue for these services. The pages do not depend on this check.
-    """
-    for service in services:
-        prompts = [element.prompt("names") for element in elements_of(service, "names")]
-        names = [name for name in _names(service) if not any(revealed_by(prompt, [name]) for prompt in prompts)]
-        if name := revealed_by(choose_cue(service, "names", AUTO), names):
-            yield service.service_name, name
 
 
 def revealed_by(text: str, names: Iterable[str]) -> str:

@@ -147,7 +147,7 @@ def grant(
     blocked: Iterable[str],
     upcoming: Iterable[tuple[str, str]] = (),
     progress: Progress | None = None,
-) -> tuple[Counter[str], Failures]:
+) -> Failures:
     """Grant the qualifications that follow from collected assignments and the block list, each once.
 
     Args:
@@ -158,7 +158,7 @@ def grant(
       progress: called with the number of granted ones.
 
     Returns:
-      The number of grants by reason, including refused ones, and the refusals.
+      The refusals.
     """
     # Only for tasks with open places: for a completed batch this would cost thousands of calls.
     submitted = Counter(line["HITId"] for line in lines)
@@ -177,9 +177,8 @@ def grant(
         if name in types and key not in calls and key not in batch.journal.done:
             arguments = {"QualificationTypeId": types[name], "WorkerId": worker, "SendNotification": False}
             calls[key] = Call(key, "associate_qualification_with_worker", arguments, {"why": why})
-    counts = Counter(call.facts["why"] for call in calls.values())
     # Granting is idempotent, so an interrupted call is simply repeated.
-    return counts, perform(batch, list(calls.values()), progress)
+    return perform(batch, list(calls.values()), progress)
 
 
 def read_block_list(path: str) -> list[str]:

@@ -231,13 +231,6 @@ def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, 
     }
 
 
-def of_other_sentences(numbers: Mapping[str, Any]) -> bool:
-    """Whether most typo answers are so far from their sentences that they belong to another corpus or split."""
-    typos = numbers["kinds"]["typos"]
-    far = sum(typos["reasons"]["rejected"].get(reason, 0) for reason in ("lost_value", "too_many_typos"))
-    return bool(2 * far > typos["answers"]["total"])
-
-
 def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[TurnOutcome]) -> Report:
     """Make the report.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running.options import INPUT, option
 
 

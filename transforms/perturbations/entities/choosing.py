@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from functools import lru_cache, partial
 
 import msgspec
@@ -13,38 +15,18 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.perturbations.entities.kinds import (
-    FORMS,
-    KINDS,
-    amount_of,
-    area_of,
-    code_of,
-    day_of,
-    digits_of,
-    is_none,
-    later,
-    minutes_of,
-    minutes_said,
-    other_amounts,
-    other_code,
-    other_digits,
-    said_code,
-    said_date,
-    said_phone,
-    said_price,
-    said_time,
-)
+from parapet.transforms.perturbations.entities import forms, names
+from parapet.transforms.perturbations.entities.kinds import FORMS, KINDS, is_none
 from parapet.transforms.perturbations.entities.mentions import DialogueValues, Group, Kinds
-from parapet.transforms.perturbations.entities.names import US, in_case_of, made_up_name, short_form, subject
-from parapet.transforms.perturbations.entities.words import WORD, Training, words_of
+from parapet.transforms.perturbations.entities.words import Training, grams_of, words, words_of
 from parapet.transforms.running.seeding import stable_hash
 
 GENERATED = "generated"
-ATTEMPTS = 240  # to make a value that does not occur in training
+ATTEMPTS = 120  # to make a value that does not occur in training
 COLUMNS = ["slot_or_kind", "value"]
 
 
-Row = tuple[int, str, str]  # of a gazetteer: line number, slot or kind, value
+Row = tuple[int, list[str]]  # of a gazetteer: line number, fields
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -58,7 +40,7 @@ class Sources(msgspec.Struct, frozen=True):
 
     seed: str
     pools: dict[str, list[str]] | None = None
-    country: str = US
+    country: str = names.US
 
     def pool_of(self, group: Group) -> str | None:
         """Return the pool for a group's value; None if the value is made up, or if there is no pool."""
@@ -78,11 +60,15 @@ class Sources(msgspec.Struct, frozen=True):
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
         """Yield candidates for a group's value, in the order in which they are tried."""
         if self.makes:
-            about = subject(group.slots)
+            about = names.subject(tuple(group.slots))
             for attempt, number in enumerate(self.numbers(dialogue_id, group)):
                 # "Sushi" may be a complete value, so that no new name can keep its last words.
-                like = group.canonical if attempt < ATTEMPTS // 2 else ""
-                yield made_up_name(group.kind, like, number, about, self.country)
+                like = group.canonical if attempt < 12 else ""
+                name = names.made_up_name(group.kind, like, number, about, self.country)
+                if names.has_article(group.canonical) or not names.has_article(
+                    name
+                ):  # "the Visitor", not "the The Clockmaker"
+                    yield name
             return
         pool = (self.pools or {}).get(self.pool_of(group) or "", [])
         start = stable_hash(self.seed, "value", dialogue_id, group.key) % len(pool) if pool else 0
@@ -99,28 +85,19 @@ def read_gazetteer(path: str) -> list[Row]:
     """Read the rows of a CSV file with the header ``slot_or_kind,value``.
 
     Raises:
-      InputError: the file cannot be read, or has invalid values; the message lists the first ten.
+      InputError: the file cannot be read, is not CSV, or has no rows.
     """
     text = read_text(as_path(path), where="--values")
-    rows_here: list[Row] = []
-    problems = []
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         if next(rows, None) != COLUMNS:
             raise InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")
-        for row in rows:
-            if not row:
-                continue
-            if problem := _problem(row):
-                problems.append(f"row {rows.line_num}: {problem}")
-            else:
-                rows_here.append((rows.line_num, row[0], row[1].strip()))
+        values = [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
         raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
-    _refuse(problems, path)
-    if not rows_here:
+    if not values:
         raise InputError("contains no values", path)
-    return rows_here
+    return values
 
 
 def pools_of(
@@ -135,53 +112,43 @@ def pools_of(
       training: the n-grams of training.
 
     Raises:
-      InputError: rows have unknown slots; the message lists the first ten.
+      InputError: rows have unknown slots or unusable values; the message lists the first ten.
     """
     known = {*KINDS} | {slot for _, slot in slots} | {f"{service}.{slot}" for service, slot in slots}
     pools: dict[str, set[str]] = {}
     leaks, problems = 0, []
-    for line, name, value in rows:
-        if name not in known:
-            kinds = ", ".join(KINDS)
-            problems.append(f"row {line}: {name!r} is neither an open slot of the corpus nor a kind ({kinds})")
+    for line, row in rows:
+        if problem := _problem(row, known):
+            problems.append(f"row {line}: {problem}")
             continue
-        pool = pools.setdefault(name, set())
-        if training.leaks(value):
+        pool = pools.setdefault(row[0], set())
+        if training.leaks(row[1]):
             leaks += 1
         else:
-            pool.add(value)
-    _refuse(problems, path)
-    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
-
-
-def _refuse(problems: list[str], path: str) -> None:
+            pool.add(row[1].strip())
     if problems:
         more = f"; and {len(problems) - 10:,} more" if len(problems) > 10 else ""
         raise InputError("; ".join(problems[:10]) + more, path)
+    return {name: _distinct(pool) for name, pool in pools.items()}, leaks
 
 
-def _problem(row: list[str]) -> str:
-    if len(row) != len(COLUMNS):
-        return (
-            f"the row has {len(row)} columns, but must have {len(COLUMNS)}: put quotes around values that "
-            "contain a comma"
-        )
-    kind, value = row[0], row[1].strip()
-    if is_none(value) or not any(char.isalnum() for char in value):
+def _problem(row: list[str], known: set[str]) -> str:
+    if len(row) != 2:
+        return f"the row has {len(row)} columns, but must have 2: put quotes around values that contain a comma"
+    name, value = row[0], row[1].strip()
+    if name not in known:
+        return f"{name!r} is neither an open slot of the corpus nor a kind ({', '.join(KINDS)})"
+    if is_none(value) or not any(map(str.isalnum, value)) or len(value) > 200 or min(value) < " ":
         return f"{value!r} is not a usable value"
-    if any(ord(char) < 32 for char in value) or len(value) > 200:
-        return "a value must be a single line of at most 200 characters"
-    forms = {"date": day_of, "time": minutes_of, "price": amount_of, "phone": digits_of}
-    if kind in forms and not forms[kind](value) and forms[kind](value) != 0:
-        return f"{value!r} is not a {kind}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
+    parsers = {"date": forms.day_of, "time": forms.minutes_of, "price": forms.amount_of, "phone": forms.digits_of}
+    if name in parsers and parsers[name](value) in (None, ""):
+        return f"{value!r} is not a {name}, such as 2019-07-09, 17:22, 45.50 or 408-555-0123"
     return ""
 
 
 _WEEKS = range(5, 46)  # a date moves by one to ten months and keeps its weekday
-_MINUTES = [minute for minute in range(-60, 61) if minute]
-_MORE_MINUTES = [minute for minute in range(-120, 121) if minute]
 _SIZES = (15, 5)  # round times stay round if possible: 4 o'clock becomes a quarter past rather than 3:55
-_FORM_ATTEMPTS = 40  # if training has most values of a form, further attempts rarely succeed
+_FORM_ATTEMPTS = 8  # if training has the parts that all candidates share, further attempts do not help
 
 Renderer = Callable[[str], str | None]  # formats the new value like an old one; returns None if its form is unknown
 
@@ -213,13 +180,14 @@ class Chooser:
 
     def choose(self) -> None:
         """Set the replacement of each group, or the reason why it is kept."""
-        left = [group for group in self.found.groups if not group.reason]
-        for kind, together in (("date", self._dates), ("time", self._times)):
-            of_kind = [group for group in left if group.kind == kind]
-            if of_kind and self.sources.makes:
-                together(of_kind)
-                left = [group for group in left if group.kind != kind]
+        left = self.found.groups
+        if self.sources.makes:
+            self._dates([group for group in left if group.kind == "date"])
+            self._times([group for group in left if group.kind == "time" and not group.reason])
+            left = [group for group in left if group.kind not in ("date", "time")]
         for group in left:
+            if group.reason:
+                continue
             if not self.sources.makes and self.sources.pool_of(group) is None:
                 group.reason = "not_in_file"
             elif group.kind in FORMS:
@@ -229,20 +197,22 @@ class Chooser:
 
     def _take(self, group: Group, new: str, render: Renderer) -> bool:
         """Use a value as the replacement of a group if it is suitable."""
-        shown: dict[str, str] = {}
-        fresh = {new}
         if leaks(self.training, group.kind, new):
             return False
+        shown: dict[str, str] = {}
         for surface in group.surfaces:
             rendering = render(surface)
             if rendering is None:
                 return False
-            if rendering not in fresh:
-                if leaks(self.training, group.kind, rendering):
-                    return False
-                fresh.add(rendering)
             shown[surface] = rendering
-        if any(text.casefold() in self.taken or self._holds_old(words_of(text)) for text in fresh):
+        # A date without a month is as common in training as before, and others of the dialogue may be said so, too.
+        fresh = {new, *(text for text in shown.values() if not (group.kind == "date" and forms.is_relative(text)))}
+        if any(
+            (text != new and leaks(self.training, group.kind, text))
+            or text.casefold() in self.taken
+            or self._holds_old(words_of(text))
+            for text in fresh
+        ):
             return False
         self.fresh[group.key] = {text.casefold() for text in fresh}
         self.taken |= self.fresh[group.key]
@@ -266,134 +236,155 @@ class Chooser:
         group.reason = "no_unseen_value"
 
     def _dates(self, groups: Sequence[Group]) -> None:
-        """Move all dates by the same number of weeks, which keeps their order and weekdays."""
-        days = [(group, day_of(group.canonical)) for group in groups]
-        for group, day in days:
-            if day is None:
-                group.reason = "unknown_form"
-        known = [(group, day) for group, day in days if day is not None]
+        """Move all dates by the same number of weeks, which keeps their order and weekdays, or keep all.
+
+        Dates of one month stay in one month if possible, so that "the 4th of this month" still holds.
+        """
+        days = {group.key: day for group in groups if (day := forms.day_of(group.canonical)) is not None}
+        known = [group for group in groups if group.key in days]
+        for group in groups:
+            if group.key not in days:
+                group.reason = group.reason or "unknown_form"
+        # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
+        fixed = any(group.reason and any(map(forms.has_digit, group.surfaces)) for group in groups)
         start = stable_hash(self.sources.seed, "weeks", self.id)
-        for attempt in range(len(_WEEKS)):
-            weeks = _WEEKS[(start + attempt) % len(_WEEKS)]
-            for group, day in known:
-                new = later(day, weeks)
-                if new is None or not self._take(group, new.isoformat(), partial(said_date, new)):
-                    self._undo(group for group, _ in known)
+        moves = [_WEEKS[(start + attempt) % len(_WEEKS)] for attempt in range(len(_WEEKS))]
+        if len(days) > 1:
+            moves.sort(key=lambda weeks: len({_months_moved(day, weeks) for day in days.values()}) > 1)
+        for weeks in moves:
+            if fixed:
+                break
+            for group in known:
+                new = forms.later(days[group.key], weeks)
+                if new is None or not self._take(group, new.isoformat(), partial(forms.said_date, new)):
+                    self._undo(known)
                     break
             else:
                 return
-        for group, _ in known:
-            group.reason = "no_unseen_value"
+        for group in known:
+            group.reason = group.reason or ("kept_dates" if fixed else "no_unseen_value")
 
     def _times(self, groups: Sequence[Group]) -> None:
-        """Move all times by the same number of minutes, none across noon, if possible; otherwise each on its own."""
-        times = [(group, _time_of(group)) for group in groups]
-        for group, time in times:
+        """Move all times by the same number of minutes, none across noon, if possible; otherwise each on its own.
+
+        Times stay as round as they were: tables are not booked at 6:47 pm, although trains leave then.
+        """
+        known: list[tuple[Group, int, tuple[tuple[int, ...], ...]]] = []  # time, moves of each size
+        for group in groups:
+            time = _time_of(group)
             if time is None:
                 group.reason = "unknown_form"
-        known = [(group, time) for group, time in times if time is not None]
-        for size in _SIZES if known else ():
-            for minutes in self._order(_MINUTES, ""):
-                if all(self._may_move(group, time, minutes, size) for group, time in known):
-                    if all(self._take_time(group, time + minutes) for group, time in known):
-                        return
-                    self._undo(group for group, _ in known)
-        for group, time in known:
-            order = self._order(_MORE_MINUTES, group.key)
-            moves = (minutes for size in _SIZES for minutes in order if self._may_move(group, time, minutes, size))
-            if not any(self._take_time(group, time + minutes) for minutes in moves):
+                continue
+            by_24_hours = all(map(forms.TIME_OF_DAY.fullmatch, group.surfaces))
+            known.append((group, time, _moves(self.training, time, self._step(group), by_24_hours)))
+        for shared in zip(*(moves for _, _, moves in known), strict=True):
+            common = set.intersection(*map(set, shared))
+            for move in self._order(tuple(sorted(move for move in common if abs(move) <= 60)), ""):
+                if all(self._take_time(group, time + move) for group, time, _ in known):
+                    return
+                self._undo(group for group, _, _ in known)
+        for group, time, (rounded, others) in known:
+            order = [*self._order(rounded, group.key), *self._order(others, group.key)]
+            if not any(self._take_time(group, time + move) for move in order):
                 group.reason = "no_unseen_value"
 
-    def _may_move(self, group: Group, time: int, minutes: int, size: int) -> bool:
-        """Whether a time may move by some minutes: it must stay in the same half of the day, and as round as it was.
-
-        Tables are not booked at 6:47 pm, although trains leave then.
-        """
-        new = time + minutes
-        steps = (size, 5, self._step(group))
-        return new // 720 == time // 720 and not any(time % step == 0 and new % step for step in steps)
-
-    def _order(self, minutes: list[int], key: str) -> list[int]:
+    def _order(self, moves: tuple[int, ...], key: str) -> tuple[int, ...]:
         """Return the minutes by which a time may move, in the order in which they are tried."""
-        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(minutes)
-        return minutes[start:] + minutes[:start]
+        start = stable_hash(self.sources.seed, "minutes", self.id, key) % len(moves) if moves else 0
+        return moves[start:] + moves[:start]
 
     def _take_time(self, group: Group, minutes: int) -> bool:
-        return self._take(group, said_time(minutes, "00:00"), partial(said_time, minutes))
+        return self._take(group, forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes))
 
     def _step(self, group: Group) -> int:
         return max(self.kinds[slot].step for slot in group.slots)
 
     def _form(self, group: Group) -> None:
-        render, why = self._candidates(group)
-        if render is None:
-            group.reason = why
-            return
-        for new in render:
-            if self._take(group, *new):
-                return
-        group.reason = "no_unseen_value"
-
-    def _candidates(self, group: Group) -> tuple[Iterable[tuple[str, Renderer]] | None, str]:
-        """Return (canonical form, renderer) of each candidate, or None and the reason."""
-        if not self.sources.makes:
-            return (_as_said(group.kind, name) for name in self.sources.names(self.id, group)), ""
         numbers = itertools.islice(self.sources.numbers(self.id, group), _FORM_ATTEMPTS)
-        if group.kind == "price":
-            amount = amount_of(group.canonical)
-            amounts = [amount_of(text) for text in group.surfaces]
-            if amount is None or any(other is None or float(other) != float(amount) for other in amounts):
-                return None, "unknown_form"
-            step = self._step(group)
-            number = stable_hash(self.sources.seed, "value", self.id, group.key)
-            drawn = itertools.islice(other_amounts(amount, number, step), ATTEMPTS)
-            # Training may have all whole prices, so most candidates are dropped here.
-            prices = ((said_price(new, group.canonical), new) for new in drawn)
-            return ((price, partial(said_price, new)) for price, new in prices if not self.training.leaks(price)), ""
-        if group.kind != "phone":
-            code = code_of(group.canonical)
-            if not code or any(code_of(text) != code for text in group.surfaces):
-                return None, "unknown_form"
-            codes = (other_code(group.kind, code, number) for number in numbers)
-            return ((said_code(new, group.canonical), partial(said_code, new)) for new in codes), ""
-        digits = digits_of(group.canonical)
-        if not digits or any(digits_of(text) != digits for text in group.surfaces):
-            return None, "unknown_form"
-        if " " in (kept := _kept_words(group.canonical)) and self.training.leaks(kept):
-            return None, "no_unseen_value"  # every candidate contains these words
-        candidates = (other_digits(group.canonical, number) for number in numbers)
-        return ((said_phone(new, group.canonical), partial(said_phone, new)) for new in candidates), ""
+        candidates: Iterable[tuple[str, Renderer]]
+        if not self.sources.makes:
+            candidates = (_as_said(group.kind, name) for name in self.sources.names(self.id, group))
+        else:
+            parse, say = {"price": (_float_of, forms.said_price), "phone": (forms.digits_of, forms.said_phone)}.get(
+                group.kind, (forms.code_of, forms.said_code)
+            )
+            parsed = {parse(text) for text in group.surfaces}
+            if len(parsed) > 1 or not parsed.isdisjoint(("", None)):
+                group.reason = "unknown_form"
+                return
+            new: Iterable[str]
+            if group.kind == "price":
+                new = self._amounts(group)
+            elif group.kind == "phone":
+                new = (forms.other_digits(group.canonical, number) for number in numbers)
+            else:
+                new = (forms.other_code(group.kind, forms.code_of(group.canonical), number) for number in numbers)
+            candidates = ((say(text, group.canonical), partial(say, text)) for text in new)
+        if not any(self._take(group, *candidate) for candidate in candidates):
+            group.reason = "no_unseen_value"
+
+    def _amounts(self, group: Group) -> Iterator[str]:
+        amounts = _unseen_amounts(self.training, forms.amount_of(group.canonical) or "", self._step(group))
+        start = stable_hash(self.sources.seed, "value", self.id, group.key) % len(amounts) if amounts else 0
+        return itertools.chain(amounts[start:], amounts[:start])
+
+
+@lru_cache(1 << 14)
+def _unseen_amounts(training: Training, amount: str, step: int) -> tuple[str, ...]:
+    """Return other amounts that do not occur in training; it may have all whole ones."""
+    return tuple(new for new in forms.other_amounts(amount, step) if new not in training.grams)
 
 
 def _name_like(group: Group, name: str) -> Renderer:
-    """Return a renderer that adapts case; but if "pasta" stands for Italian, the new cuisine is used as it is."""
+    """Return a renderer that adapts case; but "pasta" for Italian becomes "Welsh food"."""
 
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
-            return name
-        return in_case_of(short_form(like, group.canonical, name) or name, like)
+            return name if like in group.modifiers or "food" in like else f"{name} food"  # for "pasta"
+        return names.in_case_of(names.short_form(group.kind, like, group.canonical, name) or name, like)
 
     return said
 
 
+def _months_moved(day: date, weeks: int) -> int:
+    new = forms.later(day, weeks) or day
+    return 12 * (new.year - day.year) + new.month - day.month
+
+
+@lru_cache(16)
+def _unseen_minutes(training: Training, by_24_hours: bool) -> frozenset[int]:
+    """Return the minutes of the day that do not occur in training, as ``17:22`` or also as ``5:22 pm``."""
+    likes = ("00:00",) if by_24_hours else ("00:00", "5:00 pm")
+    return frozenset(
+        n for n in range(1440) if not any(leaks(training, "time", forms.said_time(n, like)) for like in likes)
+    )
+
+
+@lru_cache(1 << 14)
+def _moves(training: Training, time: int, step: int, by_24_hours: bool) -> tuple[tuple[int, ...], ...]:
+    """Return the moves to an unseen time of the same half of the day: those that keep it very round, and others."""
+    unseen, noon = _unseen_minutes(training, by_24_hours), time // 720 * 720
+    moves = [new - time for new in range(max(noon, time - 120), min(noon + 720, time + 121)) if new in unseen]
+    units = [math.lcm(*(n for n in (size, 5, step) if time % n == 0)) for size in _SIZES]
+    return tuple(tuple(move for move in moves if move and move % unit == 0) for unit in units)
+
+
 def leaks(training: Training, kind: str, text: str) -> bool:
     """Whether a new value of a kind occurs in training."""
+    if kind == "time":  # "the evening" does
+        return any(forms.has_digit(pair) and pair in training.grams for pair in grams_of(words(text)))
     return training.leaks_form(text) if kind in ("code", "postcode") else training.leaks(text)
 
 
-@lru_cache(10_000)
-def _kept_words(like: str) -> str:
-    """Return the words of a phone number that only have digits of country and area, which new numbers keep."""
-    digits = [place for place, char in enumerate(like) if char.isdecimal()]
-    kept = area_of(like)
-    end = digits[kept - 1] + 1 if kept else 0
-    return " ".join(word[0] for word in WORD.finditer(like) if word.end() <= end)
+def _float_of(text: str) -> float | None:
+    amount = forms.amount_of(text)
+    return None if amount is None else float(amount)
 
 
 def _time_of(group: Group) -> int | None:
     """Return the time on which all forms with digits agree, or None."""
-    figures = [minutes_of(group.canonical)]
-    figures += [minutes for text in group.surfaces if (minutes := minutes_said(text)) is not None]
+    figures = [forms.minutes_of(group.canonical)]
+    figures += [minutes for text in group.surfaces if (minutes := forms.minutes_said(text)) is not None]
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
@@ -401,16 +392,16 @@ def _time_of(group: Group) -> int | None:
 
 def _as_said(kind: str, given: str) -> tuple[str, Renderer]:
     """Return a value of a gazetteer and its renderer."""
-    day, minutes, amount = day_of(given), minutes_of(given), amount_of(given)
+    day, minutes, amount = forms.day_of(given), forms.minutes_of(given), forms.amount_of(given)
     if kind == "date" and day is not None:
-        return given, partial(said_date, day)
+        return given, partial(forms.said_date, day)
     if kind == "time" and minutes is not None:
-        return said_time(minutes, "00:00"), partial(said_time, minutes)
+        return forms.said_time(minutes, "00:00"), partial(forms.said_time, minutes)
     if kind == "price" and amount is not None:
-        return amount, lambda like: said_price(amount, like) if amount_of(like) else None
-    digits = digits_of(given)
+        return amount, lambda like: forms.said_price(amount, like) if forms.amount_of(like) else None
+    digits = forms.digits_of(given)
     same = kind == "phone" and digits
     return (
         given,
-        lambda like: said_phone(digits, like) if same and len(digits_of(like)) == len(digits) else given,
+        lambda like: forms.said_phone(digits, like) if same and len(forms.digits_of(like)) == len(digits) else given,
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import cast
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturbations.entities import forms
 from parapet.transforms.perturbations.entities.kinds import (
     CLOSED,
     FORMS,
@@ -18,12 +20,10 @@ from parapet.transforms.perturbations.entities.kinds import (
     OTHER,
     SlotKind,
     is_none,
-    is_relative,
     kind_of_value,
-    minutes_of,
 )
-from parapet.transforms.perturbations.entities.names import COMMON
-from parapet.transforms.perturbations.entities.words import WORD, folded, is_number, plain, words
+from parapet.transforms.perturbations.entities.names import GENERIC, generic_end
+from parapet.transforms.perturbations.entities.words import folded, is_number, located_words, words_of
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, SlotKind]
@@ -45,6 +45,7 @@ class Group(msgspec.Struct):
       reason: why it is kept; empty if it is to be replaced.
       replacement: the canonical form of the new value.
       shown: each surface to its replacement.
+      modifiers: texts that are said before a noun: "pasta restaurant".
     """
 
     key: str
@@ -55,6 +56,7 @@ class Group(msgspec.Struct):
     reason: str = ""
     replacement: str = ""
     shown: dict[str, str] = {}
+    modifiers: set[str] = set()
 
 
 class DialogueValues(msgspec.Struct):
@@ -63,13 +65,11 @@ class DialogueValues(msgspec.Struct):
     Attributes:
       groups: values of open slots, sorted by key.
       closed: values of the other slots: (service, slot, value), sorted.
-      said: the texts of spans.
       values: each slot's values, case-folded.
     """
 
     groups: list[Group]
     closed: list[tuple[str, str, str]]
-    said: set[str]
     values: dict[Slot, set[str]]
 
     def by_surface(self) -> dict[str, Group]:
@@ -77,56 +77,21 @@ class DialogueValues(msgspec.Struct):
         return {surface: group for group in self.groups for surface in group.surfaces}
 
 
-class _Values:
-    """Joins values that are known to be equal (union-find over their case-folded forms)."""
+class _Equal:
+    """Values that are known to be equal: all spellings, their slots, and those that are canonical."""
 
     def __init__(self) -> None:
-        self.parent: dict[str, str] = {}
-        self.surfaces: dict[str, set[str]] = {}
-        self.slots: dict[str, set[Slot]] = {}
-        self.canonical: dict[str, set[str]] = {}
+        self.surfaces, self.slots, self.canonical = set[str](), set[Slot](), set[str]()
 
-    def add(self, slot: Slot, same: Iterable[str], canonical: str | None = None) -> None:
-        keys = []
-        for value in (*same, canonical):
-            if value is None or is_none(value):
-                continue
-            key = value.casefold()
-            self.parent.setdefault(key, key)
-            self.surfaces.setdefault(key, set()).add(value)
-            self.slots.setdefault(key, set()).add(slot)
-            keys.append(key)
-        if canonical is not None and not is_none(canonical):
-            self.canonical.setdefault(canonical.casefold(), set()).add(canonical)
-        for key in keys[1:]:
-            self.parent[self.root(key)] = self.root(keys[0])
-
-    def root(self, key: str) -> str:
-        while self.parent[key] != key:
-            self.parent[key] = key = self.parent[self.parent[key]]
-        return key
-
-    def groups(self, kinds: Kinds) -> Iterator[Group]:
-        members: dict[str, list[str]] = {}
-        for key in sorted(self.parent):
-            members.setdefault(self.root(key), []).append(key)
-        for keys in members.values():
-            surfaces = sorted({surface for key in keys for surface in self.surfaces[key]})
-            slots = sorted({slot for key in keys for slot in self.slots[key]})
-            named = sorted({key for key in keys if key in self.canonical})
-            canonical = min(self.canonical[named[0]]) if named else _fullest(surfaces)
-            kind = min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__)
-            group = Group(canonical.casefold(), kind_of_value(kind, canonical), canonical, surfaces, slots)
-            if group.kind == OTHER:
-                group.reason = reason_of(OTHER)
-            if len(named) > 1:
-                group.reason = "two_values"
-            yield group
-
-
-def _fullest(surfaces: Iterable[str]) -> str:
-    """Choose the form that a state would have: a time in 24 hours, else the longest form."""
-    return max(surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text))
+    def group(self, kinds: Kinds) -> Group:
+        slots, named = sorted(self.slots), {text.casefold() for text in self.canonical}
+        # without a canonical form, the form that a state would have: a time in 24 hours, else the longest form
+        canonical = min(self.canonical, key=lambda text: (text.casefold(), text), default="") or max(
+            self.surfaces, key=lambda text: (forms.minutes_of(text) is not None, len(text), text)
+        )
+        kind = kind_of_value(min((kinds[slot].kind for slot in slots), key=_RANKS.__getitem__), canonical)
+        reason = "two_values" if len(named) > 1 else reason_of(kind) if kind == OTHER else ""
+        return Group(canonical.casefold(), kind, canonical, sorted(self.surfaces), slots, reason)
 
 
 def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
@@ -135,39 +100,40 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
     Values are equal if an action says so (a value and its canonical form), if a state lists them for one slot (variants
     of one value), or if they differ only in case, whatever their slots.
     """
-    values = _Values()
+    by_key: dict[str, _Equal] = {}
     closed: set[tuple[str, str, str]] = set()
-    mentioned: set[str] = set()
-    every: dict[Slot, set[str]] = {}
+    values: dict[Slot, set[str]] = {}
     for slot, same, canonical in distinct_annotations(dialogue):
-        every.setdefault(slot, set()).update([value.casefold() for value in (*same, canonical or "")])
-        if kinds.get(slot, _UNKNOWN).kind in KINDS:
-            values.add(slot, same, canonical)
-        else:
-            closed.update((*slot, value) for value in (*same, canonical or "") if not is_none(value))
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            for span in frame.slots:
-                if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                    mentioned.add(turn.utterance[max(0, span.start) : max(0, span.exclusive_end)])
-    groups = sorted(values.groups(kinds), key=lambda group: group.key)
-    _keep_parts(groups)
-    return DialogueValues(groups, sorted(closed), mentioned, every)
-
-
-def _keep_parts(groups: Sequence[Group]) -> None:
-    """Keep values that occur in the name of a kept event: "Reservation at Uno" must stay at Uno."""
-    events = [
-        f" {' '.join(words(text))} "
-        for event_group in groups
-        if event_group.kind == OTHER
-        for text in event_group.surfaces
-    ]
+        texts = (*same, canonical or "")
+        values.setdefault(slot, set()).update([text.casefold() for text in texts])
+        if kinds.get(slot, _UNKNOWN).kind not in KINDS:
+            closed.update((*slot, text) for text in texts if not is_none(text))
+            continue
+        spoken = [text for text in texts if not is_none(text)]
+        equal = next((by_key[key] for text in spoken if (key := text.casefold()) in by_key), None) or _Equal()
+        for text in spoken:
+            other = by_key.setdefault(text.casefold(), equal)
+            if other is not equal:
+                equal.surfaces |= other.surfaces
+                equal.slots |= other.slots
+                equal.canonical |= other.canonical
+                by_key.update((surface.casefold(), equal) for surface in other.surfaces)
+            equal.surfaces.add(text)
+            equal.slots.add(slot)
+        if canonical and not is_none(canonical):
+            equal.canonical.add(canonical)
+    groups = sorted((equal.group(kinds) for equal in set(by_key.values())), key=attrgetter("key"))
+    # "Reservation at Uno", the name of an event, is kept, and must stay at Uno
+    events = [spaced(text) for group in groups if group.kind == OTHER for text in group.surfaces]
     for group in groups if events else ():
-        if not group.reason and any(
-            f" {' '.join(words(text))} " in event for text in group.surfaces for event in events
-        ):
+        if not group.reason and any(spaced(text) in event for text in group.surfaces for event in events):
             group.reason = "kept_elsewhere"
+    return DialogueValues(groups, sorted(closed), values)
+
+
+def spaced(text: str) -> str:
+    """Return the words of a text between blanks."""
+    return f" {' '.join(words_of(text))} "
 
 
 def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
@@ -211,23 +177,24 @@ def reason_of(kind: str) -> str:
     return "categorical" if kind == "categorical" else "closed" if kind in CLOSED else "no_generator"
 
 
-def values_of(dialogue: Dialogue) -> Iterator[tuple[Slot, str, bool]]:
-    """Yield (slot, value, whether it is known to be canonical) for every value of a dialogue."""
-    for slot, same, canonical in distinct_annotations(dialogue):
-        for value in same:
-            yield slot, value, False
-        if canonical is not None:
-            yield slot, canonical, True
-
-
 class Surface(msgspec.Struct, frozen=True):
-    """A form of a value: its words, the characters before the first and after the last one, and its group."""
+    """A form of a value.
+
+    Attributes:
+      words: its words.
+      text: its text.
+      before: the characters before the first word.
+      behind: the characters after the last one.
+      group: its group; None for a value of a slot that is not open.
+      is_part: whether it is only a part of the value, such as a surname.
+    """
 
     words: tuple[str, ...]
     text: str
     before: str
     behind: str
     group: Group | None
+    is_part: bool = False
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -250,60 +217,130 @@ class Mention(msgspec.Struct, frozen=True):
     slots: tuple[Slot, ...] = ()
 
 
+_PLACE = attrgetter("start", "end")
+
+
 class Table:
-    """All values of a dialogue by their first word, longest first.
+    """The values of a dialogue that may be said in it, by their first word, longest first.
 
     Args:
       found: the values. Kept values are included, so that no other value is found inside them.
+      vocabulary: all words of the utterances.
     """
 
-    def __init__(self, found: DialogueValues) -> None:
+    def __init__(self, found: DialogueValues, vocabulary: set[str]) -> None:
+        self.vocabulary = vocabulary
         self.heads: dict[str, list[Surface]] = {}
+        whole = {folded(text) for group in found.groups for text in group.surfaces}
         for group in found.groups:
             for text in group.surfaces:
-                self._add(text, group)
+                if not marked_only(group, text):
+                    self._add(text, group)
+            if not vocabulary.isdisjoint(words_of(group.canonical)):
+                for text in parts_of(group.kind, group.canonical):
+                    if folded(text) not in whole:
+                        self._add(text, group, is_part=True)
         for _, _, text in found.closed:
-            self._add(text, None)
+            if len(words_of(text)) > 1:
+                self._add(text, None)
         for surfaces in self.heads.values():
             surfaces.sort(key=lambda surface: (-len(surface.words), -len(surface.text), surface.text))
 
-    def _add(self, text: str, group: Group | None) -> None:
+    def _add(self, text: str, group: Group | None, is_part: bool = False) -> None:
         pieces, before, behind = _parts(text)
-        if not pieces or (marked_only(group, text) if group else len(pieces) == 1):
-            return
-        self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group))
+        if pieces and self.vocabulary.issuperset(pieces):
+            self.heads.setdefault(pieces[0], []).append(Surface(pieces, text, before, behind, group, is_part))
 
-    def unmarked(self, utterance: str, marked: Sequence[tuple[int, int]] = ()) -> list[Mention]:
+    def unmarked(
+        self, utterance: str, words: Sequence[tuple[str, int, int]], marked: Sequence[tuple[int, int]] = ()
+    ) -> list[Mention]:
         """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
 
         Args:
           utterance: the utterance.
+          words: its words with their positions.
           marked: the spans, sorted.
         """
         heads = self.heads
-        words = list(WORD.finditer(utterance))
-        texts = [plain(word[0]) for word in words]
         mentions = []
         free = 0  # words before this index are part of a mention
-        for at in [i for i, text in enumerate(texts) if text in heads]:
-            for surface in heads[texts[at]] if at >= free else ():
+        for at, (word, begin, _) in enumerate(words):
+            for surface in heads[word] if word in heads and at >= free else ():
                 size = len(surface.words)
-                if size == 1 or tuple(texts[at : at + size]) == surface.words:
-                    start, end = _with_marks(utterance, words[at].start(), words[at + size - 1].end(), surface)
-                    if start is not None and not any(begin < end and start < other for begin, other in marked):
-                        mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
-                        free = at + size
-                        break
+                if size > 1 and tuple(text for text, _, _ in words[at : at + size]) != surface.words:
+                    continue
+                start, end = _with_marks(utterance, begin, words[at + size - 1][2], surface)
+                if (
+                    start is not None
+                    and not any(begin < end and start < other for begin, other in marked)
+                    and not (surface.group and is_ordinary(utterance, start, surface))
+                ):
+                    mentions.append(Mention(start, end, utterance[start:end], surface.text, surface.group))
+                    free = at + size
+                    break
         return mentions
+
+
+@lru_cache(1 << 14)
+def parts_of(kind: str, name: str) -> tuple[str, ...]:
+    """Return the short names by which people refer to it: "Alegrias" for "Alegrias, Food From Spain"; surnames.
+
+    Each has an uncommon word.
+    """
+    if kind not in ("address", "business", "person", "place", "title"):
+        return ()
+    short = re.split(r"[,:(]| - ", name)[0].strip()
+    parts = {short, short.removesuffix(generic_end(short)).strip()}
+    if kind == "person":
+        parts.add(short.rpartition(" ")[2])
+    if kind == "address":
+        street = short.lstrip("0123456789 ")
+        parts = {street, street.rpartition(" ")[0]}
+    return tuple(sorted(part for part in parts - {name} if any(map(_is_uncommon, words_of(part)))))
+
+
+def _is_uncommon(word: str) -> bool:
+    return len(word) > 3 and word not in GENERIC and frequency(word) < 4.5
+
+
+_STARTS = re.compile(r"(?:^|[.?!])\W*$")
+_QUOTE = ("'", '"', "“", "‘")
+_WORDY = ("title", "task", "business")  # kinds of names that are often words
+
+
+def is_ordinary(utterance: str, start: int, surface: Surface) -> bool:
+    """Whether an unmarked value may be ordinary words: "Would you like to go?", "Play a song".
+
+    It is a name if it is quoted, begins with a capital letter within a sentence, or has an uncommon word.
+    """
+    kind = surface.group.kind if surface.group else ""
+    if surface.is_part:
+        return not utterance[start].isupper()
+    if kind in FORMS or utterance[:start].endswith(_QUOTE):
+        return False
+    is_capital = utterance[start].isupper()
+    if is_capital and not _STARTS.search(utterance[:start]):
+        return False
+    wordy = kind == "task" or (kind in _WORDY and len(surface.words) == 1)  # "a new alarm"
+    limit = 5.3 if not wordy else 5.0 if is_capital else 4.0
+    return all(frequency(word) >= limit for word in surface.words)
+
+
+@lru_cache(1 << 16)
+def frequency(word: str) -> float:
+    """Return the logarithm of how often a word occurs in a billion words of English."""
+    from wordfreq import zipf_frequency
+
+    return float(zipf_frequency(word, "en"))
 
 
 @lru_cache(1 << 16)
 def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
     """Return the words of a value, and the text before and after them."""
-    words = list(WORD.finditer(text))
-    if not words:
+    located = located_words(text)
+    if not located:
         return (), "", ""
-    return tuple(plain(word[0]) for word in words), text[: words[0].start()], text[words[-1].end() :]
+    return tuple(word for word, _, _ in located), text[: located[0][1]], text[located[-1][2] :]
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
@@ -321,7 +358,7 @@ def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple
 
 def marked_only(group: Group, text: str) -> bool:
     """Whether a value only counts where a span marks it: bare numbers, and dates without a month."""
-    return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
+    return is_number(text.replace(",", "")) or (group.kind == "date" and forms.is_relative(text))
 
 
 def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
@@ -330,17 +367,17 @@ def marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[M
     Raises:
       InputError: a span is outside of the utterance, or its text is not a value of its slot.
     """
-    mentions: list[Mention] = []
-    for frame in turn.frames:
-        for span in frame.slots:
-            if isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-                mentions.append(_marked(turn.utterance, (frame.service, span.slot), span, found, of))
-    if len(mentions) < 2:
-        return mentions
+    mentions = [
+        _marked(turn.utterance, (frame.service, span.slot), span, found, of)
+        for frame in turn.frames
+        for span in frame.slots
+        if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+    ]
     places: dict[tuple[int, int], Mention] = {}
-    for mention in sorted(mentions, key=lambda mention: (mention.start, mention.end, mention.slots)):
+    for mention in sorted(mentions, key=attrgetter("start", "end", "slots")) if len(mentions) > 1 else mentions:
         same = places.get((mention.start, mention.end))
-        places[mention.start, mention.end] = mention if same is None else _joined(same, mention)
+        slots = tuple(sorted({*same.slots, *mention.slots})) if same else mention.slots
+        places[mention.start, mention.end] = msgspec.structs.replace(same, slots=slots) if same else mention
     return list(places.values())
 
 
@@ -365,12 +402,6 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
     return Mention(start, end, text, like, group, (slot,))
 
 
-def _joined(one: Mention, other: Mention) -> Mention:
-    """Merge two spans of the same text."""
-    slots = tuple(sorted({*one.slots, *other.slots}))
-    return Mention(one.start, one.end, one.text, one.like, one.group, slots)
-
-
 def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[Mention]], Table]:
     """Set the ``reason`` of groups with ambiguous mentions, so that they are kept.
 
@@ -382,9 +413,9 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
     """
     groups = {surface.casefold(): group for group in found.groups for surface in group.surfaces} | found.by_surface()
     closed = {text.casefold() for _, _, text in found.closed}
-    table = Table(found)
-    relative = {text for text, group in groups.items() if group.kind == "date" and is_relative(text)}
-    numbers = _numbers_said(found)
+    located = [located_words(turn.utterance) for turn in dialogue.turns]
+    table = Table(found, {word for of_turn in located for word, _, _ in of_turn})
+    days = _Days(found.groups)
     turns = []
     for position, turn in enumerate(dialogue.turns):
         try:
@@ -393,46 +424,61 @@ def keep_unclear(dialogue: Dialogue, found: DialogueValues) -> tuple[list[list[M
             raise InputError(error.reason, "", f"turns[{position}]") from None
         _keep_overlapping(marked)
         regions = [(marked_mention.start, marked_mention.end) for marked_mention in marked]
-        unmarked = table.unmarked(turn.utterance, regions)
+        unmarked = table.unmarked(turn.utterance, located[position], regions)
         for mention in unmarked:
-            group = mention.group
-            if group and not group.reason and _unclear(mention, group, closed):
-                group.reason = "ambiguous_word"
-        if relative:
-            unmarked += _acted_dates(turn, relative, groups, [*marked, *unmarked])
-        if numbers:
-            _keep_numbers(turn.utterance, regions, numbers)
-        turns.append(sorted([*marked, *unmarked], key=lambda item: (item.start, item.end)))
+            if mention.group and mention.like not in mention.group.surfaces:
+                mention.group.surfaces.append(mention.like)  # a part of the value
+            if mention.group and not mention.group.reason and mention.text.casefold() in closed:
+                mention.group.reason = "ambiguous_word"
+        if days.groups:
+            taken = [*regions, *((mention.start, mention.end) for mention in unmarked)]
+            unmarked += days.unmarked(turn.utterance, taken)
+        turns.append(sorted([*marked, *unmarked], key=_PLACE) if unmarked else marked)
+        for mention in turns[-1]:
+            if mention.group and mention.group.kind == "cuisine" and _NOUN.match(turn.utterance, mention.end):
+                mention.group.modifiers.add(mention.like)
     return turns, table
 
 
-def _unclear(mention: Mention, group: Group, closed: Iterable[str]) -> bool:
-    """Whether an unmarked mention may be an ordinary word.
+_NOUN = re.compile(r"[ -]?(?:food|cuisine|restaurant|place|spot|dish|meal|joint|eater|style|type|kind|bar|house)", re.I)
+_TH = "(?:st|nd|rd|th)"
+_DATE_SAID = re.compile(
+    rf"(?<![\w-])(?:(?P<iso>\d{{4}}-\d\d-\d\d)|(?:the )?(?P<day>\d\d?){_TH}?(?: of)? (?P<month>{forms.MONTH_NAMES})"
+    rf"|(?P<month2>{forms.MONTH_NAMES}) (?:the )?(?P<day2>\d\d?){_TH}?|the (?P<day3>\d\d?){_TH}(?= of "
+    r"(?:this|the|next) month| ?(?:[.,;!?)]|$)| (?:at|from|until|till?|to|and|for|in|please|instead)\b))(?![\w-])",
+    re.IGNORECASE,
+)
 
-    It may if it is a single word that is common or in another case than the values.
-    """
-    words = WORD.findall(mention.text)
-    if mention.text.casefold() in closed:
-        return True
-    return len(words) == 1 and (words[0].casefold() in COMMON or mention.text not in group.surfaces)
 
+class _Days:
+    """The dates of a dialogue by (month, day) and by day, to find those that no span marks."""
 
-def _acted_dates(turn: Turn, relative: set[str], of: dict[str, Group], known: Sequence[Mention]) -> list[Mention]:
-    """Find unmarked dates without a month that an action of the turn contains and that occur once.
+    def __init__(self, groups: Sequence[Group]) -> None:
+        dated = [(group, forms.day_of(group.canonical)) for group in groups if group.kind == "date"]
+        self.groups = [(group, day) for group, day in dated if day is not None]
 
-    "Is there anything else today?" has no such action; "For 3 people today?" has.
-    """
-    mentions: list[Mention] = []
-    acted = {value for frame in turn.frames for action in frame.actions or [] for value in action.values}
-    for value in sorted(acted & relative):
-        if any(mention.like == value for mention in known):
-            continue
-        places = list(re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", turn.utterance, re.IGNORECASE))
-        if len(places) == 1:
-            start, end = places[0].span()
-            if not any(mention.start < end and start < mention.end for mention in [*known, *mentions]):
-                mentions.append(Mention(start, end, turn.utterance[start:end], value, of[value]))
-    return mentions
+    def unmarked(self, utterance: str, taken: Sequence[tuple[int, int]]) -> list[Mention]:
+        """Find dates in any form. If one is none of the dialogue's dates, these are kept: it could not move along."""
+        mentions = []
+        for match in _DATE_SAID.finditer(utterance):
+            if any(start < match.end() and match.start() < end for start, end in taken):
+                continue
+            month = (match["month"] or match["month2"] or "")[:3].casefold()
+            number = int(match["day"] or match["day2"] or match["day3"] or 0)
+            same = [
+                group
+                for group, day in self.groups
+                if (day.isoformat() == match["iso"])
+                or (day.day == number and (not month or day.strftime("%b").casefold() == month))
+            ]
+            if len(same) == 1:
+                if match[0] not in same[0].surfaces:
+                    same[0].surfaces.append(match[0])
+                mentions.append(Mention(match.start(), match.end(), match[0], match[0], same[0]))
+            else:
+                for group, _ in self.groups:
+                    group.reason = group.reason or "ambiguous_word"
+        return mentions
 
 
 def _keep_overlapping(marked: Sequence[Mention]) -> None:
@@ -442,22 +488,3 @@ def _keep_overlapping(marked: Sequence[Mention]) -> None:
                 for group in (span.group, other.group):
                     if group and not group.reason:
                         group.reason = "overlapping_spans"
-
-
-def _numbers_said(found: DialogueValues) -> list[tuple[Group, set[str]]]:
-    """Return the groups for which spans mark bare numbers, and these numbers."""
-    spoken = [group for group in found.groups if group.kind in FORMS and group.kind != "date"]
-    numbers = [
-        (group, {text for text in group.surfaces if text in found.said and is_number(text.replace(",", ""))})
-        for group in spoken
-    ]
-    return [(group, texts) for group, texts in numbers if texts]
-
-
-def _keep_numbers(utterance: str, regions: Sequence[tuple[int, int]], said: Sequence[tuple[Group, set[str]]]) -> None:
-    """Keep groups with a bare number that also occurs elsewhere, since it is ambiguous."""
-    for group, numbers in said:
-        for word in WORD.finditer(utterance) if not group.reason else ():
-            inside = any(start < word.end() and word.start() < end for start, end in regions)
-            if word[0] in numbers and not inside:
-                group.reason = "ambiguous_word"

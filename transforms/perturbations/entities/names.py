@@ -7,7 +7,7 @@ replaced. If the old name has no such end, the slot decides: a ``theater_name`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 from parapet.transforms.running.seeding import NumberRng
@@ -58,17 +58,16 @@ def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
 
 _lists, _words = _load()
 
-COMMON = frozenset(_words["common"])
-BEFORE_DATE = frozenset(_words["before_date"])
 HOUSES = frozenset(_words["houses"])
-GENERIC = HOUSES | frozenset(_words["generic"])
+GENERIC = HOUSES.union(_words["generic"], _words["directions"])
 # Adds the state as in "Brooklyn, NY", where the old value has one.
 _STATES = {city: state for city, _, state in (entry.rpartition(" ") for entry in _lists["cities_us"])}
 _CITIES = {US: list(_STATES), GB: _lists["cities_gb"]}
 _AIRPORTS = {US: _lists["airports_us"], GB: _lists["airports_gb"]}
 
 
-def subject(slots: Iterable[tuple[str, str]]) -> str:
+@lru_cache(10_000)
+def subject(slots: tuple[tuple[str, str], ...]) -> str:
     """Return the subject of slots, such as ``cinema`` or ``song``; empty if it is unknown.
 
     Args:
@@ -209,10 +208,17 @@ class Namer:
 
     def _teams(self, *like: str) -> list[str]:
         """Draw towns, teams, or teams of towns, as in the old title."""
+        towns, teams = self._two(_CITIES[self.country]), self._two(_lists["teams"])
         if not any(side.endswith("s") for side in like):
-            return [self.city() for _ in like]
-        towns = any(" " in side for side in like)
-        return [f"{self.city()} {self.pick('teams')}" if towns else self.pick("teams") for _ in like]
+            return towns
+        if not any(" " in side for side in like):
+            return teams
+        return [f"{town} {team}" for town, team in zip(towns, teams, strict=True)]
+
+    def _two(self, choices: Sequence[str]) -> list[str]:
+        """Draw two different entries."""
+        first = self.rng.below(len(choices))
+        return [choices[first], choices[(first + 1 + self.rng.below(len(choices) - 1)) % len(choices)]]
 
     def task(self) -> str:
         """Make the text of a reminder."""
@@ -229,9 +235,14 @@ class Namer:
         return make_and_model if " " in self.like or not self.like else make_and_model.partition(" ")[2]
 
 
+def has_article(text: str) -> bool:
+    """Whether a name begins with an article: "The Beatles", "A Star Is Born"."""
+    return text.partition(" ")[0].casefold() in ("the", "a", "an")
+
+
 def in_case_of(text: str, like: str) -> str:
     """Adapt the case of a text to another; three or four capital letters count as an abbreviation ("SFO")."""
-    if like == like.lower():
+    if like.islower():
         return text.lower()
     return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
 
@@ -255,7 +266,7 @@ _MAKERS: dict[str, Callable[[Namer], str]] = {
     "business": Namer.business,
     "car": Namer.car,
     "city": Namer.city,
-    "cuisine": lambda namer: namer.pick("cuisines"),
+    "cuisine": lambda namer: namer.pick("eateries" if namer.like.casefold() in HOUSES else "cuisines"),
     "genre": lambda namer: namer.pick("genres"),
     "music": lambda namer: namer.pick("music"),
     "person": Namer.person,
@@ -285,18 +296,25 @@ def _is_generic(word: str) -> bool:
     return word == "&" or word.casefold() in GENERIC
 
 
-def short_form(like: str, canonical: str, name: str) -> str | None:
+def short_form(kind: str, like: str, canonical: str, name: str) -> str | None:
     """Shorten or extend a new name like the old one: "Sky Harbor" without "Airport", "Fresno, CA" with the state.
 
     Returns None if it is used unchanged.
 
     Args:
+      kind: the kind of the value.
       like: the old value as written here.
       canonical: its canonical form.
       name: the new canonical form.
     """
     if _STATE.search(like) and name in _STATES:
         return f"{name}, {_STATES[name]}"
+    if has_article(canonical) and has_article(name) and not has_article(like):
+        return name.partition(" ")[2]
+    if kind == "person" and " " not in like and " " in canonical and canonical.find(like) > 0:
+        return _DEGREE.sub("", name).rpartition(" ")[2]  # a surname
+    if kind == "address" and canonical[0].isdecimal() and not like[0].isdecimal():
+        return name.lstrip("0123456789 ")
     end = generic_end(name)
     is_head = end and canonical.casefold() == f"{like} {generic_end(canonical)}".casefold()
     return name.removesuffix(end).rstrip() if is_head else None

@@ -19,7 +19,7 @@ from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
 from parapet.transforms.perturbations.entities.choosing import GENERATED
 from parapet.transforms.perturbations.entities.replacing import PLACES, Replaced, Replacer, replaced
-from parapet.transforms.perturbations.entities.study import Config, Inputs, Study, inputs_of, study_corpus
+from parapet.transforms.perturbations.entities.study import Inputs, inputs_of, study_corpus
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, edited
 from parapet.transforms.running.counts import Balance, Counted, Counts, Invariant, Zero
@@ -41,6 +41,10 @@ class UnseenEntities(Perturbation):
     """
 
     name = "unseen_entities"
+    known_odd = (
+        "Values are replaced one by one: an airport need not be that of the city. "
+        '"Tomorrow" and "next Tuesday" stay as they are.'
+    )
     languages = (ENGLISH,)
     needs_annotation = True
     row_schema = REPLACEMENTS
@@ -72,7 +76,7 @@ class UnseenEntities(Perturbation):
 
     analyzes_dialogues = False
 
-    inputs: Inputs  # set by fit()
+    inputs: Inputs  # set by prepare()
 
     def __init__(
         self,
@@ -85,31 +89,31 @@ class UnseenEntities(Perturbation):
         super().__init__(seed=seed)
         if training is not None and not isinstance(training, Corpus | str | Path):
             raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
-        self.config = Config(str(values), self.seed)
+        self.values = str(values)
         self.training = training
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options, without the paths of a gazetteer and of another training corpus."""
         return {
-            "values": GENERATED if self.config.values == GENERATED else "file",
+            "values": GENERATED if self.values == GENERATED else "file",
             "least_changed": self.least_changed,
             "seed": self.seed,
             "training": "elsewhere" if self.training else "",
         }
 
-    def fit(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: Corpus) -> None:
         """List what must be read: training, and the dialogues to perturb."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
             training = read_corpus(training, None)
-        self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.config)
+        self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.seed, self.values)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Learn the n-grams of training and the kinds of slots, which all dialogues share."""
-        study, refused = study_corpus(files.pipeline, self.inputs)
-        numbers = study | "Numbers" >> beam.Map(Study.numbers)
-        shared = study | "Shared" >> beam.Map(lambda study: ("", study.replacer))
+        replacer, refused = study_corpus(files.pipeline, self.inputs)
+        numbers = replacer | "Numbers" >> beam.Map(Replacer.numbers)
+        shared = replacer | "Shared" >> beam.Map(lambda replacer: ("", replacer))
         return Analysis(shared={_REPLACER: shared}, reported={_STUDY: numbers}, refused=refused)
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
@@ -117,7 +121,7 @@ class UnseenEntities(Perturbation):
         replacer: Replacer = shared[_REPLACER][""]
         return replacer
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
         """Return the dialogue with other values, and a row for every value."""
         known = typed(dialogue)
         result = replaced(dialogue, known, state)

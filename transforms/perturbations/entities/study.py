@@ -23,21 +23,10 @@ from parapet.schemas.layout import SplitSchemas
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbation.corpora import Corpus, in_languages, inlined, read_items, selected, train_files
 from parapet.transforms.perturbation.languages import ENGLISH, check_language
-from parapet.transforms.perturbations.entities.choosing import (
-    GENERATED,
-    Row,
-    Sources,
-    pools_of,
-    read_gazetteer,
-)
-from parapet.transforms.perturbations.entities.kinds import (
-    KINDS,
-    SlotKind,
-    kind_of,
-    says_city,
-    step_of,
-)
-from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, values_of
+from parapet.transforms.perturbations.entities import forms
+from parapet.transforms.perturbations.entities.choosing import GENERATED, Row, Sources, pools_of, read_gazetteer
+from parapet.transforms.perturbations.entities.kinds import KINDS, SlotKind, kind_of, says_city
+from parapet.transforms.perturbations.entities.mentions import Kinds, Slot, distinct_annotations
 from parapet.transforms.perturbations.entities.names import country_of
 from parapet.transforms.perturbations.entities.replacing import Replacer
 from parapet.transforms.perturbations.entities.words import Training, grams_in, strings_of
@@ -48,70 +37,33 @@ Values = dict[Slot, tuple[set[str], set[str]]]  # slot to (its values as said, i
 Refused = dict[tuple[str, int], InputError]  # by file and position: dialogues that cannot be used
 
 
-class Config(NamedTuple):
-    """How values are replaced.
-
-    Attributes:
-      values: the source of new values: ``generated``, or a gazetteer's path.
-      seed: the seed of all choices.
-    """
-
-    values: str = GENERATED
-    seed: str = "0"
-
-
-class StudiedFile(msgspec.Struct, frozen=True):
-    """A dialogue file to study.
-
-    Attributes:
-      file: the file.
-      in_training: whether models are trained on it.
-      is_perturbed: whether its values are to be replaced.
-    """
+class StudiedFile(NamedTuple):
+    """A dialogue file, whether models are trained on it, and whether its values are to be replaced."""
 
     file: DialogueFile
-    in_training: bool = False
-    is_perturbed: bool = False
+    in_training: bool
+    is_perturbed: bool
 
 
 class Inputs(NamedTuple):
     """The inputs of the study, listed but not read yet.
 
     Attributes:
-      config: the options of replacing values.
+      seed: the seed of all choices.
+      values: the source of new values: ``generated``, or a gazetteer's path.
       files: the dialogue files, and one with the values named in training's schemas.
       schemas: the schemas of the splits to perturb.
       gazetteer: the rows of the gazetteer, if one is used.
     """
 
-    config: Config
+    seed: str
+    values: str
     files: list[StudiedFile]
     schemas: list[SplitSchemas]
     gazetteer: list[Row]
 
 
-class Study(msgspec.Struct, frozen=True):
-    """What is known about a corpus before values are replaced.
-
-    Attributes:
-      replacer: the data for replacing values.
-      leaking: the number of a gazetteer's values dropped because they occur in training.
-    """
-
-    replacer: Replacer
-    leaking: int = 0
-
-    def numbers(self) -> dict[str, Any]:
-        """Return the study's entries of ``statistics.json``."""
-        training, pools = self.replacer.training, self.replacer.sources.pools
-        return {
-            "training": {"grams": len(training.grams)},
-            "pools": {name: len(pool) for name, pool in sorted((pools or {}).items())},
-            "leaking_candidates": self.leaking,
-        }
-
-
-def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, config: Config) -> Inputs:
+def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, seed: str, values: str) -> Inputs:
     """List what must be read before values can be replaced.
 
     Args:
@@ -120,7 +72,8 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
       training: the corpus whose split train models have seen; if it has no splits, all of it, and if it is the corpus
         itself and has no such split, too.
       root: the path of another training corpus, for messages; empty if it is the corpus itself.
-      config: the options of replacing values.
+      seed: the seed of all choices.
+      values: the source of new values.
 
     Raises:
       InputError: training has no split train, or the gazetteer is invalid.
@@ -135,22 +88,19 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
         )
     chosen = selected(corpus, splits)
     perturbed = inlined(chosen)
-    roles = [set(files) for files in (trained, perturbed)]
+    in_training, is_perturbed = set(trained), set(perturbed)
     files = [
-        StudiedFile(in_languages(file, (ENGLISH,)), *(file in of_role for of_role in roles))
+        StudiedFile(in_languages(file, (ENGLISH,)), file in in_training, file in is_perturbed)
         for file in dict.fromkeys([*trained, *perturbed])
     ]
     schemas = [training.folders[split] for split in dict.fromkeys(file.split for file in trained)]
-    services = [service for split_schemas in schemas for service in split_schemas.services]
-    named = [value for service in services for slot in service.slots for value in slot.possible_values]
+    named = [
+        value for split in schemas for service in split.services for s in service.slots for value in s.possible_values
+    ]
     content = json.dumps([named]).encode()
     file = DialogueFile(trained[0].split, "schema.json", str(schemas[0].path), len(content), content)
-    return Inputs(
-        config,
-        [*files, StudiedFile(file, in_training=True)],
-        list(chosen.folders.values()),
-        [] if config.values == GENERATED else read_gazetteer(config.values),
-    )
+    gazetteer = [] if values == GENERATED else read_gazetteer(values)
+    return Inputs(seed, values, [*files, StudiedFile(file, True, False)], list(chosen.folders.values()), gazetteer)
 
 
 class Learned(msgspec.Struct):
@@ -187,11 +137,11 @@ def learn(studied: StudiedFile, refused: Refused) -> Learned:
                 with needed(file.path, f"[{position}]"):
                     texts.update(strings_of(raw))
             with _refusing(studied, position, refused):
-                of_dialogue = (
-                    list(values_of(check_language(typed(raw), file.languages))) if studied.is_perturbed else ()
-                )
-                for slot, value, is_canonical in of_dialogue:
-                    values.setdefault(slot, (set(), set()))[is_canonical].add(value)
+                dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
+                for slot, same, canonical in distinct_annotations(dialogue) if dialogue else ():
+                    texts_of_slot, named = values.setdefault(slot, (set(), set()))
+                    texts_of_slot.update(same)
+                    named.update(() if canonical is None else (canonical,))
     except InputError:
         if studied.in_training:
             raise
@@ -232,31 +182,29 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, Slot
     for name, seen in seen_of.items():
         slot, kind = about.get(name), kind_of(name[1], description[name], seen, name[0], cities)
         is_closed = slot is not None and slot.is_categorical
-        kinds[name] = SlotKind("categorical") if is_closed else SlotKind(kind, step_of(kind, seen))
+        kinds[name] = SlotKind("categorical") if is_closed else SlotKind(kind, forms.step_of(kind, seen))
     return kinds
 
 
-def study_of(inputs: Inputs, files: Iterable[Learned]) -> Study:
+def study_of(inputs: Inputs, files: Iterable[Learned]) -> Replacer:
     """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
     grams: set[str] = set()
-    perturbed: Values = {}
+    values: Values = {}
     for file in files:
         grams.update(file.grams)
-        for slot, (values_said, canonical) in file.perturbed.items():
-            known = perturbed.setdefault(slot, (set(), set()))
-            known[0].update(values_said)
+        for slot, (texts, canonical) in file.perturbed.items():
+            known = values.setdefault(slot, (set(), set()))
+            known[0].update(texts)
             known[1].update(canonical)
-    config, training = inputs.config, Training(frozenset(grams))
-    kinds = kinds_of(perturbed, inputs.schemas)
-    if config.values == GENERATED:
-        country = country_of(*(_said_of(perturbed, kinds, kind) for kind in ("phone", "postcode")))
-        return Study(Replacer(kinds, Sources(config.seed, country=country), training))
-    pools, leaking = pools_of(inputs.gazetteer, config.values, open_slots(kinds), training)
-    return Study(Replacer(kinds, Sources(config.seed, pools), training), leaking=leaking)
-
-
-def _said_of(values: Values, kinds: Kinds, kind: str) -> list[str]:
-    return [value for slot, (values_said, _) in values.items() if kinds[slot].kind == kind for value in values_said]
+    training, kinds = Training(frozenset(grams)), kinds_of(values, inputs.schemas)
+    if inputs.values != GENERATED:
+        pools, leaking = pools_of(inputs.gazetteer, inputs.values, open_slots(kinds), training)
+        return Replacer(kinds, Sources(inputs.seed, pools), training, leaking)
+    phones, postcodes = (
+        [value for slot, (texts, _) in values.items() if kinds[slot].kind == kind for value in texts]
+        for kind in ("phone", "postcode")
+    )
+    return Replacer(kinds, Sources(inputs.seed, country=country_of(phones, postcodes)), training)
 
 
 def open_slots(kinds: Kinds) -> list[Slot]:
@@ -267,7 +215,7 @@ def open_slots(kinds: Kinds) -> list[Slot]:
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
     """Read training and the dialogues to perturb.
 
-    Returns PCollections of one Study, and of (place, error) for dialogues that raised exceptions.
+    Returns PCollections of one Replacer, and of (place, error) for dialogues that raised exceptions.
     """
     expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
     read = beam.FlatMap(_learned).with_outputs(REFUSED, main="learned")

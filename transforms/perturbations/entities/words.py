@@ -19,6 +19,9 @@ WORD = re.compile(
 )
 
 
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+
+
 def plain(word: str) -> str:
     """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
     word = word.casefold()
@@ -31,6 +34,13 @@ def words(text: str) -> list[str]:
         tokens: list[str] = WORD.findall(text.lower())
         return tokens if "'" not in text and "," not in text else [plain(word) for word in tokens]
     return [plain(word) for word in WORD.findall(text)]
+
+
+def located_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words of a text, each with its start and end."""
+    if text.isascii() and "'" not in text and "," not in text:
+        return [(match[0], *match.span()) for match in WORD.finditer(text.lower())]
+    return [(plain(match[0]), *match.span()) for match in WORD.finditer(text)]
 
 
 @lru_cache(1 << 16)
@@ -90,7 +100,7 @@ def telling_grams(found: list[str]) -> list[str]:
 
 
 def _is_generic(word: str) -> bool:
-    return word in GENERIC or is_number(word)
+    return word in GENERIC or is_number(word) or _ORDINAL.fullmatch(word) is not None
 
 
 def grams_in(texts: Iterable[str]) -> set[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running.options import option
 
-OWN = "own"  # the source for the corpus's own utterances
+OWN = "own"  # the source for the corpus's own requests to other services
 CHAT = "chat"  # the source for small talk included in Parapet
 PLACES = ("append", "between")
 
@@ -19,18 +19,18 @@ class OutOfDomainOptions(PerturbationOptions):
         "OUT/ood-10/train/dialogues_001.json, and a row for every user turn in OUT/ood-10/turns."
     )
     example = """\
-  parapet ood --output my_ood                                # the sample, with turns of its own other domains
+  parapet ood --output my_ood                                # the sample
   parapet ood --source chat --rates 0.1 --output my_ood
   parapet ood --sgd sgd --split train,test --rates 0.1,0.5 --place append --output my_ood
-  parapet ood --sgd sgd --source kvret_train_public.json --output my_ood"""
+  parapet ood --sgd sgd --source own,chat,kvret_train_public.json --output my_ood"""
     group = "out-of-domain turns"
     records = "dialogues or rows of --source"
     done = "used"
 
     source: str = option(
-        OWN,
-        "utterances: own (the corpus' turns in other domains), chat (small talk), a file or folder, or a plug-in",
-        metavar="SOURCE",
+        f"{OWN},{CHAT}",
+        "utterances: own (the corpus's requests to other services), chat (small talk), files, folders, plug-ins",
+        metavar="LIST",
         path=True,
     )
     rates: str = option("0.1,0.2,0.5", "inserted turns per user turn, a set for each rate", metavar="LIST")

@@ -25,21 +25,12 @@ from parapet.transforms.perturbation.base import (
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
 from parapet.transforms.perturbation.report import place_of
-from parapet.transforms.perturbations.ood import OWN, PLACES
-from parapet.transforms.perturbations.ood.language import Schemas, schemas_of
-from parapet.transforms.perturbations.ood.plan import (
-    MOST_USES,
-    TURNS_A_USE,
-    Config,
-    Injection,
-    Row,
-    injected,
-    parse_rates,
-    set_name,
-)
+from parapet.transforms.perturbations.ood import CHAT, OWN, PLACES
+from parapet.transforms.perturbations.ood.plan import MOST_USES, Config, Injection, Row, injected, parse_rates, set_name
 from parapet.transforms.perturbations.ood.planning import plan_injections, tallies_of_sources
 from parapet.transforms.perturbations.ood.pool import STATUSES, pool_numbers
-from parapet.transforms.perturbations.ood.sources import is_chat, kinds_of, list_sources, plugin_of
+from parapet.transforms.perturbations.ood.requests import Topics, topics_of_services
+from parapet.transforms.perturbations.ood.sources import PLUG_IN, SMALL_TALK, list_sources, names_of, plugin_of
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Example, Line, Part
 from parapet.transforms.running import plugins
@@ -52,9 +43,9 @@ class OutOfDomain(Perturbation):
     Args:
       seed: of everything that is drawn.
       rates: injected turns per user turn, a set each: ``ood-10``, ``ood-20``. A set has all that lower rates have.
-      source: foreign utterances: ``own``, the corpus's user turns where they are foreign to a dialogue; ``chat``, small
-        talk about anything; a file or
-        folder of them, as ``parapet ood --source`` takes it; or the name of a plug-in.
+      source: foreign utterances, separated by commas: ``own``, the corpus's requests to services that a dialogue does
+        not have; ``chat``, small talk and general questions; files and folders, as ``parapet ood --source`` takes them;
+        and names of plug-ins.
       place: ``append`` them at the end, or ``between``: they interrupt after an answer of the system.
       max_bad: the share of the source's rows that may be unusable; they are left out.
     """
@@ -65,6 +56,7 @@ class OutOfDomain(Perturbation):
     row_schema = OOD_TURNS
     metrics = ()
     title = "Out-of-domain utterances"
+    known_odd = "Requests have the English of their authors, and the user goes on as if nothing had been asked."
     tables = (
         Numbers(
             "The sets",
@@ -75,25 +67,27 @@ class OutOfDomain(Perturbation):
                        "has all injections of the sets with lower rates.", percent=True),
                 Metric("in_domain_turns", "in-domain user turns", shown_first=True),
                 Metric("ood_turns", "injected turns", shown_first=True),
+                Metric("distinct", "distinct"),
+                Metric("most_uses", "most uses of one"),
                 Metric("share", "share", meaning="Injected turns among all user turns of the set.", percent=True),
                 Metric("dialogues_with_ood", "dialogues with one"),
             ),
         ),
         Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
-        Numbers("Injected turns by domain or file", "sets/*/sources/*", ("set", "source"), (Metric("", "turns"),),
-                in_card=False),
+        Numbers("Injected turns by source", "sets/*/sources/*", ("set", "source"),
+                (Metric("turns", "turns"), Metric("distinct", "distinct"))),
     )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # the same utterance must not be injected into two splits
 
-    schemas: Schemas | None = None  # the corpus's schemas, if utterances are its own
+    topics: Topics  # set by prepare()
 
     def __init__(
         self,
         *,
         seed: int | str = 0,
         rates: Texts = (0.1, 0.2, 0.5),
-        source: str | Path = OWN,
+        source: str | Path = f"{OWN},{CHAT}",
         place: str = "between",
         max_bad: float = 0.01,
     ) -> None:
@@ -102,14 +96,14 @@ class OutOfDomain(Perturbation):
             raise InputError(f"{place!r} must be one of {', '.join(PLACES)}", "--place")
         self.max_bad = share_of(max_bad, "--max_bad")
         self.rates, self.place, self.source = parse_rates(comma_separated(rates)), place, str(source)
-        self.own = self.source == OWN
-        self.sources = [] if self.own else list_sources(self.source)
-        self.chat = is_chat(self.source)
+        self.sources = list_sources(self.source)
 
     @property
     def config(self) -> Config:
         """Return the options that determine the sets."""
-        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), self.own, self.chat)
+        has_files = any(file.kind != SMALL_TALK for file in self.sources)
+        own = OWN in names_of(self.source)
+        return Config(self.rates, self.place, self.seed, tuple(sorted(self.splits)), own, has_files)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -117,51 +111,38 @@ class OutOfDomain(Perturbation):
         return tuple(self.config.sets)
 
     def recorded_options(self) -> dict[str, object]:
-        """Return the options, including a description of the source and the maximum uses of an utterance."""
-        again = {"at_most": MOST_USES, "user_turns_each": TURNS_A_USE}
+        """Return the options, with the names of files."""
+        names = [name if name in (OWN, CHAT) else PurePath(name).name for name in names_of(self.source)]
+        kinds = {file.kind for file in self.sources} - {SMALL_TALK}
         return {
-            "source": self.source_description(),
+            "source": ", ".join([*names, *sorted(f"({kind})" for kind in kinds)]),
             "rates": list(self.rates),
             "place": self.place,
             "seed": self.seed,
-            "uses": again if self.own or self.chat else {"at_most": 1},
         }
 
     def plugins_used(self) -> Sequence[plugins.Chosen | None]:
-        """Return the plug-in used as the source, if any."""
-        return [None if self.own else plugin_of(self.source)]
+        """Return the plug-ins among the sources."""
+        return [plugin_of(file.path) for file in self.sources if file.kind == PLUG_IN]
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return the source if it is a file or folder."""
-        return [] if self.own or self.chat or plugin_of(self.source) else [("--source", self.source)]
+        """Return the sources that are files or folders."""
+        names = names_of(self.source)
+        return [("--source", name) for name in names if name not in (OWN, CHAT) and not plugin_of(name)]
 
-    def source_description(self) -> str:
-        """Describe the source for the card and the page."""
-        if self.own:
-            return "the corpus's own user turns, of dialogues that share no domain, foreign to those they are in"
-        if self.chat:
-            return "small talk about anything, a list of Parapet's own"
-        plugin = plugin_of(self.source)
-        return f"{plugin.plugin.name if plugin else PurePath(self.source).name} ({', '.join(kinds_of(self.sources))})"
-
-    def needs_corpus(self) -> bool:
-        """Whether the schemas are needed: they tell which domains understand the corpus's own utterances."""
-        return self.own
-
-    def fit(self, corpus: Corpus) -> None:
-        """Learn what the domains of the corpus are about."""
-        if self.own:
-            self.schemas = schemas_of(service for schemas in corpus.folders.values() for service in schemas.services)
+    def prepare(self, corpus: Corpus) -> None:
+        """Learn what the services of the corpus are about."""
+        self.topics = topics_of_services(service for schemas in corpus.folders.values() for service in schemas.services)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Plan the injections, which are the state of a dialogue."""
-        return plan_injections(files, self.config, self.sources, self.schemas)
+        return plan_injections(files, self.config, self.sources, self.topics)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Return tallies for the dialogues of splits that are not written, and for rows of the source."""
         return tallies_of_sources(counts)
 
-    def perturb(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
         """Return the dialogue with the injections of a set, and a row for every user turn."""
         return self._perturbed(dialogue, self._of_set(state, set_name))
 
@@ -173,7 +154,7 @@ class OutOfDomain(Perturbation):
         new, rows = injected(dialogue, injections, self.place, self.seed)
         turns = new["turns"]
         ood = [row for row in rows if row["label"] == "ood"]
-        counts: Counter[Counted] = Counter(("sources", _origin(injection)) for injection in injections)
+        counts: Counter[Counted] = Counter(("sources", injection.utterance.origin) for injection in injections)
         counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
@@ -206,11 +187,18 @@ class OutOfDomain(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a warning if the utterances of another source resemble in-domain turns."""
+        """Yield warnings about utterances that are used often, or resemble in-domain turns."""
+        for name, numbers in statistics["sets"].items():
+            most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
+            if most > MOST_USES:
+                yield (
+                    f"{name} has foreign utterances up to {most} times, in different dialogues: lower --rates, or add "
+                    "files of your own to --source"
+                )
         pool = statistics["pool"]
         if 3 * pool["familiar"] > pool["kept"]:
             yield (
-                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only content words that "
+                f"{pool['familiar']:,} of {pool['kept']:,} foreign utterances have only words that "
                 "occur in in-domain turns, too: check that they are out of domain"
             )
 
@@ -226,12 +214,6 @@ class OutOfDomain(Perturbation):
         return Example(f"{place_of(shown)}; from {shown['source']}", lines)
 
 
-def _origin(injection: Injection) -> str:
-    """Return the domains of an utterance, or its file if they are unknown."""
-    utterance = injection.utterance
-    return "+".join(utterance.domains) or utterance.source.split(":")[0].split("/")[0]
-
-
 def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
     at = row["turn"]
     after = turns[at + 2]["utterance"] if at + 2 < len(turns) else ""
@@ -240,18 +222,17 @@ def _with_context(turns: Sequence[Any], row: Row) -> dict[str, Any]:
 
 def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[str, Any]:
     name = set_name(rate)
-    of_splits = {split or "all": _numbers_of_split(rate, split, counts) for split in splits}
-    return {"rate": float(rate), "splits": of_splits, "sources": counts.by("value", "sources", set=name)}
+    distinct = counts.by("value", "distinct_of_source", set=name)
+    turns = counts.by("value", "sources", set=name)
+    return {
+        "rate": float(rate),
+        "splits": {split or "all": _numbers_of_split(rate, split, counts) for split in splits},
+        "sources": {source: {"turns": turns.get(source, 0), "distinct": n} for source, n in distinct.items()},
+    }
 
 
 def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
-    name = set_name(rate)
-    in_domain = counts.sum("in_domain_turns", set=name, split=split)
-    ood = counts.sum("ood_turns", set=name, split=split)
-    return {
-        "in_domain_turns": in_domain,
-        "ood_turns": ood,
-        "wanted": size_of(rate, in_domain),
-        "share": ood / (in_domain + ood) if in_domain else None,
-        "dialogues_with_ood": counts.sum("dialogues_with_ood", set=name, split=split),
-    }
+    names = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
+    numbers = {name: counts.sum(name, set=set_name(rate), split=split) for name in names}
+    in_domain, ood = numbers["in_domain_turns"], numbers["ood_turns"]
+    return {**numbers, "wanted": size_of(rate, in_domain), "share": ood / (in_domain + ood) if in_domain else None}

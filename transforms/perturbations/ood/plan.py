@@ -1,13 +1,13 @@
-"""Assign foreign utterances to places: each place gets one that fits, and each utterance is used once."""
+"""Assign foreign utterances to places: each place gets one that fits, and of these one that is used least."""
 
 from __future__ import annotations
 
-import copy
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from heapq import merge
+from itertools import accumulate, count, islice
 from typing import Any
 
 import msgspec
@@ -17,12 +17,15 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import size_of
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbations.ood import PLACES
-from parapet.transforms.perturbations.ood.language import Domains
 from parapet.transforms.perturbations.ood.pool import Utterance
+from parapet.transforms.perturbations.ood.requests import asks_for_action
+from parapet.transforms.running.counts import Counts
 from parapet.transforms.running.seeding import stable_hash
 
+Domains = tuple[str, ...]
 
-class Place(msgspec.Struct, frozen=True, order=True):
+
+class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A place in a dialogue where an utterance can be injected; places are sorted by their draw.
 
     Attributes:
@@ -39,7 +42,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
     file: str
     dialogue: int
     turn: int
-    domains: tuple[str, ...]
+    domains: Domains
 
 
 def user_turns_of(dialogue: Dialogue) -> list[int]:
@@ -79,13 +82,6 @@ def set_name(rate: str) -> str:
     return f"ood-{float(100 * Fraction(rate)):g}"
 
 
-# Limits for using an utterance from the corpus or from the small talk again, see ``most_uses``.
-MOST_USES = 10
-TURNS_A_USE = 25
-
-Kind = tuple[str, tuple[str, ...]]  # the split and the domains of a place's dialogue
-
-
 class Config(msgspec.Struct, frozen=True):
     """The options that determine the sets.
 
@@ -94,21 +90,16 @@ class Config(msgspec.Struct, frozen=True):
       place: ``append`` or ``between``.
       seed: the random seed.
       splits: the splits to write; empty for all.
-      own: whether the foreign utterances are the corpus's own.
-      chat: whether they are Parapet's small talk.
+      own: whether the corpus's own requests are foreign utterances.
+      files: whether there are files or plug-ins with foreign utterances.
     """
 
     rates: tuple[str, ...]
     place: str
     seed: str
     splits: tuple[str, ...]
-    own: bool
-    chat: bool = False
-
-    @property
-    def again(self) -> bool:
-        """Whether an utterance may be used more than once, see :func:`most_uses`."""
-        return self.own or self.chat
+    own: bool = False
+    files: bool = False
 
     @property
     def sets(self) -> list[str]:
@@ -156,24 +147,18 @@ def parse_rates(given: str) -> tuple[str, ...]:
     return tuple(sorted(parts, key=float))
 
 
-def most_uses(turns: int) -> int:
-    """Return how often an utterance may be injected into a split, by its number of in-domain user turns.
-
-    The utterance is from ``own`` or ``chat``. It may be used once per 25 turns, rounded, but at least once and at most
-    ten times.
-    """
-    return max(1, min((2 * turns + TURNS_A_USE) // (2 * TURNS_A_USE), MOST_USES))
-
-
 Planned = list[tuple[str, Injection]]  # with the path of the dialogue file below the root
 
+MOST_USES = 2  # uses of an utterance above which there is a warning
 
-def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]) -> Planned:
+
+def plan(
+    config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]
+) -> tuple[Planned, Counts]:
     """Choose the first places of each split, in drawn order, for which there is an utterance that fits.
 
     The places of a lower rate are the first of those of a higher one, with the same utterances, so that sets are
-    nested. Utterances of a file or plug-in are used once. Others are used again, see :func:`most_uses`, if they belong
-    to a single split, all others that fit have been used as often, and the dialogue does not contain them yet.
+    nested. No utterance is used in two splits, or twice in a dialogue.
 
     Args:
       config: the options.
@@ -182,7 +167,8 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
       turns: split to its number of in-domain user turns.
 
     Returns:
-      (dialogue file, injection), in order.
+      (dialogue file, injection), in order; and for each set how many distinct utterances it has and how often the most
+      frequent is used.
 
     Raises:
       InputError: there are too few places or utterances.
@@ -190,83 +176,64 @@ def plan(config: Config, places: Iterable[Place], pool: Iterable[Utterance], tur
     of_split: dict[str, list[Place]] = {split: [] for split in config.splits}
     for place in sorted(places):
         of_split[place.split].append(place)
-    for split, places_here in of_split.items():
-        check_places(config, split, len(places_here), turns.get(split, 0))
-    # All splits are served in parallel, so that none uses up what another one needs more.
-    ranked = sorted(
-        (rank / turns[split], place)
-        for split, places_here in of_split.items()
-        for rank, place in enumerate(places_here)
-    )
-    utterances = _copies(config, pool, turns)
-    numbers = {split: [size_of(rate, turns.get(split, 0)) for rate in config.rates] for split in config.splits}
-    needed = {split: places_here[-1] for split, places_here in numbers.items()}
-    served = _served([place for _, place in ranked], utterances, needed)
-    served_of = Counter(place.split for place, _ in served)
-    if missing := {split: n - served_of[split] for split, n in sorted(needed.items()) if served_of[split] < n}:
-        highest = min(served_of[split] / turns[split] for split in missing)
-        raise _too_few(config, missing, sum(needed.values()), len({utterance.key for utterance in utterances}), highest)
-    ranks: Counter[str] = Counter()
-    planned = []
-    for place, utterance_here in served:
-        sets = sum(ranks[place.split] < count for count in numbers[place.split])
-        ranks[place.split] += 1
-        planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, utterance_here, sets)))
-    return sorted(planned)
+    allotted: dict[str, list[Utterance]] = {split: [] for split in config.splits}
+    if allotted:  # else the corpus is empty
+        for utterance in sorted(pool, key=lambda utterance: stable_hash(config.seed, "foreign", utterance.key)):
+            allotted[_split_of(utterance, config, turns)].append(utterance)
+    planned, counts = Planned(), Counts()
+    missing: dict[str, int] = {}
+    reached = 1.0
+    for split, of_places in of_split.items():
+        sizes = [size_of(rate, turns.get(split, 0)) for rate in config.rates]
+        check_places(config, split, len(of_places), turns.get(split, 0))
+        served = list(islice(_served(of_places, allotted[split]), sizes[-1]))
+        if len(served) < sizes[-1]:
+            missing[split], reached = sizes[-1] - len(served), min(reached, len(served) / turns[split])
+        for rank, (place, utterance) in enumerate(served):
+            sets = sum(rank < size for size in sizes)
+            planned.append((place.file, Injection(place.draw, place.dialogue, place.turn, utterance, sets)))
+        for name, size in zip(config.sets, sizes, strict=True):
+            uses = Counter(utterance for _, utterance in served[:size])
+            counts.add("distinct", len(uses), set=name, split=split)
+            counts.add("most_uses", max(uses.values(), default=0), set=name, split=split)
+            for utterance in uses:
+                counts.add("distinct_of_source", set=name, value=utterance.origin)
+    if missing:
+        needed = sum(size_of(config.rates[-1], turns.get(split, 0)) for split in config.splits)
+        raise _too_few(config, missing, needed, sum(map(len, allotted.values())), reached)
+    return sorted(planned), counts
 
 
-def _served(
-    places: Iterable[Place], utterances: Sequence[Utterance], needed: Mapping[str, int]
-) -> list[tuple[Place, Utterance]]:
-    """Serve places in order, as many of each split as needed, each with the first remaining utterance that fits.
+def _split_of(utterance: Utterance, config: Config, turns: Mapping[str, int]) -> str:
+    """Draw the split in which an utterance may be used; larger splits get more."""
+    splits = [split for split in config.splits if not utterance.splits or split in utterance.splits]
+    ends = list(accumulate(turns.get(split, 0) for split in splits))
+    draw = stable_hash(config.seed, "split", utterance.key) % max(1, ends[-1])
+    return splits[min(bisect_right(ends, draw), len(splits) - 1)]
 
-    No dialogue gets an utterance twice. Places for which nothing is left are passed over.
-    """
-    groups: dict[tuple[Domains, Domains], list[int]] = {}  # by splits and domains, on which alone it depends what fits
-    for i, utterance in enumerate(utterances):
-        groups.setdefault((utterance.splits, utterance.domains + utterance.about), []).append(i)
-    candidates: dict[tuple[str, Domains], Iterator[int]] = {}  # by the split and the domains of places
-    held: dict[tuple[str, Domains], list[int]] = {}  # candidates that a dialogue could not have twice
-    left, used = dict(needed), set[int]()
-    of_dialogues: dict[tuple[str, int], set[str]] = {}
-    served = []
+
+def _served(places: Iterable[Place], utterances: Sequence[Utterance]) -> Iterator[tuple[Place, Utterance]]:
+    """Serve places in order, each with the next utterance that fits; those for which there is none are passed over."""
+    uses: Counter[int] = Counter()
+    fitting: dict[Domains, list[int]] = {}
+    queues: dict[Domains, Iterator[int]] = {}
+    of_dialogues: dict[tuple[str, int], set[int]] = {}
     for place in places:
-        if not left[place.split]:
-            continue
-        kind = (place.split, place.domains)
-        if kind not in candidates:
-            candidates[kind] = merge(*(group for of_group, group in groups.items() if _fits(place, *of_group)))
+        domains = place.domains
+        if domains not in queues:
+            fitting[domains] = [i for i, one in enumerate(utterances) if {*one.about}.isdisjoint(domains)]
+            queues[domains] = _least_used(fitting[domains], uses)
         known = of_dialogues.setdefault((place.file, place.dialogue), set())
-        held[kind] = [i for i in held.get(kind, ()) if i not in used]
-        chosen = next((i for i in held[kind] if utterances[i].key not in known), None)
-        while chosen is None and (candidate := next(candidates[kind], None)) is not None:
-            if candidate not in used and utterances[candidate].key in known:
-                held[kind].append(candidate)
-            elif candidate not in used:
-                chosen = candidate
-        if chosen is not None:
-            used.add(chosen)
-            known.add(utterances[chosen].key)
-            left[place.split] -= 1
-            served.append((place, utterances[chosen]))
-    return served
+        if len(known) < len(fitting[domains]):
+            chosen = next(i for i in queues[domains] if i not in known)
+            uses[chosen] += 1
+            known.add(chosen)
+            yield place, utterances[chosen]
 
 
-def _copies(config: Config, pool: Iterable[Utterance], turns: Mapping[str, int]) -> list[Utterance]:
-    """Return the utterances in drawn order: first all once, then the reusable ones as often as allowed."""
-    drawn = sorted(pool, key=lambda one: (stable_hash(config.seed, "foreign", one.key), one))
-    uses = [1] * len(drawn)
-    if config.again:
-        for i, one in enumerate(drawn):
-            splits = one.splits or config.splits
-            if len(splits) == 1:  # otherwise it might be used in two splits
-                uses[i] = most_uses(turns.get(splits[0], 0))
-    return [one for n in range(max(uses, default=0)) for one, most in zip(drawn, uses, strict=True) if n < most]
-
-
-def _fits(place: Place, splits: Domains, domains: Domains) -> bool:
-    """Whether an utterance of these splits and domains may be said in the split and shares no domain with it."""
-    return (not splits or place.split in splits) and not set(place.domains) & set(domains)
+def _least_used(fitting: Sequence[int], uses: Mapping[int, int]) -> Iterator[int]:
+    for limit in count(1):
+        yield from (i for i in fitting if uses[i] < limit)
 
 
 def check_places(config: Config, split: str, there: int, turns: int) -> None:
@@ -283,24 +250,8 @@ def check_places(config: Config, split: str, there: int, turns: int) -> None:
 
 
 def _too_few(config: Config, missing: Mapping[str, int], needed: int, texts: int, reached: float) -> InputError:
-    """Return the error about places without an utterance.
-
-    Args:
-      config: the options.
-      missing: split to the number of places without an utterance.
-      needed: the number of places needed in all splits.
-      texts: the number of distinct utterances.
-      reached: the lowest share of user turns that was served.
-    """
-    splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in missing.items())
-    if config.again:
-        rule = (
-            f"each is used at most once per {TURNS_A_USE} user turns of its split and at most {MOST_USES} "
-            "times in all, and never in dialogues of its own domains or of domains that would understand it"
-        )
-        rule += ", nor in more than one split" if len(config.splits) > 1 else ""
-    else:
-        rule = "each is used once, and never in dialogues of domains that it belongs to or is about"
+    splits = " and ".join(f"{n:,} of {split}" if split else f"{n:,}" for split, n in sorted(missing.items()))
+    rule = "none is used twice in a dialogue, in two splits, or in dialogues of domains that it belongs to or is about"
     return InputError(
         f"too few foreign utterances for {config.sets[-1]}: {splits} missing, {needed:,} needed in all "
         f"(there are {texts:,}; {rule}); {_highest(reached)}, or use another --source",
@@ -319,25 +270,36 @@ def _highest(share: float) -> str:
 
 
 # Each fits whether the user goes on with the task or the dialogue ends: none asks a question or mentions a domain.
-FALLBACKS = (
-    "Sorry, that is not something I can help you with.",
-    "I'm afraid I can't help with that one.",
-    "That is outside of what I can do, sorry.",
-    "Apologies, I don't have an answer to that.",
+_AFTER_ANYTHING = (
     "Sorry, I didn't quite get that. I can only assist you with the task at hand.",
-    "I'm sorry, I'm not able to do that for you.",
-    "That's beyond what I know about, I'm afraid.",
-    "Unfortunately, this is not something I was made for.",
-    "Sorry, I can't do anything about that. Let's keep to your request.",
     "I'm not sure I follow. That doesn't seem to be about your request.",
+)
+_AFTER_QUESTIONS = (
+    "Sorry, that is not something I can help you with.",
+    "Sorry, I can't do anything about that. Let's keep to your request.",
+    "I'm afraid I can't help with that one.",
+    "Apologies, I don't have an answer to that.",
+    "That's beyond what I know about, I'm afraid.",
     "I wish I could help, but I know nothing about that.",
+)
+_AFTER_REQUESTS = (
+    *_AFTER_QUESTIONS[:3],
+    "That is outside of what I can do, sorry.",
+    "I'm sorry, I'm not able to do that for you.",
+    "Unfortunately, this is not something I was made for.",
     "My apologies, that is something I cannot take care of.",
 )
+FALLBACKS = tuple(dict.fromkeys((*_AFTER_ANYTHING, *_AFTER_QUESTIONS, *_AFTER_REQUESTS)))
 
 
-def fallback_of(seed: str, dialogue_id: str, turn: int) -> str:
+def fallback_of(seed: str, dialogue_id: str, turn: int, utterance: str) -> str:
     """Return the system's answer to the utterance that is injected for a dialogue's turn."""
-    return FALLBACKS[stable_hash(seed, "fallback", dialogue_id, str(turn)) % len(FALLBACKS)]
+    fitting: tuple[str, ...] = _AFTER_ANYTHING
+    if asks_for_action(utterance):
+        fitting += _AFTER_REQUESTS
+    elif utterance.endswith("?"):
+        fitting += _AFTER_QUESTIONS
+    return fitting[stable_hash(seed, "fallback", dialogue_id, str(turn)) % len(fitting)]
 
 
 Row = dict[str, Any]
@@ -375,8 +337,8 @@ def injected(
             frames = turn["frames"]
         turns.append(turn)
         for injection in after.get(t, ()):
-            fallback = fallback_of(seed, dialogue_id, injection.turn)
             text, source = injection.utterance.text, injection.utterance.source
+            fallback = fallback_of(seed, dialogue_id, injection.turn, text)
             rows.append(_row(dialogue_id, len(turns), text, source=source, fallback=fallback))
             turns.append({"speaker": "USER", "utterance": text, "frames": kept_frames(frames)})
             turns.append({"speaker": "SYSTEM", "utterance": fallback, "frames": []})
@@ -388,10 +350,10 @@ def kept_frames(frames: Iterable[Any]) -> list[Any]:
     kept = []
     for frame in frames:
         if isinstance(frame.get("state"), dict):  # the official scorer expects a state in each frame
-            new = {"service": frame["service"], "slots": []}
-            if "actions" in frame:
-                new["actions"] = []
-            kept.append({**new, "state": {**copy.deepcopy(frame["state"]), "requested_slots": []}})
+            actions: dict[str, Any] = {"actions": []} if "actions" in frame else {}
+            values = {slot: [*values] for slot, values in frame["state"]["slot_values"].items()}
+            state = {**frame["state"], "requested_slots": [], "slot_values": values}
+            kept.append({"service": frame["service"], "slots": [], **actions, "state": state})
     return kept
 
 

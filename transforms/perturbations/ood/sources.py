@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_root, is_there, parse_json, parse_json_line
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.perturbation.corpora import dialogues_of, domains_of
-from parapet.transforms.perturbations.ood import CHAT
+from parapet.transforms.perturbations.ood import CHAT, OWN
 from parapet.transforms.perturbations.ood.plan import user_turns_of
-from parapet.transforms.perturbations.ood.pool import Utterance, utterance_of
+from parapet.transforms.perturbations.ood.pool import KEPT, Utterance, utterance_of
+from parapet.transforms.perturbations.ood.requests import is_self_contained
 from parapet.transforms.reports.text import check_plain_text
 from parapet.transforms.running import plugins
 from parapet.transforms.storage.files import read_bytes
-from parapet.transforms.storage.toml import read_table
 
 TEXT, JSON_LINES, DSTC2, KEY_VALUE, SGD = "plain text", "JSON lines", "DSTC2", "Stanford key-value", "SGD"
 PLUG_IN = "plug-in"
@@ -46,8 +47,24 @@ class SourceFile(msgspec.Struct, frozen=True):
     path: str
 
 
+def names_of(given: str) -> list[str]:
+    """Split ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
+    return [given] if is_there(given) else [name for part in given.split(",") if (name := part.strip())]
+
+
 def list_sources(given: str) -> list[SourceFile]:
-    """List the files of ``--source``, sorted. Raises InputError if there are none, or one has an unknown format."""
+    """List the files of ``--source`` except the corpus itself, sorted by name for each of its parts.
+
+    Raises:
+      InputError: a source does not exist, has no files, or one has an unknown format.
+    """
+    names = names_of(given)
+    if not names:
+        raise InputError("must be one or more of own, chat, files and plug-ins", "--source")
+    return [file for name in names if name != OWN for file in _files_of(name)]
+
+
+def _files_of(given: str) -> list[SourceFile]:
     if is_chat(given):
         return [SourceFile(SMALL_TALK, CHAT, "")]
     if chosen := plugin_of(given):
@@ -140,11 +157,17 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
     if file.kind == SGD:
         yield from _sgd(file)
         return
+    origin = file.name.partition("/")[0]
     for where, text in _READERS[file.kind](file):
         if isinstance(text, InputError):
             yield InputError(text.reason, file.name, where)
         else:
-            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}")
+            is_turn = file.kind in (DSTC2, KEY_VALUE)
+            yield utterance_of(text, f"{file.name}:{where.rpartition(' ')[2]}", origin, status=_status(text, is_turn))
+
+
+def _status(text: str, is_turn: bool) -> str:
+    return "refers_back" if is_turn and not is_self_contained(text) else KEPT
 
 
 def _lines(file: SourceFile) -> Rows:
@@ -238,11 +261,12 @@ def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
         domains = domains_of(dialogue)
         for turn in user_turns_of(dialogue):
             text = dialogue.turns[turn].utterance
-            yield utterance_of(text, source_id(file.name, dialogue.dialogue_id, turn), domains)
+            source = source_id(file.name, dialogue.dialogue_id, turn)
+            yield utterance_of(text, source, file.name.partition("/")[0], domains, status=_status(text, True))
 
 
 def _small_talk(file: SourceFile) -> Rows:
-    for number, line in enumerate(read_table(__package__, "chat.toml")["lines"], 1):
+    for number, line in enumerate(files(__package__).joinpath("small_talk.txt").read_text("utf-8").splitlines(), 1):
         yield f"line {number}", line
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, cast
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation import PerturbationOptions
+from parapet.transforms.perturbation.options import PerturbationOptions
 from parapet.transforms.running import plugins
 from parapet.transforms.running.options import OUTPUT, option
 

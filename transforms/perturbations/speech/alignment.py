@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, zip_longest
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbations.speech.spoken import DRAWS, Word
 
+Form = Literal["heard", "restored"]
 Kind = Literal["equal", "substitute", "delete", "insert"]
 # kind, first and last (exclusive) reference word, first and last (exclusive) hypothesis word
 Chunk = tuple[Kind, int, int, int, int]
@@ -36,6 +37,11 @@ class Aligned(msgspec.Struct, frozen=True):
     deletions: int
     insertions: int
     hits: int
+
+    @property
+    def errors(self) -> int:
+        """Return the number of word errors."""
+        return self.substitutions + self.deletions + self.insertions
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -81,29 +87,70 @@ def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], aligned:
     ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted. The format, as in
     "i want three>tree a> >the", is unambiguous; it is empty if both sides are.
     """
-    return " ".join(_pairs(reference, hypothesis, aligned))
+    return " ".join(
+        spoken if kind == "equal" else f"{spoken}>{recognised}"
+        for kind, start, end, hyp_start, hyp_end in aligned.chunks
+        for spoken, recognised in zip_longest(reference[start:end], hypothesis[hyp_start:hyp_end], fillvalue="")
+    )
 
 
-def _pairs(reference: Sequence[str], hypothesis: Sequence[str], aligned: Aligned) -> Iterator[str]:
-    for kind, start, end, hyp_start, hyp_end in aligned.chunks:
-        spoken, recognised = reference[start:end], hypothesis[hyp_start:hyp_end]
-        if kind == "equal":
-            yield from spoken
-        elif kind == "substitute":
-            yield from (f"{spoken_word}>{other}" for spoken_word, other in zip(spoken, recognised, strict=True))
-        elif kind == "delete":
-            yield from (f"{word}>" for word in spoken)
+Ranges = Iterable[tuple[int, int]]  # first and last (exclusive) characters
+
+
+def written(
+    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str], values: Ranges, form: Form
+) -> tuple[str, list[Found]]:
+    """Write the hypothesis as a text.
+
+    ``heard``: plain words, except that values have the digits and abbreviations of the utterance. So "March 4th"
+    becomes "march 4th" if it is a value that was recognised correctly, since the state has no "march fourth".
+
+    ``restored``: words that were recognised correctly have the capitals, digits and punctuation of the utterance: "at
+    7:30 pm, tree people". A number with a recognition error is spelled out, and punctuation next to an error is lost.
+    Without errors, the result is the utterance itself.
+
+    Args:
+      utterance: the original text.
+      words: its words.
+      aligned: the alignment of these words with the hypothesis.
+      hypothesis: the words of the transcript.
+      values: the places of values in the utterance.
+      form: one of the two.
+
+    Returns:
+      The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
+    """
+    in_values = [any(start < word.end and word.start < end for start, end in values) for word in words]
+    text, ranges = "", list[Found]()
+    done: int | None = 0  # reference words before this index are written; None after a misrecognised word
+    for piece in _pieces(words, aligned, hypothesis):
+        between, parts, n = " " if text else "", [], 1
+        if isinstance(piece, str):
+            parts, done = [piece], None
         else:
-            yield from (f">{other}" for other in recognised)
+            first, after = piece
+            own, parts, n = utterance[words[first].start : words[first].end], _texts(words[first:after]), after - first
+            if form == "restored":
+                between = (
+                    utterance[words[first - 1].end if first else 0 : words[first].start] if done == first else between
+                )
+                parts = [own]
+            elif in_values[first] and _letters(own.lower()) != _letters(" ".join(parts)):
+                parts = [" ".join(own.lower().split())]
+            done = after
+        for part in parts:
+            text += between
+            ranges += [Found(len(text), len(text) + len(part))] * (n - len(parts) + 1)
+            text, between = text + part, " "
+    return text + (utterance[words[-1].end :] if form == "restored" and words and done == len(words) else ""), ranges
 
 
-def plain_ranges(hypothesis: Sequence[str]) -> list[Found]:
-    """Return the position of each word in ``" ".join(hypothesis)``."""
-    ranges, at = [], 0
-    for word in hypothesis:
-        ranges.append(Found(at, at + len(word)))
-        at += len(word) + 1
-    return ranges
+def _texts(words: Iterable[Word]) -> list[str]:
+    return [word.text for word in words]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"[^\w ]", "", text)
 
 
 def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ranges: Sequence[Found]) -> Found | None:
@@ -117,7 +164,7 @@ def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ran
       end: the end of the value (exclusive).
       words: the words of the utterance.
       aligned: the alignment of these words with the hypothesis.
-      ranges: the position of each hypothesis word in the new utterance, from :func:`plain_ranges` or :func:`restored`.
+      ranges: the position of each hypothesis word in the new utterance, from :func:`written`.
     """
     own = [i for i, word in enumerate(words) if word.start < end and start < word.end]
     if not own or start >= end:
@@ -127,34 +174,6 @@ def find_span(start: int, end: int, words: Sequence[Word], aligned: Aligned, ran
             shift = hyp_first - first
             return Found(ranges[own[0] + shift].start, ranges[own[-1] + shift].end)
     return None
-
-
-def restored(
-    utterance: str, words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]
-) -> tuple[str, list[Found]]:
-    """Write the hypothesis with the original spelling of correctly recognised words: "at 7:30 pm, tree people".
-
-    These words get the capitals, digits and punctuation of the utterance. A number with a recognition error is spelled
-    out. Punctuation stays with the word it is attached to; text between two words that are adjacent in the utterance is
-    kept. Without errors, the result is the utterance itself.
-
-    Returns:
-      The text, and the position of each hypothesis word in it; all words of a number have the position of that number.
-    """
-    text, ranges = "", list[Found]()
-    done: int | None = 0  # reference words before this index are written; None after a misrecognised word
-    for piece in _pieces(words, aligned, hypothesis):
-        if isinstance(piece, str):
-            text += _between(utterance, words, done, None)
-            ranges.append(Found(len(text), len(text) + len(piece)))
-            text, done = text + piece, None
-        else:
-            first, after = piece
-            text += _between(utterance, words, done, first)
-            own = utterance[words[first].start : words[first].end]
-            ranges += [Found(len(text), len(text) + len(own))] * (after - first)
-            text, done = text + own, after
-    return (text + _between(utterance, words, done, len(words)) if ranges else ""), ranges
 
 
 def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) -> Iterator[str | tuple[int, int]]:
@@ -176,36 +195,6 @@ def _pieces(words: Sequence[Word], aligned: Aligned, hypothesis: Sequence[str]) 
         else:
             yield hypothesis[at]
             at += 1
-
-
-# Punctuation after and before a word, up to a blank: the hyphen of "drop-off" belongs to neither.
-_TAIL = re.compile(r"\S*(?=\s)")
-_HEAD = re.compile(r"(?<=\s)\S*\Z")
-
-
-def _between(utterance: str, words: Sequence[Word], done: int | None, following: int | None) -> str:
-    """Return the text between the words before ``done`` and the ``following`` one.
-
-    None stands for a misrecognised word.
-    """
-    if done == following and done is not None:
-        return _gap(utterance, words, done)
-    tail = head = ""
-    if done:
-        match = _TAIL.match(_gap(utterance, words, done) + (" " if done == len(words) else ""))
-        tail = match.group() if match else ""
-    if following is not None and following < len(words):
-        match = _HEAD.search((" " if following == 0 else "") + _gap(utterance, words, following))
-        head = match.group() if match else ""
-    inside = done != 0 and (following is None or following < len(words))
-    return f"{tail} {head}" if inside else tail + head
-
-
-def _gap(utterance: str, words: Sequence[Word], at: int) -> str:
-    """Return the characters between word ``at`` and the previous one, or the edge of the utterance."""
-    start = words[at - 1].end if at else 0
-    end = words[at].start if at < len(words) else len(utterance)
-    return utterance[start:end]
 
 
 CLOSE = 0.01  # a set that misses its target by more is an error

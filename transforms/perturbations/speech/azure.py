@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.perturbations.speech.engine import RATE
@@ -44,7 +44,6 @@ _LANGUAGE = "en-US"
 _REGION = re.compile(r"[a-z0-9]+")
 _ADDRESS = re.compile(r"(wss?)://([^\s/:@?#]+|\[[\da-f:]+\])(:\d+)?/?")
 _HERE = ("localhost", "127.0.0.1", "[::1]")
-_NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _WHOLE = RATE // 100  # samples in 10 ms, the time step of Azure's answers
 _CLOSING = 5.0  # seconds to close a client
@@ -276,7 +275,7 @@ class AzureSynthesiser(_Azure):
     def check(self, voices: list[str]) -> None:
         """Raise InputError if a name cannot be that of a voice; only Azure knows whether it exists."""
         for voice in voices:
-            if not is_voice(voice):
+            if not _VOICE.fullmatch(voice):
                 raise InputError(f"{voice!r} is not a voice of Azure's, such as en-US-JennyNeural", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
@@ -289,25 +288,15 @@ class AzureSynthesiser(_Azure):
         """
         import numpy as np
 
-        ssml = self._ssml(text, voice)
+        ssml = (
+            f'<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis" xml:lang="{_LANGUAGE}">'
+            f"<voice name={quoteattr(voice)}>{escape(text)}</voice></speak>"
+        )
         answer = self._answer(lambda config: within(self.seconds, lambda: _speak(config, ssml)))
         sound = np.frombuffer(answer[: len(answer) // 2 * 2], "<i2").astype(np.int16)
         if not sound.any():
             raise Refused(f"empty_answer: {'silence' if len(sound) else 'no sound'} from {voice}")
         return sound
-
-    def _ssml(self, text: str, voice: str) -> str:
-        if not is_voice(voice):
-            raise Refused(f"invalid: {voice[:80]!r} is not a voice such as en-US-JennyNeural")
-        if not text.strip():
-            raise Refused("invalid: there is nothing to speak")
-        if _NO_XML.search(text):
-            raise Refused("invalid: the text contains characters that cannot be sent")
-        spoken = escape(text, {'"': "&quot;", "'": "&apos;"})
-        return (
-            '<speak version="1.0" xmlns="http://www.w3.org/2001/10/synthesis" '
-            f'xml:lang="{_LANGUAGE}"><voice name="{voice}">{spoken}</voice></speak>'
-        )
 
 
 class AzureRecogniser(_Azure):
@@ -339,11 +328,6 @@ class AzureRecogniser(_Azure):
         # the first of equally good hypotheses is the one that the service shows
         phrases = [answer["NBest"][0]["Lexical"] for answer in answers]
         return " ".join(" ".join(phrases).split())
-
-
-def is_voice(name: str) -> bool:
-    """Whether a name has the form of a voice's name; only Azure knows whether it exists."""
-    return _VOICE.fullmatch(name) is not None
 
 
 # The names that the module of an engine must define.

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import itertools
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,21 +12,12 @@ import numpy as np
 from parapet.schemas.dialogue import Turn
 from parapet.transforms.perturbation.base import Place
 from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.perturbations.speech.alignment import (
-    LEVELS,
-    Found,
-    Setting,
-    align,
-    alignment_text,
-    find_span,
-    plain_ranges,
-    restored,
-)
+from parapet.transforms.perturbations.speech import alignment
+from parapet.transforms.perturbations.speech.alignment import Form, Found, Setting
 from parapet.transforms.perturbations.speech.spoken import SpokenTurn, joined
 from parapet.transforms.perturbations.speech.transcribing import Failure, Outcome, Transcript
 from parapet.transforms.running.counts import Counts
 
-Form = Literal["heard", "restored"]
 # (frame, slot entry) to the span in the new utterance; None if the value is lost
 Spans = dict[tuple[int, int], Found | None]
 
@@ -95,29 +84,26 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, form: Form, sound:
     Args:
       turn: the original turn.
       transcript: the transcript of its spoken form.
-      form: ``heard`` for the transcript itself; ``restored`` to write correctly recognised words with the capitals,
-        digits and punctuation of the original.
+      form: the form of the transcript, see :func:`~parapet.transforms.perturbations.speech.alignment.written`.
       sound: voice, noise and signal-to-noise ratio, for the row.
     """
     reference, hypothesis = [word.text for word in turn.words], transcript.words.split()
-    aligned = align(reference, hypothesis)
-    original, utterance, ranges = turn.turn.utterance, transcript.words, plain_ranges(hypothesis)
-    if form == "restored":
-        utterance, ranges = restored(original, turn.words, aligned, hypothesis)
-    spans = {
-        place: find_span(start, end, turn.words, aligned, ranges) if 0 <= start < end <= len(original) else None
-        for place, (start, end) in _original_spans(turn.turn).items()
-    }
-    errors = aligned.substitutions + aligned.deletions + aligned.insertions
+    aligned = alignment.align(reference, hypothesis)
+    original, values = turn.turn.utterance, _original_spans(turn.turn)
+    utterance, ranges = alignment.written(original, turn.words, aligned, hypothesis, values.values(), form)
+    spans: Spans = {}
+    for place, (start, end) in values.items():
+        is_inside = 0 <= start < end <= len(original)
+        spans[place] = alignment.find_span(start, end, turn.words, aligned, ranges) if is_inside else None
     row = {
         **_row(turn, "heard", "", utterance, spans),
         "hypothesis": transcript.words,
-        "alignment": alignment_text(reference, hypothesis, aligned),
+        "alignment": alignment.alignment_text(reference, hypothesis, aligned),
         "words": len(reference),
         "substitutions": aligned.substitutions,
         "deletions": aligned.deletions,
         "insertions": aligned.insertions,
-        "wer": errors / len(reference),
+        "wer": aligned.errors / len(reference),
         **sound,
         "audio_sha256": transcript.audio,
         "seconds": transcript.seconds,
@@ -133,12 +119,13 @@ def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return (frame, slot entry) → (start, end) of entries with a span."""
+    """Return (frame, slot entry) → (start, end) of entries with a span whose ends fit into a row."""
     return {
         (f, i): (span.start, span.exclusive_end)
         for f, frame in enumerate(turn.frames)
         for i, span in enumerate(frame.slots)
         if isinstance(span.start, int) and isinstance(span.exclusive_end, int)
+        if max(abs(span.start), abs(span.exclusive_end)) < 1 << 63
     }
 
 
@@ -267,7 +254,7 @@ def _of_set(setting: Setting, counts: Counts) -> dict[str, Any]:
         **numbers([counts.sum(kind, set=name) for kind in SUMS]),
         "wer_low": low,
         "wer_high": high,
-        "level": None if setting.level is None else setting.level / LEVELS,
+        "level": None if setting.level is None else setting.level / alignment.LEVELS,
         "turn_wer": turn_rates(counts.by("value", "turn_errors", set=name)),
         "domains": {
             domain: numbers([domains[kind].get(domain, 0) for kind in SUMS]) for domain in sorted(domains["turns"])
@@ -305,12 +292,10 @@ def turn_rates(turns: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _quartiles(values: Iterable[tuple[float, int]]) -> list[float]:
+def _quartiles(values: Sequence[tuple[float, int]]) -> list[float]:
     """Return the smallest values that a quarter, half and three quarters do not exceed; empty without values."""
-    every = sorted(values)
-    total = sum(n for _, n in every)
-    reached = list(itertools.accumulate(n for _, n in every))
-    return [every[bisect_left(reached, total * quarter / 4)][0] for quarter in (1, 2, 3)] if total else []
+    every = [value for value, n in values for _ in range(n)]
+    return [float(value) for value in np.quantile(every, (0.25, 0.5, 0.75), method="inverted_cdf")] if every else []
 
 
 def interval(dialogues: Sequence[tuple[int, int]], name: str) -> tuple[float | None, float | None]:

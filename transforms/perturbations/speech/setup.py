@@ -1,51 +1,16 @@
-"""Set up a run of ``speech_errors``: parse options, create engines and noise."""
+"""Options of ``speech_errors``: word error rates, signal-to-noise ratios, and the packages that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
-import msgspec
-
-from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.transforms.perturbation.corpora import listed
-from parapet.transforms.perturbations.speech import engine
-from parapet.transforms.perturbations.speech.alignment import set_name
-from parapet.transforms.perturbations.speech.engine import RATE
-from parapet.transforms.perturbations.speech.replacing import Form
-from parapet.transforms.perturbations.speech.sound import make_noise
-from parapet.transforms.perturbations.speech.spoken import VERSION, Speakers, occurrences_of
-from parapet.transforms.perturbations.speech.transcribing import Channel
+from parapet.transforms.perturbations.speech.alignment import Form, set_name
 from parapet.transforms.running import plugins
 
-if TYPE_CHECKING:
-    from parapet.transforms.perturbations.speech.perturbation import SpeechErrors
-
 FORMS: tuple[Form, ...] = ("heard", "restored")
-
-MadeWith = dict[str, str | int | list[str]]
-
-
-class Setup(msgspec.Struct, frozen=True):
-    """The components for recognising the turns of a corpus.
-
-    Attributes:
-      targets: word error rates, 0 to 1, ascending, with one set each.
-      ratios: signal-to-noise ratios in dB, starting with the quietest noise.
-      sample: number of texts that are recognised first, to estimate the error rate of each ratio.
-      speakers: the voices and the spoken form.
-      channel: text-to-speech engine, noise, ASR engine.
-      made_with: everything that determines the word error rate.
-    """
-
-    targets: list[float]
-    ratios: list[float]
-    sample: int
-    speakers: Speakers
-    channel: Channel
-    made_with: MadeWith
 
 
 def parse_targets(text: str) -> list[float]:
@@ -87,42 +52,3 @@ def check_extras(engines: Iterable[plugins.Chosen], noise: str) -> None:
     for package in ("jiwer", "num2words", "scipy", "soundfile"):  # packages of each of these extras
         if find_spec(package) is None:
             raise MissingExtra(package, ",".join(sorted(extras)))
-
-
-def prepare(options: SpeechErrors, files: Sequence[DialogueFile], cache: str, try_engines: bool = True) -> Setup:
-    """Create the engines and the noise.
-
-    Args:
-      options: the perturbation with its options.
-      files: the dialogue files whose user turns are recognised.
-      cache: the folder for caching transcripts.
-      try_engines: whether to open the engines once, so that a missing key is reported before anything is spoken.
-
-    Raises:
-      InputError: a voice, a file or an engine cannot be used.
-    """
-    synthesiser = engine.make("speaker", options.engines["speaker"], options.engine_options)
-    voices = options.voices or tuple(listed(synthesiser.default_voice))
-    speakers = Speakers(voices, options.seed, options.longest)
-    babbled: list[str] = []
-    if options.noise == "babble":
-        babbled = sorted({utterance.text for file in files for utterance, _ in occurrences_of(file, speakers)})
-        if not babbled:
-            raise InputError("babble is made from the user turns, but none of them has words", "--noise")
-    noise = make_noise(options.noise, babbled, options.reverberation)
-    recogniser = engine.make("listener", options.engines["listener"], options.engine_options)
-    channel = Channel(synthesiser, recogniser, noise, options.seed, cache)
-    synthesiser.check(list(voices))
-    if try_engines:
-        for tried in (synthesiser, recogniser):
-            tried.open()
-            tried.close()
-    made_with: MadeWith = {
-        "synthesiser": synthesiser.name,
-        "recogniser": recogniser.name,
-        "noise": noise.name,
-        "voices": list(voices),
-        "normalisation": VERSION,
-        "samples_a_second": RATE,
-    }
-    return Setup(options.targets, options.ratios, options.sample, speakers, channel, made_with)

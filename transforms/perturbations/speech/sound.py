@@ -195,11 +195,6 @@ class Mixer:
         return to_samples(sound / max(1.0, louder / _LOUDEST))
 
 
-def through_noise(speech: Samples, noise: Noise, snr: float, key: str) -> Samples:
-    """Return the sound of a :class:`Mixer` at one ratio."""
-    return Mixer(speech, noise, key).at(snr)
-
-
 def _reverberated(sound: Sound, seconds: float, room: str) -> Sound:
     """Add the reverberation of a room, whose impulse response is exponentially decaying noise (Polack 1988).
 

@@ -371,7 +371,6 @@ def _spelled(number: int, kind: str = "cardinal") -> str:
 
 
 DRAWS = 10_000  # number of possible draws of a turn
-_MOST = 1 << 63
 _SHARDS = 3  # hexadecimal digits: 4,096 groups of texts
 SECONDS_A_WORD, SECONDS_AROUND = 0.3, 0.8  # of Hibari at its own speed, including silence
 
@@ -425,18 +424,9 @@ class SpokenTurn(msgspec.Struct, frozen=True):
 
 
 def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
-    """Yield the user turns of a dialogue, in order.
-
-    Raises:
-      InputError: the position of a span exceeds 64 bits, so that it does not fit into a row.
-    """
+    """Yield the user turns of a dialogue, in order."""
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
-            for f, frame in enumerate(turn.frames):
-                for span in frame.slots:
-                    if any(isinstance(at, int) and not -_MOST <= at < _MOST for at in (span.start, span.exclusive_end)):
-                        where = f"turns[{position}].frames[{f}]"
-                        raise InputError(f"not_sgd: the span of {span.slot!r} exceeds 64 bits", "", where)
             reason = unspeakable(turn.utterance, speakers.longest)
             words = [] if reason else spoken_words(turn.utterance)
             yield SpokenTurn(position, turn, words, reason or "")
@@ -475,19 +465,14 @@ def occurrences_of(
     for position, _, dialogue in dialogues:
         if isinstance(dialogue, InputError):
             continue
-        name = dialogue.dialogue_id
+        name, places = dialogue.dialogue_id, []
         try:
             voice = voice_of(name, speakers)
-            places = [
-                (
-                    Utterance(voice, joined(turn.words)),
-                    Occurrence(
-                        file.relative, position, turn.position, draw_of(name, turn.position, speakers), storable(name)
-                    ),
-                )
-                for turn in user_turns(dialogue, speakers)
-                if turn.words
-            ]
+            for turn in user_turns(dialogue, speakers):
+                if turn.words:
+                    draw = draw_of(name, turn.position, speakers)
+                    place = Occurrence(file.relative, position, turn.position, draw, storable(name))
+                    places.append((Utterance(voice, joined(turn.words)), place))
         except Exception as error:
             bad = bad_record(error)
             if refused is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import BoundedSemaphore, Lock
@@ -18,27 +18,12 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.base import REFUSED
-from parapet.transforms.perturbations.speech import sound
-from parapet.transforms.perturbations.speech.alignment import (
-    Calibration,
-    align,
-    calibration,
-    check_within_reach,
-    steps,
-    with_levels,
-)
+from parapet.transforms.perturbations.speech import alignment, sound, spoken
+from parapet.transforms.perturbations.speech.alignment import Calibration
 from parapet.transforms.perturbations.speech.engine import RATE, Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import digest, read_sound, sound_bytes
 from parapet.transforms.perturbations.speech.spelling import respelled
-from parapet.transforms.perturbations.speech.spoken import (
-    VERSION,
-    Occurrence,
-    Speakers,
-    Utterance,
-    occurrences_of,
-    shard_of,
-    spoken_words,
-)
+from parapet.transforms.perturbations.speech.spoken import Occurrence, Speakers, Utterance
 from parapet.transforms.running.fence import Fault, Refused, Stopped, bad_record
 from parapet.transforms.running.progress import advance, expect, tracked
 from parapet.transforms.running.seeding import stable_hash
@@ -46,7 +31,6 @@ from parapet.transforms.storage.files import join, read_written, whole
 
 if TYPE_CHECKING:
     from parapet.transforms.perturbations.speech.engine import Samples
-    from parapet.transforms.perturbations.speech.setup import Setup
 
 Answer = TypeVar("Answer")
 
@@ -74,6 +58,10 @@ class Failure(msgspec.Struct, frozen=True):
     reason: str
 
 
+def _failure(error: Exception) -> Failure:
+    return Failure(error.reason if isinstance(error, Refused) else bad_record(error).reason)
+
+
 class Channel(msgspec.Struct, frozen=True):
     """The components that turn a text into a transcript.
 
@@ -99,21 +87,8 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        facts = [
-            sound.VERSION,
-            VERSION,
-            *engines,
-            self.noise.name,
-            stable_hash(self.seed),
-            utterance.voice,
-            utterance.text,
-            snr,
-        ]
+        facts = [sound.VERSION, spoken.VERSION, *engines, self.noise.name, stable_hash(self.seed)]
         return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
-
-
-def _file_of(shard: str) -> str:
-    return f"heard/{shard}.json"
 
 
 Results = dict[tuple[Utterance, float], Transcript | Failure]
@@ -149,16 +124,22 @@ class Transcriber:
           shard: the group of the utterances, whose transcripts are cached in one file.
           utterances: (utterance, ratios in dB).
         """
-        file = _file_of(shard)
+        file = f"heard/{shard}.json"
         cached = self._read(file)
-        results, todo = self._look_up(utterances, cached)
+        results: Results = {}
+        todo: dict[Utterance, list[float]] = {}
+        for utterance, ratios in utterances:
+            for snr in ratios:
+                if (transcript := cached.get(self.channel.key(utterance, snr))) is not None:
+                    results[utterance, snr] = transcript
+                else:
+                    todo.setdefault(utterance, []).append(snr)
         if not todo:
             return results
         self._open_once(self.channel.recogniser)
 
-        def transcribe(item: tuple[Utterance, list[float]]) -> None:
-            utterance, ratios = item
-            fresh = self._recognise(utterance, ratios, self._mixer_of(utterance))
+        def transcribe(utterance: Utterance) -> None:
+            fresh = self._recognise(utterance, todo[utterance])
             with self._lock:
                 for (utterance, snr), result in fresh.items():
                     if isinstance(result, Transcript):
@@ -169,8 +150,8 @@ class Transcriber:
                     handle.write(msgspec.json.encode(cached, order="sorted"))
 
         if not self.channel.parallel:
-            for item in todo:
-                transcribe(item)
+            for utterance in todo:
+                transcribe(utterance)
             return results
         with ThreadPoolExecutor(max(self.channel.synthesiser.parallel, self.channel.recogniser.parallel)) as pool:
             list(pool.map(transcribe, todo))
@@ -180,46 +161,11 @@ class Transcriber:
         """Return the sound to recognise. Raises Refused or Stopped."""
         return self._mixer(utterance, self._speech(utterance)).at(snr)
 
-    def _look_up(
-        self, utterances: Iterable[tuple[Utterance, Sequence[float]]], cached: Mapping[str, Transcript]
-    ) -> tuple[Results, list[tuple[Utterance, list[float]]]]:
-        """Split utterances into transcripts from the cache, and what must be transcribed."""
-        results: Results = {}
-        todo: dict[Utterance, list[float]] = {}
-        for utterance, ratios in utterances:
-            for snr in ratios:
-                if (transcript := cached.get(self.channel.key(utterance, snr))) is not None:
-                    results[utterance, snr] = transcript
-                else:
-                    todo.setdefault(utterance, []).append(snr)
-        return results, list(todo.items())
-
-    def _speech_or_failure(self, utterance: Utterance) -> Samples | Failure:
-        if self.channel.recogniser.name in self.stopped:  # the speech could not be recognised
-            return Failure(self.stopped[self.channel.recogniser.name])
+    def _recognise(self, utterance: Utterance, ratios: Sequence[float]) -> Results:
         try:
-            return self._call(self.channel.synthesiser, partial(self._speech, utterance))
-        except Refused as error:
-            return Failure(error.reason)
-
-    def _mixer_of(self, utterance: Utterance) -> sound.Mixer | Failure:
-        """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
-        last = self._last
-        if last is not None and last[0] == utterance:
-            return last[1]
-        speech = self._speech_or_failure(utterance)
-        if isinstance(speech, Failure):
-            return speech
-        try:
-            mixer = self._mixer(utterance, speech)
+            mixer = self._mixer_of(utterance)
         except Exception as error:
-            return Failure(bad_record(error).reason)
-        self._last = utterance, mixer
-        return mixer
-
-    def _recognise(self, utterance: Utterance, ratios: Sequence[float], mixer: sound.Mixer | Failure) -> Results:
-        if isinstance(mixer, Failure):
-            return {(utterance, snr): mixer for snr in ratios}
+            return dict.fromkeys(((utterance, snr) for snr in ratios), _failure(error))
         recogniser = self.channel.recogniser
         results: Results = {}
         for snr in ratios:
@@ -227,11 +173,20 @@ class Transcriber:
                 samples = mixer.at(snr)
                 words = self._call(recogniser, partial(recogniser.hear, samples))
                 results[utterance, snr] = self._transcript(utterance, words, samples)
-            except Refused as error:
-                results[utterance, snr] = Failure(error.reason)
             except Exception as error:
-                results[utterance, snr] = Failure(bad_record(error).reason)
+                results[utterance, snr] = _failure(error)
         return results
+
+    def _mixer_of(self, utterance: Utterance) -> sound.Mixer:
+        """Return the mixer of an utterance; the last one is cached, since an utterance is needed at several ratios."""
+        last = self._last
+        if last is not None and last[0] == utterance:
+            return last[1]
+        if reason := self.stopped.get(self.channel.recogniser.name):
+            raise Refused(reason)  # the speech could not be recognised
+        mixer = self._mixer(utterance, self._call(self.channel.synthesiser, partial(self._speech, utterance)))
+        self._last = utterance, mixer
+        return mixer
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
         """Call an engine, unless it has raised Stopped before."""
@@ -249,7 +204,7 @@ class Transcriber:
             raise Refused(bad_record(error, engine).reason) from None
 
     def _transcript(self, utterance: Utterance, words: str, samples: Samples) -> Transcript:
-        normalised = [word.text for word in spoken_words(words)]
+        normalised = [word.text for word in spoken.spoken_words(words)]
         spelled = " ".join(respelled(utterance.text.split(), normalised))
         return Transcript(spelled, digest(samples), round(len(samples) / RATE, 3))
 
@@ -306,27 +261,43 @@ class Transcribed(NamedTuple):
     refused: beam.PCollection
 
 
-def transcribe(files: beam.PCollection, setup: Setup) -> Transcribed:
-    """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all."""
+def transcribe(
+    files: beam.PCollection,
+    speakers: Speakers,
+    channel: Channel,
+    targets: Sequence[float],
+    ratios: Sequence[float],
+    sample: int,
+) -> Transcribed:
+    """Transcribe the turns of DialogueFiles: first a sample, which calibrates the run, then all.
+
+    Args:
+      files: the dialogue files.
+      speakers: the voices and the spoken form.
+      channel: the engines and the noise.
+      targets: word error rates, 0 to 1, ascending, with one set each.
+      ratios: signal-to-noise ratios in dB, starting with the quietest noise.
+      sample: number of texts that are recognised first, to estimate the error rate of each ratio.
+    """
     pipeline = files.pipeline
-    read = beam.FlatMap(_uses_of, setup.speakers).with_outputs(REFUSED, main="uses")
+    read = beam.FlatMap(_uses_of, speakers).with_outputs(REFUSED, main="uses")
     texts = files | "Spread files" >> beam.Reshuffle() | "Texts" >> read
     uses = texts["uses"]
-    curve, failed = transcribe_sample(uses, setup.channel, setup.ratios, setup.sample)
+    curve, failed = transcribe_sample(uses, channel, ratios, sample)
     first = (
         pipeline
-        | "Once" >> beam.Create([setup.targets], reshuffle=False)
+        | "Once" >> beam.Create([targets], reshuffle=False)
         | "Calibrate" >> beam.Map(calibration_of, beam.pvalue.AsIter(curve), beam.pvalue.AsIter(failed))
     )
-    outcomes = transcribe_turns(uses, setup.channel, first)
+    outcomes = transcribe_turns(uses, channel, first)
     bins = outcomes[BINS] | "Sum bins" >> beam.CombinePerKey(sum_tuples)
-    final = first | "Levels" >> beam.Map(with_levels, beam.pvalue.AsIter(bins))
+    final = first | "Levels" >> beam.Map(alignment.with_levels, beam.pvalue.AsIter(bins))
     return Transcribed(curve, outcomes.turns, final, texts[REFUSED])
 
 
 def _uses_of(file: DialogueFile, speakers: Speakers) -> Iterator[tuple[Utterance, Occurrence] | TaggedOutput]:
     refused: dict[tuple[str, int], InputError] = {}
-    uses = list(occurrences_of(file, speakers, refused))
+    uses = list(spoken.occurrences_of(file, speakers, refused))
     expect(len(uses), "turns", _STAGE)
     yield from uses
     yield from (TaggedOutput(REFUSED, pair) for pair in refused.items() if isinstance(pair[1], Fault))
@@ -383,11 +354,7 @@ def transcribe_sample(
 def _by_shard(chosen: Sequence[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, str]]]:
     expect(len(chosen), "texts", "calibration")
     for voice, text in chosen:
-        yield shard_of(Utterance(voice, text)), (voice, text)
-
-
-def _rate(errors: int, words: int) -> float:
-    return errors / max(words, 1)
+        yield spoken.shard_of(Utterance(voice, text)), (voice, text)
 
 
 def drawn_order(text: tuple[str, str]) -> tuple[int, tuple[str, str]]:
@@ -438,8 +405,7 @@ class _TranscribeSample(_Transcribes):
 def errors_of(utterance: Utterance, transcript: Transcript) -> tuple[int, int]:
     """Return the number of word errors and of reference words."""
     reference = utterance.text.split()
-    aligned = align(reference, transcript.words.split())
-    return aligned.substitutions + aligned.deletions + aligned.insertions, len(reference)
+    return alignment.align(reference, transcript.words.split()).errors, len(reference)
 
 
 def calibration_of(
@@ -451,12 +417,12 @@ def calibration_of(
       InputError: there are no transcripts, because the engine failed or no user turn has words; or a target is far from
         the rates of the sample.
     """
-    rates = {snr: _rate(*sums) for snr, sums in curve}
+    rates = {snr: errors / max(words, 1) for snr, (errors, words) in curve}
     if len(rates) < 2:
         reason = min(failed, default="no user turn contains words that can be spoken")
         raise InputError(f"no turn was transcribed, so nothing was published: {reason}")
-    check_within_reach(targets, rates[max(rates)], rates[min(rates)])
-    return calibration(targets, rates)
+    alignment.check_within_reach(targets, rates[max(rates)], rates[min(rates)])
+    return alignment.calibration(targets, rates)
 
 
 def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam.PCollection) -> Any:
@@ -473,7 +439,7 @@ def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam
     transcribe = beam.ParDo(_TranscribeShard(channel), beam.pvalue.AsSingleton(calibration))
     return (
         uses
-        | "By shard" >> beam.Map(lambda use: (shard_of(use[0]), use))
+        | "By shard" >> beam.Map(lambda use: (spoken.shard_of(use[0]), use))
         | "Group" >> beam.GroupByKey()
         | "Spread" >> beam.Reshuffle()
         | "Transcribe shard" >> transcribe.with_outputs(BINS, main="turns")
@@ -482,7 +448,9 @@ def transcribe_turns(uses: beam.PCollection, channel: Channel, calibration: beam
 
 class _TranscribeShard(_Transcribes):
     def process(
-        self, group: tuple[str, Iterable[tuple[Utterance, Occurrence]]], calibration: Calibration
+        self,
+        group: tuple[str, Iterable[tuple[Utterance, Occurrence]]],
+        calibration: Calibration,
     ) -> Iterator[TurnOutcomes | TaggedOutput]:
         shard, of_shard = group
         uses: dict[Utterance, list[Occurrence]] = {}
@@ -498,7 +466,7 @@ class _TranscribeShard(_Transcribes):
             errors, words = {outcome.snr: outcome.errors for outcome in outcomes}, len(utterance.text.split())
             for use in same_text:
                 yield TurnOutcomes(use, outcomes)
-                for level, more in () if failed else steps(errors, words, use.draw):
+                for level, more in () if failed else alignment.steps(errors, words, use.draw):
                     sums = (0 if level else words, more)
                     bins[level] = sum_tuples([bins[level], sums]) if level in bins else sums
         for bin_ in bins.items():
@@ -506,7 +474,10 @@ class _TranscribeShard(_Transcribes):
 
 
 def transcribe_as_needed(
-    transcriber: Transcriber, shard: str, uses: dict[Utterance, list[Occurrence]], calibration: Calibration
+    transcriber: Transcriber,
+    shard: str,
+    uses: dict[Utterance, list[Occurrence]],
+    calibration: Calibration,
 ) -> dict[Utterance, list[Outcome]]:
     """Transcribe each text from the calibration's first ratio outwards, until its turns have all ratios they may need.
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.perturbations.entities.kinds import ordinal
+from parapet.transforms.perturbations.entities.forms import ordinal
 from parapet.transforms.running.seeding import SeededRng
 from parapet.transforms.simulators import common
 from parapet.transforms.storage.toml import read_table

@@ -31,7 +31,7 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.user_turns import Edit, edited, moved
+from parapet.transforms.perturbation.edits import Edit, edited, moved
 from parapet.transforms.running.seeding import StratifiedRng, stable_hash
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
 from parapet.transforms.simulators.common import Sentence, filled, joined
