@@ -2,24 +2,28 @@
 
     parapet evaluate --task dst --model names ...
 
-Both find the same values in the same way: dates, times, numbers, names and possible values in what the user says, in
-the answers to the system's questions, and in what the system offers and the user accepts. They differ in how they
-decide which slot a value belongs to. ``names`` compares the words beside a value with the words of slot names, word by
-word, as a tracker does that has learnt the names of a schema. ``meaning`` compares them with names and descriptions, by
-the similarity of character n-grams, so that another wording of the same costs it less.
+Both find the same values in the same way: dates, times, numbers, names and possible values in what the user says, and
+the values that the system offers and the user accepts. They differ in how they decide which slot a value belongs to.
+``names`` compares the words beside a value and the words of the system's question with the words of slot names, word
+by word, as a tracker does that has learnt the names of a schema. ``meaning`` compares them with names and
+descriptions, by the similarity of character n-grams, so that another wording of the same costs it less.
+
+Neither reads the slot names in the system's acts for values that the user says. Both read them for offers and
+confirmations, whose values are the system's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from parapet.evaluation.dst.model import Example
-from parapet.schemas.service import Service, Slot
+from parapet.evaluation.dst.model import Context, Example
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.reports.meaning import has_model, of_grams, similarity
 from parapet.transforms.reports.text import name_words
 
 _MONTH = (
@@ -28,13 +32,13 @@ _MONTH = (
 )
 _DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
-_SMALL = "one two three four five six seven eight nine ten eleven twelve".split()
-_NUMBER = rf"(?:\d+|one(?= (?:person|people|adult|ticket|hour|night|room|seat|passenger))|{'|'.join(_SMALL[1:])})"
-# The kinds of values, each by its form. What comes first takes the place.
+_NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
+_NUMBER = rf"(?:\d+|{'|'.join(_NUMBERS)})"
+# The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
     "money": re.compile(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b", re.IGNORECASE),
     "phone": re.compile(r"\b\d{3}[- ]\d{3}[- ]\d{4}\b|\b\d{3}-\d{4}\b"),
-    "address": re.compile(r"\b\d+ (?:[A-Z0-9][\w.#-]*[ ,]*)+"),
+    "address": re.compile(r"\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),
     "time": re.compile(
         rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|\d{{1,2}}(?::\d\d)? ?[ap]\.?m\b|"
         rf"\d{{1,2}}:\d\d|{_NUMBER} o'clock|(?:morning|afternoon|evening) {_NUMBER}(?::\d\d)?(?: o'clock)?)"
@@ -43,8 +47,8 @@ _FORMS = {
     ),
     "date": re.compile(
         rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH}(?: of (?:{_MONTH}|this month|next month))?|"
-        rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|(?:the )?day after tomorrow|today|tomorrow|"
-        r"later today|tonight)\b",
+        rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
+        r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b",
         re.IGNORECASE,
     ),
     "number": re.compile(rf"\b{_NUMBER}\b", re.IGNORECASE),
@@ -52,67 +56,81 @@ _FORMS = {
         r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|in|on|at|for|without|de|la|&)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
     ),
 }  # fmt: skip
-# The words that tell which kind of value a slot has.
+# The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
 _KINDS = {
-    "money": "price cost fare fee amount budget balance rent money pay charge",
-    "phone": "phone number call",
+    "money": "price cost fare fee amount budget balance rent money charge",
+    "phone": "phone telephone",
     "address": "address street",
     "time": "time hour clock",
     "date": "date day",
-    "number": "number count many quantity size people persons guests seats tickets rooms passengers adults group",
-    "name": "name city town place location area region title address venue restaurant hotel shop store company line "
-    "station airport port harbour theater cinema movie film song album artist singer band event team museum attraction "
-    "neighbourhood origin destination property salon doctor dentist therapist stylist account recipient contact where who "
-    "author writer director actor actress host teacher trainer instructor person owner library branch gym studio "
-    "operator room subtitle track gallery",
+    "number": "number count many quantity size people person guest seat ticket room passenger adult group",
+    "place": "city town area location place region port harbour station airport origin destination neighbourhood where",
+    "person": "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist "
+    "owner recipient receiver contact who",
+    "name": "name title company line venue restaurant hotel shop store theater cinema movie film song album band "
+    "event team museum attraction property salon account library branch gym studio operator track",
 }
 # What a preposition before a value says of its slot.
 _CUES = {
     "in": "city town area location where place region",
     "near": "city town area location where place",
-    "around": "city town area location where",
-    "from": "from origin source start departure depart departing leave leaves leaving pickup sender",
-    "to": "to destination end arrival arrive arriving land lands going goes toward reach receiver recipient contact",
-    "leaving": "from origin source start departure depart leave leaves date",
-    "returning": "return returning back date",
-    "until": "end to checkout out return",
-    "at": "name at time",
-    "by": "by artist singer director",
-    "on": "on date day",
+    "around": "city town area location where place",
+    "from": "from origin source start departure depart departing leave leaving pickup sender",
+    "to": "to destination end arrival arrive arriving land going toward reach receiver recipient",
+    "leaving": "from origin source start departure depart leave leaving",
+    "returning": "return returning back",
+    "until": "end to checkout",
+    "by": "author artist singer director writer",
     "for": "number people size",
-    "with": "with name",
+    "of": "city town place",
 }
 _IDLE = frozenset(
-    "a an and are as be been can could do does for have has he her his how i if in is it its me my of on or our she so that "
-    "the their them there they this to us was we what when where whether which who will with would you your s t ll d m re ve "
-    "user users customer customers whose one out off by from at".split()
+    "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
+    "that the their them there they this to us was we what when where whether which who will with would you your s t ll "
+    "d m re ve user users customer customers whose one out off by from at".split()
 )
-_YES = re.compile(
-    r"^(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed|absolutely|perfect|great|good|fine|exactly|deal|definitely|"
-    r"that(?:'s| is| sounds| works| would| will)|sounds|looks|it(?:'s| is) a|i(?:'ll| will| would|'d)? (?:do|take|like|want)|"
-    r"let(?:'s| us)|book|reserve|go|please|wonderful|awesome|cool|excellent|nice|just|both|early|alright|works)\b",
+_REJECTION = re.compile(
+    r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
+    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|wait|"
+    r"make (?:that|it))\b|^\W*(?:no|nope|nah)\b",
     re.IGNORECASE,
 )
-_NO = re.compile(
-    r"\b(?:no|nope|nah|not|n't|don't|doesn't|isn't|rather|another|other|others|else|instead|different|change|cheaper|"
-    r"actually|wait|anything|something|someone)\b",
+_ACCEPTANCE = re.compile(
+    r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
+    r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
+    r"interested|pick|choose|suits?|suitable|will do|may|please do|go ahead|do (?:it|that|so)|it is|"
+    r"thanks?|bye|goodbye|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|i(?:'d| would| will|'ll) (?:go|take|like|love|"
+    r"visit|call|try|do|have)|take (?:it|that|the)|the (?:first|second|last|other) (?:one)?|(?:^|i'd |please )(?:book|"
+    r"reserve|keep|hold|buy|get|put|sign|order))\b",
     re.IGNORECASE,
 )
-_NEGATED = re.compile(r"\b(?:no|not|without|never)\b|n't\b", re.IGNORECASE)
-_ANY = re.compile(
-    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|any(?:thing|where|one)?(?: is| will| would)? (?:fine|do|"
-    r"ok(?:ay)?|good|works)|whatever|up to you|either)\b",
+_NEGATION = re.compile(r"\b(?:no|not|without|never|nope)\b|n't\b", re.IGNORECASE)
+_NO_PREFERENCE = re.compile(
+    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|"
+    r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works)|whatever|up to you)\b",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r"[^.?!]*\?")
+_DOING = re.compile(
+    r"\b(?:book|reserve|buy|purchase|order|get me|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|"
+    r"pay|transfer|request|get|set up|reservation|appointment)\b",
+    re.IGNORECASE,
+)
+_SEARCHING = re.compile(
+    r"\b(?:find|search|look|show|which|what|any|are there|is there|does|list|suggest|recommend|know|check|see|where|"
+    r"where's|fancy|like to|love to|something|some|other|another|instead)\b",
+    re.IGNORECASE,
+)
+_PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
+_SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _NO_NAMES = frozenset(
-    "i i'm i'd i'll i've ok okay yes yeah no sure thanks thank great good hello hi hey please what which who where when how "
-    "can could would do does is are it that this they my we let the a an for in on at from to and but so just perfect "
-    "right correct well also book find tell shall sorry bye goodbye am pm mr mrs cheers fine".split()
+    "i i'm i'd i'll i've ok okay yes yeah no not sure thanks thank great good hello hi hey please what which who where "
+    "when how can could would do does is are it it's that that's this they my we we'd let let's the a an for in on at "
+    "from to and but so just perfect right correct well also book find tell shall sorry bye goodbye am pm mr mrs fine "
+    "then any there's there actually maybe there will".split()
 )
-BEFORE, AFTER = 3, 2  # size of a value's context, in words
-LEAST = 0.9  # least score for a slot to accept a value
+BEFORE, AFTER = 4, 3  # size of a value's context, in words
+LEAST = 1.5  # least score for a slot to accept a value
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -120,13 +138,14 @@ class Value(msgspec.Struct, frozen=True):
 
     text: str
     kind: str
-    around: frozenset[str]
-    is_first: bool = False  # a single word that has its capital from the beginning of a sentence
+    around: frozenset[str] = frozenset()
+    start: int = 0
+    is_alone: bool = False  # a single word whose capital may be due to the beginning of a sentence
 
 
 def stem(word: str) -> str:
     """Returns a lower-case word without the ending of a plural."""
-    word = word.lower().replace("’", "'").removesuffix("'s")
+    word = word.lower().replace("’", "'").removesuffix("'s").removesuffix("'")
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us")) and len(word) > 3 else word
@@ -140,57 +159,55 @@ def stems(text: str) -> tuple[str, ...]:
 
 _KIND_STEMS = {kind: frozenset(map(stem, words.split())) for kind, words in _KINDS.items()}
 _CUE_STEMS = {word: frozenset(map(stem, words.split())) for word, words in _CUES.items()}
+_NAMES = ("name", "place", "person")
 
 
 @lru_cache(1 << 14)
 def values_in(text: str) -> tuple[Value, ...]:
     """Finds the texts that look like values, in order."""
-    taken: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     for kind, form in _FORMS.items():
-        for match in form.finditer(text):
-            start, end = match.span()
-            if kind == "name":
-                start, end = _name(text, start, end)
-            if start < end and all(end <= first or last <= start for first, last, _ in taken):
-                taken.append((start, end, kind))
-    found = []
-    for start, end, kind in sorted(taken):
-        before, after = stems(text[:start])[-BEFORE:], stems(text[end:])[:AFTER]
-        around = {*before, *after}
-        for word in before[-1:]:
-            around |= _CUE_STEMS.get(word, frozenset())
-        if kind == "number" and after[:2] == ("of", "us"):
-            around |= _KIND_STEMS["number"]
-        is_first = re.search(r"(?:^|[.?!:])\s*$", text[:start]) is not None and " " not in text[start:end]
-        found.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), is_first))
-    return tuple(found)
+        rest = list(text)
+        for start, end, _ in spans:
+            rest[start:end] = "\n" * (end - start)
+        for match in form.finditer("".join(rest)):
+            start, end = _trim_name(text, *match.span()) if kind == "name" else match.span()
+            if start < end:
+                spans.append((start, end, kind))
+    spans.sort()
+    values = []
+    for i, (start, end, kind) in enumerate(spans):
+        before = stems(re.split(r"[.?!;]", text[spans[i - 1][1] if i else 0 : start])[-1])[-BEFORE:]
+        after = stems(re.split(r"[.?!;,]", text[end : spans[i + 1][0] if i + 1 < len(spans) else len(text)])[0])[:AFTER]
+        after = after[: next((n for n, word in enumerate(after) if word in _CUE_STEMS or word in ("on", "and")), AFTER)]
+        around = {*before, *after} - {*_CUE_STEMS}
+        if kind == "number" and _PEOPLE.match(text[end:]):
+            around |= {"number", "people", "group"}
+        cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
+        if kind == "name" and text[end : end + 1] == " " and re.match(r" (?:the )?[a-z]+s\b(?<!s's)", text[end:]):
+            cue = cue if cue in ("from", "to", "by") else "in"  # "Boston museums" are museums in Boston
+        around |= {cue} | _CUE_STEMS.get(cue, frozenset()) if cue else set()
+        is_alone = " " not in text[start:end] and bool(re.search(r"(?:^|[.?!:])\s*$", text[:start]))
+        values.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), start, kind == "name" and is_alone))
+    return tuple(values)
 
 
-def _name(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the place of a name without the capitalised first word of a sentence, which need not be part of it."""
+def _trim_name(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns the place of a name without words before it that have a capital as the first of a sentence."""
     words = [(start + word.start(), word[0]) for word in re.finditer(r"\S+", text[start:end])]
-    before = text[:start].rstrip()
-    is_first = not before or before[-1] in ".?!:"
-    while words and words[0][1].lower().strip(".,'’") in _NO_NAMES - ({"the", "a"} if len(words) > 2 else set()):
+    while words and words[0][1].lower().strip(".,’'") in _NO_NAMES - ({"the", "a"} if len(words) > 2 else set()):
         words = words[1:]
-        is_first = False
-    if not words or (is_first and len(words) == 1 and not re.match(r"\s*(?:$|[.,!]|please)", text[end:])):
-        return start, start
-    return words[0][0], end
+    return (words[0][0], end) if words else (start, start)
 
 
 class Names:
     """The tracker that reads the names of slots."""
 
-    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
-        """Predicts a state for each example."""
-        return [self._state(example) for example in batch]
+    # How a slot or an intent is known. Meaning does this in another way.
 
-    # How a slot is known. Meaning does this in another way.
-
-    def words(self, slot: Slot) -> tuple[str, ...]:
-        """Returns what is known of a slot, the most telling word first: the last of its name."""
-        return tuple(stem(word) for word in reversed(name_words(slot.name)))
+    def words(self, element: Slot | Intent) -> tuple[str, ...]:
+        """Returns what is known of an element, the most telling word first: the last of its name."""
+        return tuple(stem(word) for word in reversed(name_words(element.name)))
 
     def like(self, word: str, other: str) -> float:
         """How similar two words are, from 0 to 1."""
@@ -198,154 +215,198 @@ class Names:
 
     # What both do.
 
-    def _match(self, words: Sequence[str] | frozenset[str], slot: Slot) -> float:
-        """How many of the words tell of a slot."""
-        own = [word for word in self.words(slot) if word not in _IDLE or word in _CUE_STEMS]
-        return sum(max((self.like(word, other) for other in own), default=0.0) for word in {*words} - _IDLE)
-
-    def _kind(self, slot: Slot) -> str:
-        """Returns the kind of values that a slot takes, by its first telling word; empty if none tells."""
-        for word in self.words(slot):
-            for kind, telling in _KIND_STEMS.items():
-                if max((self.like(word, other) for other in telling), default=0.0) >= 0.8:
-                    return kind
-        return ""
+    def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
+        """Predicts a state for each example."""
+        return [self._state(example) for example in batch]
 
     def _state(self, example: Example) -> dict[str, Any]:
-        service = example.service
+        service, name = example.service, example.service.service_name
         state: dict[str, str] = {}
-        offered: dict[str, str] = {}
-        known: dict[str, str] = {}  # a value to its slot
-        intent, asked = "", ""
-        for i, (speaker, text) in enumerate(example.history):
-            if example.frames and all(frame.service.service_name != service.service_name for frame in example.frames[i]):
-                continue
+        offers: dict[str, str] = {}
+        confirmed: dict[str, str] = {}
+        intent: Intent | None = None
+        question, speaking, offered = "", "", ""
+        frames = example.frames or (((Context(service)),),) * len(example.history)
+        for (speaker, text), contexts in zip(example.history, frames, strict=True):
+            context = next((context for context in contexts if context.service.service_name == name), None)
             if speaker == "SYSTEM":
-                asked = text
-                offers = _offers(service, example.frames[i]) if example.frames else {}
-                if not example.frames:
-                    offers = self._assigned(service, text, "", known)
-                offered |= offers
-                known |= {value.lower(): slot for slot, value in offers.items()}
+                if context is None:
+                    question, confirmed = "", {}
+                    continue
+                question = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
+                acts = {act.act for act in context.actions}
+                slots = {slot.name for slot in _of_user(service)}
+                values = {
+                    kind: {act.slot: act.values[0] for act in context.actions if act.act == kind and act.values and act.slot in slots}
+                    for kind in ("OFFER", "CONFIRM")
+                }
+                offers = values["OFFER"] or offers
+                confirmed = values["CONFIRM"]
+                offered = next((a.values[0] for a in context.actions if a.act == "OFFER_INTENT" and a.values), "")
+                if "NOTIFY_SUCCESS" in acts:
+                    offers = {}
                 continue
-            accepts = not _NO.search(text) and not (text.rstrip().endswith("?") and "." not in text)
-            if accepts:  # a summary may correct what was understood
-                state = state | offered
-            if accepts or _NO.search(text):
-                offered = {}
-            said = self._assigned(service, text, asked, known)
-            if _ANY.search(text) and (slot := self._asked_for(service, asked)):
-                said.setdefault(slot, "dontcare")
+            if context is None:
+                continue
+            if len(contexts) > 1:
+                text = self._part(text, is_old=name == speaking)
+            speaking = name
+            sentences = [part.strip() for part in _SENTENCE.findall(text)]
+            statements = " ".join(part for part in sentences if not part.endswith("?"))
+            rejects = bool(_REJECTION.search(text))
+            accepts = bool(_ACCEPTANCE.search(statements)) and not (rejects and not confirmed)
+            intent = self._intent(service, text, intent)
+            if offered and accepts:
+                intent = next((other for other in service.intents if other.name == offered), intent)
+            if confirmed:
+                intent = next((other for other in service.intents if confirmed.keys() <= _taken(other)), intent)
+            said = self._said(_of_user(service), _taken(intent), text, question, state)
+            if confirmed:
+                is_right = accepts and not _NEGATION.search(text)
+                state |= {slot: value for slot, value in confirmed.items() if is_right or slot in state}
+                offers = {}
+            elif accepts or rejects:
+                state |= offers if accepts else {}
+                offers = {}
             state |= said
-            known |= {value.lower(): slot for slot, value in said.items()}
-            intent = self._intent(service, text, asked if accepts else "", intent)
+            confirmed = {}
         return {
-            "active_intent": intent or "NONE",
+            "active_intent": intent.name if intent else "NONE",
             "requested_slots": self._requested(service, example.history[-1][1]),
             "slot_values": {slot: [value] for slot, value in state.items()},
         }
 
-    def _assigned(self, service: Service, text: str, asked: str, known: dict[str, str]) -> dict[str, str]:
-        """Finds values in a text, and assigns each to the slot that suits it best."""
-        told = [slot.name for slot in _told(service)]
-        of_asked = self._asked_for(service, asked) if asked else ""
-        found: dict[str, str] = {}
-        for value in values_in(text):
-            points = {}
-            is_alone = value.kind == "name" and value.is_first
-            for slot in service.slots:
-                if slot.is_categorical and not (value.kind == "number" and _number(value.text) in slot.possible_values):
-                    continue
-                beside = self._match(value.around, slot)
-                is_known = known.get(value.text.lower()) == slot.name
-                is_asked = slot.name == of_asked
-                kind = self._kind(slot) or ("number" if slot.is_categorical else "name?")
-                if kind.rstrip("?") != value.kind or (is_alone and not is_asked):
-                    continue
-                if kind == "number" and not (beside or is_asked or is_known):
-                    continue
-                points[slot.name] = (
-                    (0.3 if kind.endswith("?") else 1.0)
-                    + beside
-                    + 0.5 * self._match(stems(value.text), slot)
-                    + 1.0 * is_asked
-                    + 3.0 * is_known
-                    - 0.5 * (slot.name in found)
-                    + 0.1 * (slot.name in told)
-                )
-            best = max(points, key=lambda name: points[name], default=None)
-            if best is not None and points[best] >= LEAST:
-                is_listed = next(slot for slot in service.slots if slot.name == best).is_categorical
-                found[best] = _number(value.text) if is_listed else value.text
-        found = {slot: value for slot, value in found.items() if slot in told}
-        usable = _told(service)
-        words = stems(text)
-        for slot in usable:
-            if not slot.is_categorical or slot.name in found:
-                continue
-            if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
-                if value := self._truth(slot, text):
-                    found[slot.name] = value
-                continue
-            for value in slot.possible_values:
-                own = stems(value)
-                if not value.isdigit() and any(words[i : i + len(own)] == own for i in range(len(words))):
-                    found[slot.name] = value
-        return found
+    def _part(self, text: str, is_old: bool) -> str:
+        """Returns what a turn about two services says of the earlier or of the later one."""
+        sentences = _SENTENCE.findall(text)
+        return sentences[0] if is_old else " ".join(sentences[1:] or sentences)
 
-    def _truth(self, slot: Slot, text: str) -> str:
-        for sentence in re.findall(r"[^.?!]+[.?!]?", text):
-            if sentence.rstrip().endswith("?"):
-                continue
-            if self._match(frozenset(stems(sentence)) - {"person", "people", "has", "offer"}, slot) >= 0.9:
-                return "False" if _NEGATED.search(sentence) else "True"
+    def _match(self, words: Collection[str], element: Slot | Intent) -> float:
+        """How many of the words tell of an element."""
+        own = self.words(element)
+        return sum(
+            max((self.like(word, other) for other in own), default=0.0)
+            for word in words
+            if word not in _IDLE or word in _CUE_STEMS
+        )
+
+    @lru_cache(1 << 12)  # noqa: B019
+    def _kind(self, words: tuple[str, ...]) -> str:
+        """Returns the kind of values that a slot takes, by its first telling word; empty if none tells."""
+        for word in words:
+            for kind, telling in _KIND_STEMS.items():
+                if max(self.like(word, other) for other in telling) >= 0.8:
+                    return kind
         return ""
 
-    def _asked_for(self, service: Service, text: str) -> str:
-        """Returns the slot that a question of the system is about; empty if there is none."""
-        questions = _QUESTION.findall(text)
-        if not questions:
-            return ""
-        words = frozenset(stems(questions[-1]))
-        for kind, word in (("time", "when"), ("name", "where")):
-            words |= _KIND_STEMS[kind] & {"time", "date", "day", "city"} if word in words else frozenset()
-        points = {slot.name: self._match(words, slot) for slot in _told(service)}
-        best = max(points, key=lambda name: points[name], default="")
-        return best if best and points[best] >= 0.9 else ""
+    def _points(self, value: Value, slot: Slot, asked: Collection[str], state: dict[str, str]) -> float:
+        """How well a value suits a slot; 0 if it cannot be one of its values."""
+        kind = self._kind(self.words(slot))
+        is_asked, beside = slot.name in asked, self._match(value.around, slot)
+        if slot.is_categorical:
+            fits = value.kind == "number" and _digits(value.text) in slot.possible_values and (beside or is_asked)
+            return fits and 1 + beside + is_asked
+        if value.kind != "name":
+            return (kind == value.kind) and 1 + beside + is_asked
+        if (kind and kind not in _NAMES) or (value.is_alone and not is_asked):
+            return 0.0
+        sort = bool(value.around & _KIND_STEMS[kind]) if kind in ("place", "person") else 0.3
+        head = 0.5 * self._match(stems(value.text)[-1:], slot)
+        return (1.0 if kind else 0.6) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
-    def _intent(self, service: Service, text: str, accepted: str, before: str) -> str:
-        words = {*stems(text), *stems(accepted)} - _IDLE
-        points = {
-            intent.name: sum(
-                max(self.like(word, stem(other)) for other in (*name_words(intent.name), *stems(intent.description)))
-                for word in words
-            )
-            + 0.5 * (intent.name == before)
-            for intent in service.intents
-        }
-        return max(points, key=lambda name: points[name], default="NONE")
+    def _said(
+        self, usable: Sequence[Slot], taken: Collection[str], text: str, question: str, state: dict[str, str]
+    ) -> dict[str, str]:
+        """Assigns the values in what the user says to slots, the best pairs first."""
+        asked = self._asked(usable, question)
+        slots = {slot.name: slot for slot in usable}
+        pairs = sorted(
+            (
+                (self._points(value, slot, asked, state) + 0.7 * (slot.name in taken) , i, slot.name)
+                for i, value in enumerate(values_in(text))
+                for slot in usable
+            ),
+            key=lambda pair: (-pair[0], -pair[1]),
+        )
+        values, said, placed = values_in(text), dict[str, str](), set[int]()
+        for points, i, name in pairs:
+            if points >= LEAST and i not in placed and name not in said:
+                said[name] = _digits(values[i].text) if slots[name].is_categorical else values[i].text
+                placed.add(i)
+        words = stems(text)
+        for slot in usable:
+            if slot.is_categorical and slot.name not in said:
+                value = self._truth(slot, text, slot.name in asked) if _is_boolean(slot) else self._listed(slot, words)
+                if value:
+                    said[slot.name] = value
+        if _NO_PREFERENCE.search(text):
+            said |= {name: "dontcare" for name in asked if name not in said}
+        return said
+
+    def _listed(self, slot: Slot, words: Sequence[str]) -> str:
+        """Returns the possible value that is said last."""
+        last, place = "", -1
+        for value in slot.possible_values:
+            own = stems(value)
+            places = [i for i in range(len(words)) if words[i : i + len(own)] == own and not value.isdigit()]
+            if places and places[-1] > place:
+                last, place = value, places[-1]
+        return last
+
+    def _truth(self, slot: Slot, text: str, is_asked: bool) -> str:
+        for sentence in _SENTENCE.findall(text):
+            words = frozenset(stems(sentence)) - {"person", "people", "has", "offer"}
+            if not sentence.rstrip().endswith("?") and self._match(words, slot) >= 0.9:
+                return "False" if _NEGATION.search(sentence) else "True"
+        if is_asked and (answer := re.match(r"\W*(yes|yeah|yep|sure|no|nope)\b", text, re.IGNORECASE)):
+            return "False" if answer[1].lower().startswith("n") else "True"
+        return ""
+
+    def _asked(self, usable: Sequence[Slot], question: str) -> set[str]:
+        """Returns the slots that a question of the system is about."""
+        asked = set()
+        for part in re.split(r"[,?]|\b(?:and|or)\b", question):
+            words = set(stems(part))
+            kinds = {"when": {"date"}, "where": {"place", "city", "town"}, "who": {"person"}, "many": {"number"}}
+            for word, telling in kinds.items():
+                words |= telling if word in words else set()
+            points = {slot.name: self._match(words, slot) for slot in usable}
+            best = max(points, key=lambda name: points[name], default="")
+            if best and points[best] >= 0.9:
+                asked.add(best)
+        return asked
+
+    def _intent(self, service: Service, text: str, before: Intent | None) -> Intent | None:
+        """Returns the intent that the user follows."""
+        words = frozenset(stems(text)) - _IDLE
+
+        def points(intent: Intent) -> float:
+            does, searches = bool(_DOING.search(text)), bool(_SEARCHING.search(text))
+            verb = does if intent.is_transactional else searches and not does
+            return min(self._match(words, intent), 2) + verb + 0.8 * (before is not None and intent.name == before.name)
+
+        return max(service.intents, key=points, default=None)
 
     def _requested(self, service: Service, text: str) -> list[str]:
-        words = frozenset(stems(" ".join(_QUESTION.findall(text))))
+        questions = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
+        words = frozenset(stems(questions))
         return sorted(slot.name for slot in service.slots if words and self._match(words, slot) >= 0.9)
 
 
 class Meaning(Names):
-    """The tracker that also reads descriptions, and compares words by their character n-grams."""
+    """The tracker that also reads descriptions, and compares words by their similarity."""
 
-    def words(self, slot: Slot) -> tuple[str, ...]:
-        """Returns the content words of the slot's description, and those of its name."""
-        return _described(slot.name, slot.description)
+    def words(self, element: Slot | Intent) -> tuple[str, ...]:
+        """Returns the words of the element's name and the content words of its description."""
+        return _described(element.name, element.description)
 
     def like(self, word: str, other: str) -> float:
-        """The cosine of the words' character n-grams, where it is high."""
+        """The similarity of the words where it is high."""
         return _alike(word, other)
 
 
 @lru_cache(1 << 16)
 def _alike(word: str, other: str) -> float:
-    from parapet.transforms.reports.meaning import of_grams
-
     if word == other:
         return 1.0
     likeness = of_grams(word, other) if min(len(word), len(other)) > 3 else 0.0
@@ -355,27 +416,23 @@ def _alike(word: str, other: str) -> float:
 @lru_cache(1 << 14)
 def _described(name: str, description: str) -> tuple[str, ...]:
     own = [stem(word) for word in reversed(name_words(name))]
-    said = [word for word in stems(description) if word not in _IDLE]
-    return tuple(dict.fromkeys([*own[:1], *said[:3], *own[1:], *said[3:]]))
+    described = [word for word in stems(description) if word not in _IDLE]
+    return tuple(dict.fromkeys([*own[:1], *described[:3], *own[1:], *described[3:]]))
 
 
-def _told(service: Service) -> list[Slot]:
+def _of_user(service: Service) -> list[Slot]:
     """Lists the slots that a user can give a value for: those that intents take."""
     names = {name for intent in service.intents for name in (*intent.required_slots, *intent.optional_slots)}
     return [slot for slot in service.slots if slot.name in names]
 
 
-def _number(text: str) -> str:
-    return str(_SMALL.index(text.lower()) + 1) if text.lower() in _SMALL else text
+def _taken(intent: Intent | None) -> set[str]:
+    return {*intent.required_slots, *intent.optional_slots} if intent else set()
 
 
-def _offers(service: Service, frames: Sequence[Any]) -> dict[str, str]:
-    """Returns what the system says: the values of its offers, information and confirmations, by slot."""
-    told = {slot.name for slot in _told(service)}
-    return {
-        action.slot: action.values[0]
-        for frame in frames
-        if frame.service.service_name == service.service_name
-        for action in frame.actions
-        if action.act in ("OFFER", "CONFIRM", "INFORM") and action.slot in told and action.values
-    }
+def _is_boolean(slot: Slot) -> bool:
+    return {value.lower() for value in slot.possible_values} <= {"true", "false"}
+
+
+def _digits(text: str) -> str:
+    return str(_NUMBERS.index(text.lower()) + 1) if text.lower() in _NUMBERS else text
