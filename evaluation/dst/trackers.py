@@ -15,7 +15,8 @@ confirmations, whose values are the system's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +24,7 @@ import msgspec
 
 from parapet.evaluation.dst.model import Context, Example
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.reports.meaning import has_model, of_grams, similarity
+from parapet.transforms.reports.meaning import of_grams
 from parapet.transforms.reports.text import name_words
 
 _MONTH = (
@@ -40,20 +41,21 @@ _FORMS = {
     "phone": re.compile(r"\b\d{3}[- ]\d{3}[- ]\d{4}\b|\b\d{3}-\d{4}\b"),
     "address": re.compile(r"\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),
     "time": re.compile(
-        rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|\d{{1,2}}(?::\d\d)? ?[ap]\.?m\b|"
-        rf"\d{{1,2}}:\d\d|{_NUMBER} o'clock|(?:morning|afternoon|evening) {_NUMBER}(?::\d\d)?(?: o'clock)?)"
-        r"(?: in the (?:morning|afternoon|evening))?(?![\w:])|\b(?:noon|midnight)\b",
+        rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|{_NUMBER}(?::\d\d)? ?[ap]\.?m\b|"
+        rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|(?:morning|afternoon|evening) {_NUMBER}(?::\d\d)?(?: o'clock)?|"
+        rf"{_NUMBER}(?= in the (?:morning|afternoon|evening|night)))"
+        r"(?: in the (?:morning|afternoon|evening|night))?(?![\w:])|\b(?:noon|midnight)\b",
         re.IGNORECASE,
     ),
     "date": re.compile(
-        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH}(?: of (?:{_MONTH}|this month|next month))?|"
+        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|(?:the )?{_NTH}|"
         rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
         r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b",
         re.IGNORECASE,
     ),
     "number": re.compile(rf"\b{_NUMBER}\b", re.IGNORECASE),
     "name": re.compile(
-        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|in|on|at|for|without|de|la|&)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
+        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
     ),
 }  # fmt: skip
 # The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
@@ -99,7 +101,7 @@ _ACCEPTANCE = re.compile(
     r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
     r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
     r"interested|pick|choose|suits?|suitable|will do|may|please do|go ahead|do (?:it|that|so)|it is|"
-    r"thanks?|bye|goodbye|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|i(?:'d| would| will|'ll) (?:go|take|like|love|"
+    r"thanks?|bye|goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|i(?:'d| would| will|'ll) (?:go|take|like|love|"
     r"visit|call|try|do|have)|take (?:it|that|the)|the (?:first|second|last|other) (?:one)?|(?:^|i'd |please )(?:book|"
     r"reserve|keep|hold|buy|get|put|sign|order))\b",
     re.IGNORECASE,
@@ -121,6 +123,12 @@ _SEARCHING = re.compile(
     re.IGNORECASE,
 )
 _PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
+# A question about what the system offers, and a refusal. The values in them are not what the user wants.
+_IDLE_TALK = re.compile(
+    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|the|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are)\b|"
+    r"\b(?:nothing|thank you|not today|not now)\b",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _NO_NAMES = frozenset(
@@ -130,7 +138,7 @@ _NO_NAMES = frozenset(
     "then any there's there actually maybe there will".split()
 )
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
-LEAST = 1.5  # least score for a slot to accept a value
+LEAST = 1.0  # least score for a slot to accept a value
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -195,9 +203,15 @@ def values_in(text: str) -> tuple[Value, ...]:
 def _trim_name(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns the place of a name without words before it that have a capital as the first of a sentence."""
     words = [(start + word.start(), word[0]) for word in re.finditer(r"\S+", text[start:end])]
-    while words and words[0][1].lower().strip(".,’'") in _NO_NAMES - ({"the", "a"} if len(words) > 2 else set()):
+    articles = {"The", "A"} if len(words) > 2 else set()  # of titles
+    while words and words[0][1] not in articles and _is_usual(words[0][1]):
         words = words[1:]
     return (words[0][0], end) if words else (start, start)
+
+
+def _is_usual(word: str) -> bool:
+    word = word.lower().strip(".,'’")
+    return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _DOING, _SEARCHING))
 
 
 class Names:
@@ -281,14 +295,13 @@ class Names:
         sentences = _SENTENCE.findall(text)
         return sentences[0] if is_old else " ".join(sentences[1:] or sentences)
 
-    def _match(self, words: Collection[str], element: Slot | Intent) -> float:
-        """How many of the words tell of an element."""
-        own = self.words(element)
-        return sum(
-            max((self.like(word, other) for other in own), default=0.0)
-            for word in words
-            if word not in _IDLE or word in _CUE_STEMS
-        )
+    def _match(self, words: Collection[str], element: Slot | Intent, common: Counter[str]) -> float:
+        """How many of the words tell of an element. Words count less that tell of several."""
+        own = [(word, max(common[word], 1)) for word in self.words(element) if word not in _IDLE or word in _CUE_STEMS]
+        return sum(max((self.like(word, other) / n for other, n in own), default=0.0) for word in words)
+
+    def _common(self, elements: Sequence[Slot] | Sequence[Intent]) -> Counter[str]:
+        return Counter(word for element in elements for word in {*self.words(element)})
 
     @lru_cache(1 << 12)  # noqa: B019
     def _kind(self, words: tuple[str, ...]) -> str:
@@ -299,10 +312,12 @@ class Names:
                     return kind
         return ""
 
-    def _points(self, value: Value, slot: Slot, asked: Collection[str], state: dict[str, str]) -> float:
+    def _points(
+        self, value: Value, slot: Slot, asked: Collection[str], state: dict[str, str], common: Counter[str]
+    ) -> float:
         """How well a value suits a slot; 0 if it cannot be one of its values."""
         kind = self._kind(self.words(slot))
-        is_asked, beside = slot.name in asked, self._match(value.around, slot)
+        is_asked, beside = slot.name in asked, self._match(value.around, slot, common)
         if slot.is_categorical:
             fits = value.kind == "number" and _digits(value.text) in slot.possible_values and (beside or is_asked)
             return fits and 1 + beside + is_asked
@@ -311,32 +326,34 @@ class Names:
         if (kind and kind not in _NAMES) or (value.is_alone and not is_asked):
             return 0.0
         sort = bool(value.around & _KIND_STEMS[kind]) if kind in ("place", "person") else 0.3
-        head = 0.5 * self._match(stems(value.text)[-1:], slot)
+        head = 0.5 * self._match(stems(value.text)[-1:], slot, common)
         return (1.0 if kind else 0.6) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
     def _said(
         self, usable: Sequence[Slot], taken: Collection[str], text: str, question: str, state: dict[str, str]
     ) -> dict[str, str]:
         """Assigns the values in what the user says to slots, the best pairs first."""
-        asked = self._asked(usable, question)
+        common = self._common(usable)
+        asked = self._asked(usable, question, common)
         slots = {slot.name: slot for slot in usable}
+        text = " ".join(part for part in _SENTENCE.findall(text) if not _IDLE_TALK.search(part))
+        values, words = values_in(text), stems(text)
         pairs = sorted(
             (
-                (self._points(value, slot, asked, state) + 0.7 * (slot.name in taken) , i, slot.name)
-                for i, value in enumerate(values_in(text))
+                (self._points(value, slot, asked, state, common) + 0.7 * (slot.name in taken) , i, slot.name)
+                for i, value in enumerate(values)
                 for slot in usable
             ),
             key=lambda pair: (-pair[0], -pair[1]),
         )
-        values, said, placed = values_in(text), dict[str, str](), set[int]()
+        said, placed = dict[str, str](), set[int]()
         for points, i, name in pairs:
             if points >= LEAST and i not in placed and name not in said:
                 said[name] = _digits(values[i].text) if slots[name].is_categorical else values[i].text
                 placed.add(i)
-        words = stems(text)
         for slot in usable:
             if slot.is_categorical and slot.name not in said:
-                value = self._truth(slot, text, slot.name in asked) if _is_boolean(slot) else self._listed(slot, words)
+                value = self._truth(slot, text, slot.name in asked, common) if _is_boolean(slot) else self._listed(slot, words)
                 if value:
                     said[slot.name] = value
         if _NO_PREFERENCE.search(text):
@@ -353,16 +370,16 @@ class Names:
                 last, place = value, places[-1]
         return last
 
-    def _truth(self, slot: Slot, text: str, is_asked: bool) -> str:
+    def _truth(self, slot: Slot, text: str, is_asked: bool, common: Counter[str]) -> str:
         for sentence in _SENTENCE.findall(text):
             words = frozenset(stems(sentence)) - {"person", "people", "has", "offer"}
-            if not sentence.rstrip().endswith("?") and self._match(words, slot) >= 0.9:
+            if not sentence.rstrip().endswith("?") and self._match(words, slot, common) >= 0.9:
                 return "False" if _NEGATION.search(sentence) else "True"
         if is_asked and (answer := re.match(r"\W*(yes|yeah|yep|sure|no|nope)\b", text, re.IGNORECASE)):
             return "False" if answer[1].lower().startswith("n") else "True"
         return ""
 
-    def _asked(self, usable: Sequence[Slot], question: str) -> set[str]:
+    def _asked(self, usable: Sequence[Slot], question: str, common: Counter[str]) -> set[str]:
         """Returns the slots that a question of the system is about."""
         asked = set()
         for part in re.split(r"[,?]|\b(?:and|or)\b", question):
@@ -370,27 +387,27 @@ class Names:
             kinds = {"when": {"date"}, "where": {"place", "city", "town"}, "who": {"person"}, "many": {"number"}}
             for word, telling in kinds.items():
                 words |= telling if word in words else set()
-            points = {slot.name: self._match(words, slot) for slot in usable}
+            points = {slot.name: self._match(words, slot, common) for slot in usable}
             best = max(points, key=lambda name: points[name], default="")
-            if best and points[best] >= 0.9:
+            if best and points[best] >= 0.5:
                 asked.add(best)
         return asked
 
     def _intent(self, service: Service, text: str, before: Intent | None) -> Intent | None:
         """Returns the intent that the user follows."""
-        words = frozenset(stems(text)) - _IDLE
+        words, common = frozenset(stems(text)), self._common(service.intents)
 
         def points(intent: Intent) -> float:
             does, searches = bool(_DOING.search(text)), bool(_SEARCHING.search(text))
             verb = does if intent.is_transactional else searches and not does
-            return min(self._match(words, intent), 2) + verb + 0.8 * (before is not None and intent.name == before.name)
+            return min(self._match(words, intent, common), 2) + verb + 0.8 * (before is not None and intent.name == before.name)
 
         return max(service.intents, key=points, default=None)
 
     def _requested(self, service: Service, text: str) -> list[str]:
         questions = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
-        words = frozenset(stems(questions))
-        return sorted(slot.name for slot in service.slots if words and self._match(words, slot) >= 0.9)
+        words, common = frozenset(stems(questions)), self._common(service.slots)
+        return sorted(slot.name for slot in service.slots if words and self._match(words, slot, common) >= 0.9)
 
 
 class Meaning(Names):
