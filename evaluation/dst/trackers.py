@@ -48,7 +48,7 @@ _FORMS = {
         re.IGNORECASE,
     ),
     "date": re.compile(
-        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|(?:the )?{_NTH}|"
+        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|(?:the )?{_NTH}(?! of)|"
         rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
         r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b",
         re.IGNORECASE,
@@ -100,7 +100,7 @@ _REJECTION = re.compile(
 _ACCEPTANCE = re.compile(
     r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
     r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
-    r"interested|pick|choose|suits?|suitable|will do|may|please do|go ahead|do (?:it|that|so)|it is|"
+    r"interested|pick|choose|suits?|suitable|will do|you may|please do|go ahead|do (?:it|that|so)|it is|"
     r"thanks?|bye|goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|i(?:'d| would| will|'ll) (?:go|take|like|love|"
     r"visit|call|try|do|have)|take (?:it|that|the)|the (?:first|second|last|other) (?:one)?|(?:^|i'd |please )(?:book|"
     r"reserve|keep|hold|buy|get|put|sign|order))\b",
@@ -122,10 +122,11 @@ _SEARCHING = re.compile(
     r"where's|fancy|like to|love to|something|some|other|another|instead)\b",
     re.IGNORECASE,
 )
+_PARTY = frozenset("people person passenger guest adult group party size ticket".split())
 _PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
 # A question about what the system offers, and a refusal. The values in them are not what the user wants.
 _IDLE_TALK = re.compile(
-    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|the|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are)\b|"
+    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
     r"\b(?:nothing|thank you|not today|not now)\b",
     re.IGNORECASE,
 )
@@ -168,6 +169,7 @@ def stems(text: str) -> tuple[str, ...]:
 _KIND_STEMS = {kind: frozenset(map(stem, words.split())) for kind, words in _KINDS.items()}
 _CUE_STEMS = {word: frozenset(map(stem, words.split())) for word, words in _CUES.items()}
 _NAMES = ("name", "place", "person")
+_VENUES = _KIND_STEMS["name"] | {"room"}
 
 
 @lru_cache(1 << 14)
@@ -190,7 +192,7 @@ def values_in(text: str) -> tuple[Value, ...]:
         after = after[: next((n for n, word in enumerate(after) if word in _CUE_STEMS or word in ("on", "and")), AFTER)]
         around = {*before, *after} - {*_CUE_STEMS}
         if kind == "number" and _PEOPLE.match(text[end:]):
-            around |= {"number", "people", "group"}
+            around |= _PARTY
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and text[end : end + 1] == " " and re.match(r" (?:the )?[a-z]+s\b(?<!s's)", text[end:]):
             cue = cue if cue in ("from", "to", "by") else "in"  # "Boston museums" are museums in Boston
@@ -276,7 +278,7 @@ class Names:
                 intent = next((other for other in service.intents if confirmed.keys() <= _taken(other)), intent)
             said = self._said(_of_user(service), _taken(intent), text, question, state)
             if confirmed:
-                is_right = accepts and not _NEGATION.search(text)
+                is_right = accepts and not rejects and not _NEGATION.search(text)
                 state |= {slot: value for slot, value in confirmed.items() if is_right or slot in state}
                 offers = {}
             elif accepts or rejects:
@@ -325,8 +327,9 @@ class Names:
             return (kind == value.kind) and 1 + beside + is_asked
         if (kind and kind not in _NAMES) or (value.is_alone and not is_asked):
             return 0.0
+        last = stems(value.text)[-1:]
         sort = bool(value.around & _KIND_STEMS[kind]) if kind in ("place", "person") else 0.3
-        head = 0.5 * self._match(stems(value.text)[-1:], slot, common)
+        head = self._match(last, slot, common) - (kind in ("place", "person") and bool(_VENUES & {*last}))
         return (1.0 if kind else 0.6) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
     def _said(
@@ -344,7 +347,7 @@ class Names:
                 for i, value in enumerate(values)
                 for slot in usable
             ),
-            key=lambda pair: (-pair[0], -pair[1]),
+            key=lambda pair: (-pair[0], pair[1]),
         )
         said, placed = dict[str, str](), set[int]()
         for points, i, name in pairs:
