@@ -64,7 +64,7 @@ _KINDS = {
     "phone": "phone telephone",
     "address": "address street",
     "time": "time hour clock",
-    "date": "date day",
+    "date": "date day when",
     "number": "number count many quantity size people person guest seat ticket room passenger adult group",
     "place": "city town area location place region port harbour station airport origin destination neighbourhood where",
     "person": "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist "
@@ -82,6 +82,7 @@ _CUES = {
     "leaving": "from origin source start departure depart leave leaving",
     "returning": "return returning back",
     "until": "end to checkout",
+    "at": "name venue",
     "by": "author artist singer director writer",
     "for": "number people size",
     "of": "city town place",
@@ -89,8 +90,10 @@ _CUES = {
 _IDLE = frozenset(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
     "that the their them there they this to us was we what when where whether which who will with would you your s t ll "
-    "d m re ve user users customer customers whose one out off by from at".split()
+    "d m re ve user customer whose one out off by from at show tell flag boolean something given".split()
 )
+_ASKING = frozenset("when where who".split())
+_BREAKS = frozenset("of at in on for to from by with that which who whose where when".split())
 _REJECTION = re.compile(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
     r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|wait|"
@@ -122,6 +125,7 @@ _SEARCHING = re.compile(
     r"where's|fancy|like to|love to|something|some|other|another|instead)\b",
     re.IGNORECASE,
 )
+_NO_COUNT = frozenset("the that this another which good any nice am pm other first second last next".split())
 _PARTY = frozenset("people person passenger guest adult group party size ticket".split())
 _PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
 # A question about what the system offers, and a refusal. The values in them are not what the user wants.
@@ -136,7 +140,7 @@ _NO_NAMES = frozenset(
     "i i'm i'd i'll i've ok okay yes yeah no not sure thanks thank great good hello hi hey please what which who where "
     "when how can could would do does is are it it's that that's this they my we we'd let let's the a an for in on at "
     "from to and but so just perfect right correct well also book find tell shall sorry bye goodbye am pm mr mrs fine "
-    "then any there's there actually maybe there will".split()
+    "then any there's there actually maybe there will you hmm hm oh may might".split()
 )
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
 LEAST = 1.0  # least score for a slot to accept a value
@@ -148,7 +152,7 @@ class Value(msgspec.Struct, frozen=True):
     text: str
     kind: str
     around: frozenset[str] = frozenset()
-    start: int = 0
+    cues: frozenset[str] = frozenset()  # what the preposition before it says of its slot
     is_alone: bool = False  # a single word whose capital may be due to the beginning of a sentence
 
 
@@ -196,9 +200,11 @@ def values_in(text: str) -> tuple[Value, ...]:
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and text[end : end + 1] == " " and re.match(r" (?:the )?[a-z]+s\b(?<!s's)", text[end:]):
             cue = cue if cue in ("from", "to", "by") else "in"  # "Boston museums" are museums in Boston
-        around |= {cue} | _CUE_STEMS.get(cue, frozenset()) if cue else set()
+        if text[start:end].lower() == "one" and before[-1:] and before[-1] in _NO_COUNT:
+            continue
+        cues = _CUE_STEMS.get(cue, frozenset()) | {cue} - {""}
         is_alone = " " not in text[start:end] and bool(re.search(r"(?:^|[.?!:])\s*$", text[:start]))
-        values.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), start, kind == "name" and is_alone))
+        values.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), cues, kind == "name" and is_alone))
     return tuple(values)
 
 
@@ -213,11 +219,13 @@ def _trim_name(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _is_usual(word: str) -> bool:
     word = word.lower().strip(".,'’")
-    return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _DOING, _SEARCHING))
+    return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _REJECTION, _DOING, _SEARCHING))
 
 
 class Names:
     """The tracker that reads the names of slots."""
+
+    unknown = 0.0  # how well a name suits a slot whose words do not tell a kind
 
     # How a slot or an intent is known. Meaning does this in another way.
 
@@ -278,7 +286,7 @@ class Names:
                 intent = next((other for other in service.intents if confirmed.keys() <= _taken(other)), intent)
             said = self._said(_of_user(service), _taken(intent), text, question, state)
             if confirmed:
-                is_right = accepts and not rejects and not _NEGATION.search(text)
+                is_right = not rejects and not _NEGATION.search(text) and not confirmed.keys() & said.keys()
                 state |= {slot: value for slot, value in confirmed.items() if is_right or slot in state}
                 offers = {}
             elif accepts or rejects:
@@ -319,18 +327,20 @@ class Names:
     ) -> float:
         """How well a value suits a slot; 0 if it cannot be one of its values."""
         kind = self._kind(self.words(slot))
-        is_asked, beside = slot.name in asked, self._match(value.around, slot, common)
+        is_asked = slot.name in asked
+        beside = self._match(value.around, slot, common)
+        beside += max((self._match([word], slot, common) for word in value.cues), default=0.0)
         if slot.is_categorical:
             fits = value.kind == "number" and _digits(value.text) in slot.possible_values and (beside or is_asked)
             return fits and 1 + beside + is_asked
         if value.kind != "name":
-            return (kind == value.kind) and 1 + beside + is_asked
+            return (kind == value.kind) and (beside or is_asked or kind != "number") and 1 + beside + is_asked
         if (kind and kind not in _NAMES) or (value.is_alone and not is_asked):
             return 0.0
         last = stems(value.text)[-1:]
-        sort = bool(value.around & _KIND_STEMS[kind]) if kind in ("place", "person") else 0.3
+        sort = bool(value.cues & _KIND_STEMS[kind]) if kind in _NAMES else 0.3
         head = self._match(last, slot, common) - (kind in ("place", "person") and bool(_VENUES & {*last}))
-        return (1.0 if kind else 0.6) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
+        return (1.0 if kind else self.unknown) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
     def _said(
         self, usable: Sequence[Slot], taken: Collection[str], text: str, question: str, state: dict[str, str]
@@ -416,6 +426,8 @@ class Names:
 class Meaning(Names):
     """The tracker that also reads descriptions, and compares words by their similarity."""
 
+    unknown = 0.6
+
     def words(self, element: Slot | Intent) -> tuple[str, ...]:
         """Returns the words of the element's name and the content words of its description."""
         return _described(element.name, element.description)
@@ -430,14 +442,25 @@ def _alike(word: str, other: str) -> float:
     if word == other:
         return 1.0
     likeness = of_grams(word, other) if min(len(word), len(other)) > 3 else 0.0
-    return likeness if likeness >= 0.5 else 0.0
+    return likeness if likeness >= 0.55 else 0.0
 
 
 @lru_cache(1 << 14)
 def _described(name: str, description: str) -> tuple[str, ...]:
-    own = [stem(word) for word in reversed(name_words(name))]
-    described = [word for word in stems(description) if word not in _IDLE]
-    return tuple(dict.fromkeys([*own[:1], *described[:3], *own[1:], *described[3:]]))
+    parts = [_phrases(stems(" ".join(name_words(name)))), _phrases(stems(description))]
+    heads = [word for part in parts for word in reversed(part[0])]
+    return tuple(dict.fromkeys([*heads, *(word for part in parts for phrase in part[1:] for word in phrase)]))
+
+
+def _phrases(words: Sequence[str]) -> list[list[str]]:
+    """Splits a description into phrases, of which the first has the noun that tells what is described."""
+    phrases: list[list[str]] = [[]]
+    for word in words:
+        if word in _BREAKS and phrases[-1]:
+            phrases.append([])
+        if word not in _IDLE or word in _ASKING or word in _CUE_STEMS:
+            phrases[-1].append(word)
+    return phrases
 
 
 def _of_user(service: Service) -> list[Slot]:
