@@ -27,14 +27,20 @@ from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.reports.meaning import of_grams
 from parapet.transforms.reports.text import name_words
 
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _MONTH = (
     "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
     "nov(?:ember)?|dec(?:ember)?)"
 )
 _DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
-_NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()
-_NUMBER = rf"(?:\d+|{'|'.join(_NUMBERS)})"
+_SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_NUMBERS = _SMALL.split("|")
+_NUMBER = rf"(?:\d+|{_SMALL})"
 # The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
     "money": re.compile(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b", re.IGNORECASE),
@@ -87,13 +93,14 @@ _CUES = {
     "for": "number people size",
     "of": "city town place",
 }
-_IDLE = frozenset(
-    "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
-    "that the their them there they this to us was we what when where whether which who will with would you your s t ll "
-    "d m re ve user customer whose one out off by from at show tell flag boolean something given".split()
+_IDLE = _words(
+    "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or "
+    "our she so that the their them there they this to us was we what when where whether which who will with "
+    "would you your s t ll d m re ve user customer whose one out off by from at show tell flag boolean "
+    "something given"
 )
-_ASKING = frozenset("when where who".split())
-_BREAKS = frozenset("of at in on for to from by with that which who whose where when".split())
+_ASKING = _words("when where who")
+_BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = re.compile(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
     r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|wait|"
@@ -125,24 +132,25 @@ _SEARCHING = re.compile(
     r"where's|fancy|like to|love to|something|some|other|another|instead)\b",
     re.IGNORECASE,
 )
-_NO_COUNT = frozenset("the that this another which good any nice am pm other first second last next".split())
-_PARTY = frozenset("people person passenger guest adult group party size ticket".split())
+_NO_COUNT = _words("the that this another which good any nice am pm other first second last next")
+_PARTY = _words("people person passenger guest adult group party size ticket")
 _PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
 # A question about what the system offers, and a refusal. The values in them are not what the user wants.
 _IDLE_TALK = re.compile(
-    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
+    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|\bhow much\b|"
     r"\b(?:nothing|thank you|not today|not now)\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-_NO_NAMES = frozenset(
-    "i i'm i'd i'll i've ok okay yes yeah no not sure thanks thank great good hello hi hey please what which who where "
-    "when how can could would do does is are it it's that that's this they my we we'd let let's the a an for in on at "
-    "from to and but so just perfect right correct well also book find tell shall sorry bye goodbye am pm mr mrs fine "
-    "then any there's there actually maybe there will you hmm hm oh may might".split()
+_NO_NAMES = _words(
+    "i i'm i'd i'll i've ok okay yes yeah no not sure thanks thank great good hello hi hey please what which "
+    "who where when how can could would do does is are it it's that that's this they my we we'd let let's the "
+    "a an for in on at from to and but so just perfect right correct well also book find tell shall sorry bye "
+    "goodbye am pm mr mrs fine then any there's there actually maybe there will you hmm hm oh may might"
 )
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
+IN, JOINT = 0.7, 0.5
 LEAST = 1.0  # least score for a slot to accept a value
 
 
@@ -200,11 +208,13 @@ def values_in(text: str) -> tuple[Value, ...]:
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and text[end : end + 1] == " " and re.match(r" (?:the )?[a-z]+s\b(?<!s's)", text[end:]):
             cue = cue if cue in ("from", "to", "by") else "in"  # "Boston museums" are museums in Boston
-        if text[start:end].lower() == "one" and before[-1:] and before[-1] in _NO_COUNT:
+        if kind == "number" and before[-1:] == ("not",) or (text[start:end] == "one" and {*before[-1:]} & _NO_COUNT):
             continue
         cues = _CUE_STEMS.get(cue, frozenset()) | {cue} - {""}
         is_alone = " " not in text[start:end] and bool(re.search(r"(?:^|[.?!:])\s*$", text[:start]))
-        values.append(Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), cues, kind == "name" and is_alone))
+        values.append(
+            Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), cues, kind == "name" and is_alone)
+        )
     return tuple(values)
 
 
@@ -229,9 +239,14 @@ class Names:
 
     # How a slot or an intent is known. Meaning does this in another way.
 
-    def words(self, element: Slot | Intent) -> tuple[str, ...]:
-        """Returns what is known of an element, the most telling word first: the last of its name."""
-        return tuple(stem(word) for word in reversed(name_words(element.name)))
+    def words(self, element: Slot | Intent) -> dict[str, float]:
+        """Returns the words that tell of an element, each with its weight: those of its name, the last one first."""
+        return {stem(word): 1.0 for word in reversed(name_words(element.name))}
+
+    def kinds(self, slot: Slot) -> dict[str, float]:
+        """Returns the kinds of values that a slot takes, from 0 to 1: that of the first word that tells one."""
+        words = self.words(slot)
+        return next(({kind: 1.0} for word in words for kind, telling in _KIND_STEMS.items() if word in telling), {})
 
     def like(self, word: str, other: str) -> float:
         """How similar two words are, from 0 to 1."""
@@ -261,7 +276,11 @@ class Names:
                 acts = {act.act for act in context.actions}
                 slots = {slot.name for slot in _of_user(service)}
                 values = {
-                    kind: {act.slot: act.values[0] for act in context.actions if act.act == kind and act.values and act.slot in slots}
+                    kind: {
+                        act.slot: act.values[0]
+                        for act in context.actions
+                        if act.act == kind and act.values and act.slot in slots
+                    }
                     for kind in ("OFFER", "CONFIRM")
                 }
                 offers = values["OFFER"] or offers
@@ -276,15 +295,18 @@ class Names:
                 text = self._part(text, is_old=name == speaking)
             speaking = name
             sentences = [part.strip() for part in _SENTENCE.findall(text)]
+            wishes = " ".join(part for part in sentences if not _IDLE_TALK.search(part))
             statements = " ".join(part for part in sentences if not part.endswith("?"))
             rejects = bool(_REJECTION.search(text))
             accepts = bool(_ACCEPTANCE.search(statements)) and not (rejects and not confirmed)
-            intent = self._intent(service, text, intent)
-            if offered and accepts:
-                intent = next((other for other in service.intents if other.name == offered), intent)
-            if confirmed:
-                intent = next((other for other in service.intents if confirmed.keys() <= _taken(other)), intent)
-            said = self._said(_of_user(service), _taken(intent), text, question, state)
+            likely = [
+                other
+                for other in service.intents
+                if (confirmed and confirmed.keys() <= _taken(other)) or (offered == other.name and accepts)
+            ]
+            suits = self._suits(service, wishes, question, state)
+            intent = self._intent(likely or service.intents, service, text, intent, suits)
+            said = self._said(service, _taken(intent), wishes, question, suits)
             if confirmed:
                 is_right = not rejects and not _NEGATION.search(text) and not confirmed.keys() & said.keys()
                 state |= {slot: value for slot, value in confirmed.items() if is_right or slot in state}
@@ -307,56 +329,62 @@ class Names:
 
     def _match(self, words: Collection[str], element: Slot | Intent, common: Counter[str]) -> float:
         """How many of the words tell of an element. Words count less that tell of several."""
-        own = [(word, max(common[word], 1)) for word in self.words(element) if word not in _IDLE or word in _CUE_STEMS]
-        return sum(max((self.like(word, other) / n for other, n in own), default=0.0) for word in words)
+        own = [
+            (word, weight / max(common[word], 1))
+            for word, weight in self.words(element).items()
+            if word not in _IDLE or word in _CUE_STEMS
+        ]
+        return sum(max((self.like(word, other) * weight for other, weight in own), default=0.0) for word in words)
 
-    def _common(self, elements: Sequence[Slot] | Sequence[Intent]) -> Counter[str]:
-        return Counter(word for element in elements for word in {*self.words(element)})
-
-    @lru_cache(1 << 12)  # noqa: B019
-    def _kind(self, words: tuple[str, ...]) -> str:
-        """Returns the kind of values that a slot takes, by its first telling word; empty if none tells."""
-        for word in words:
-            for kind, telling in _KIND_STEMS.items():
-                if max(self.like(word, other) for other in telling) >= 0.8:
-                    return kind
-        return ""
+    def _common(self, service: Service) -> Counter[str]:
+        elements: list[Slot | Intent] = [*service.slots, *service.intents]
+        return Counter(word for element in elements for word in self.words(element))
 
     def _points(
         self, value: Value, slot: Slot, asked: Collection[str], state: dict[str, str], common: Counter[str]
     ) -> float:
         """How well a value suits a slot; 0 if it cannot be one of its values."""
-        kind = self._kind(self.words(slot))
+        kinds = self.kinds(slot)
         is_asked = slot.name in asked
         beside = self._match(value.around, slot, common)
         beside += max((self._match([word], slot, common) for word in value.cues), default=0.0)
         if slot.is_categorical:
-            fits = value.kind == "number" and _digits(value.text) in slot.possible_values and (beside or is_asked)
-            return fits and 1 + beside + is_asked
+            fits = value.kind == "number" and _digits(value.text) in slot.possible_values
+            alone = 0.0 if value.text.lower() in ("1", "one") else self.unknown
+            return fits and (1.0 if beside or is_asked else alone) + beside + is_asked
         if value.kind != "name":
-            return (kind == value.kind) and (beside or is_asked or kind != "number") and 1 + beside + is_asked
-        if (kind and kind not in _NAMES) or (value.is_alone and not is_asked):
+            fit = kinds.get(value.kind, 0.0)
+            return fit and (beside or is_asked or value.kind != "number") and fit + beside + is_asked
+        if value.is_alone and not is_asked:
             return 0.0
+        fit = max(kinds.get(sort, 0.0) for sort in _NAMES)
+        if not fit and not kinds:
+            fit = self.unknown
         last = stems(value.text)[-1:]
-        sort = bool(value.cues & _KIND_STEMS[kind]) if kind in _NAMES else 0.3
-        head = self._match(last, slot, common) - (kind in ("place", "person") and bool(_VENUES & {*last}))
-        return (1.0 if kind else self.unknown) + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
+        sort = max((kinds.get(sort, 0.0) for sort in _NAMES if value.cues & _KIND_STEMS[sort]), default=0.0)
+        head = self._match(last, slot, common) - (not kinds.get("name") and bool(_VENUES & {*last}))
+        return fit and fit + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
+
+    def _suits(self, service: Service, text: str, question: str, state: dict[str, str]) -> dict[tuple[int, str], float]:
+        """How well each value in a text suits each slot."""
+        usable, common = _of_user(service), self._common(service)
+        asked = self._asked(usable, question, common)
+        return {
+            (i, slot.name): self._points(value, slot, asked, state, common)
+            for i, value in enumerate(values_in(text))
+            for slot in usable
+        }
 
     def _said(
-        self, usable: Sequence[Slot], taken: Collection[str], text: str, question: str, state: dict[str, str]
+        self, service: Service, taken: Collection[str], text: str, question: str, suits: dict[tuple[int, str], float]
     ) -> dict[str, str]:
         """Assigns the values in what the user says to slots, the best pairs first."""
-        common = self._common(usable)
+        usable, common = _of_user(service), self._common(service)
         asked = self._asked(usable, question, common)
         slots = {slot.name: slot for slot in usable}
-        text = " ".join(part for part in _SENTENCE.findall(text) if not _IDLE_TALK.search(part))
         values, words = values_in(text), stems(text)
         pairs = sorted(
-            (
-                (self._points(value, slot, asked, state, common) + 0.7 * (slot.name in taken) , i, slot.name)
-                for i, value in enumerate(values)
-                for slot in usable
-            ),
+            ((points + IN * (name in taken), i, name) for (i, name), points in suits.items()),
             key=lambda pair: (-pair[0], pair[1]),
         )
         said, placed = dict[str, str](), set[int]()
@@ -366,7 +394,11 @@ class Names:
                 placed.add(i)
         for slot in usable:
             if slot.is_categorical and slot.name not in said:
-                value = self._truth(slot, text, slot.name in asked, common) if _is_boolean(slot) else self._listed(slot, words)
+                value = (
+                    self._truth(slot, text, slot.name in asked, common)
+                    if _is_boolean(slot)
+                    else self._listed(slot, words)
+                )
                 if value:
                     said[slot.name] = value
         if _NO_PREFERENCE.search(text):
@@ -406,20 +438,31 @@ class Names:
                 asked.add(best)
         return asked
 
-    def _intent(self, service: Service, text: str, before: Intent | None) -> Intent | None:
-        """Returns the intent that the user follows."""
-        words, common = frozenset(stems(text)), self._common(service.intents)
+    def _intent(
+        self,
+        intents: Sequence[Intent],
+        service: Service,
+        text: str,
+        before: Intent | None,
+        suits: dict[tuple[int, str], float],
+    ) -> Intent | None:
+        """Returns the intent that the user follows: by the words, the verbs, and the slots that suit the values."""
+        words, common = frozenset(stems(text)), self._common(service)
+        does, searches = bool(_DOING.search(text)), bool(_SEARCHING.search(text))
 
         def points(intent: Intent) -> float:
-            does, searches = bool(_DOING.search(text)), bool(_SEARCHING.search(text))
             verb = does if intent.is_transactional else searches and not does
-            return min(self._match(words, intent, common), 2) + verb + 0.8 * (before is not None and intent.name == before.name)
+            taken, best = _taken(intent), dict[int, float]()
+            for (i, name), suit in suits.items():
+                best[i] = max(best.get(i, 0.0), suit * (name in taken))
+            known = 0.8 * (before is not None and intent.name == before.name)
+            return min(self._match(words, intent, common), 2) + verb + known + JOINT * sum(best.values())
 
-        return max(service.intents, key=points, default=None)
+        return max(intents, key=points, default=None)
 
     def _requested(self, service: Service, text: str) -> list[str]:
         questions = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
-        words, common = frozenset(stems(questions)), self._common(service.slots)
+        words, common = frozenset(stems(questions)), self._common(service)
         return sorted(slot.name for slot in service.slots if words and self._match(words, slot, common) >= 0.9)
 
 
@@ -428,9 +471,24 @@ class Meaning(Names):
 
     unknown = 0.6
 
-    def words(self, element: Slot | Intent) -> tuple[str, ...]:
+    def words(self, element: Slot | Intent) -> dict[str, float]:
         """Returns the words of the element's name and the content words of its description."""
-        return _described(element.name, element.description)
+        return _described(element.name, element.description)[0]
+
+    def kinds(self, slot: Slot) -> dict[str, float]:
+        """Returns the kinds that the words tell; the nouns that head the name and the description tell most."""
+        words, heads = _described(slot.name, slot.description)
+        return {
+            kind: fit
+            for kind, telling in _KIND_STEMS.items()
+            if (
+                fit := max(
+                    (max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words),
+                    default=0.0,
+                )
+            )
+            >= 0.4
+        }
 
     def like(self, word: str, other: str) -> float:
         """The similarity of the words where it is high."""
@@ -446,10 +504,12 @@ def _alike(word: str, other: str) -> float:
 
 
 @lru_cache(1 << 14)
-def _described(name: str, description: str) -> tuple[str, ...]:
-    parts = [_phrases(stems(" ".join(name_words(name)))), _phrases(stems(description))]
-    heads = [word for part in parts for word in reversed(part[0])]
-    return tuple(dict.fromkeys([*heads, *(word for part in parts for phrase in part[1:] for word in phrase)]))
+def _described(name: str, description: str) -> tuple[dict[str, float], frozenset[str]]:
+    """Returns the words of a name and of a description, with weights; and the nouns that head them."""
+    named, described = _phrases(stems(" ".join(name_words(name)))), _phrases(stems(description))
+    words = {word: 0.6 for phrase in described for word in phrase}
+    words |= {word: 1.0 for phrase in named for word in phrase}
+    return words, frozenset(word for phrases in (named, described) for word in phrases[0][-2:])
 
 
 def _phrases(words: Sequence[str]) -> list[list[str]]:
