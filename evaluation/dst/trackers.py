@@ -72,9 +72,9 @@ _KINDS = {
     "time": "time hour clock",
     "date": "date day when",
     "number": "number count many quantity size people person guest seat ticket room passenger adult group",
-    "place": "city town area location place region port harbour station airport origin destination neighbourhood where",
+    "place": "city town area location place region port harbour station airport origin destination neighbourhood district village municipality country where",
     "person": "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist "
-    "owner recipient receiver contact who",
+    "owner recipient receiver contact person host coach leader performer who",
     "name": "name title company line venue restaurant hotel shop store theater cinema movie film song album band "
     "event team museum attraction property salon account library branch gym studio operator track",
 }
@@ -150,7 +150,7 @@ _NO_NAMES = _words(
     "goodbye am pm mr mrs fine then any there's there actually maybe there will you hmm hm oh may might"
 )
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
-IN, JOINT = 0.7, 0.5
+IN, JOINT = 1.5, 0.5
 LEAST = 1.0  # least score for a slot to accept a value
 
 
@@ -244,9 +244,9 @@ class Names:
         return {stem(word): 1.0 for word in reversed(name_words(element.name))}
 
     def kinds(self, slot: Slot) -> dict[str, float]:
-        """Returns the kinds of values that a slot takes, from 0 to 1: that of the first word that tells one."""
-        words = self.words(slot)
-        return next(({kind: 1.0} for word in words for kind, telling in _KIND_STEMS.items() if word in telling), {})
+        """Returns the kinds of values that a slot takes, from 0 to 1: that of the last word of its name."""
+        last = next(iter(self.words(slot)), "")
+        return {kind: 1.0 for kind, telling in _KIND_STEMS.items() if last in telling}
 
     def like(self, word: str, other: str) -> float:
         """How similar two words are, from 0 to 1."""
@@ -384,7 +384,7 @@ class Names:
         slots = {slot.name: slot for slot in usable}
         values, words = values_in(text), stems(text)
         pairs = sorted(
-            ((points + IN * (name in taken), i, name) for (i, name), points in suits.items()),
+            ((points + IN * (name in taken), i, name) for (i, name), points in suits.items() if points > 0),
             key=lambda pair: (-pair[0], pair[1]),
         )
         said, placed = dict[str, str](), set[int]()
