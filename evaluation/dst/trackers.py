@@ -116,6 +116,9 @@ _ACCEPTANCE = re.compile(
     r"reserve|keep|hold|buy|get|put|sign|order))\b",
     re.IGNORECASE,
 )
+_DECISION = re.compile(
+    r"\b(?:i|we|let)(?:'d|'ll|'s| would| will)? (?:take|book|reserve|have) (?:it|that|this|them)\b", re.IGNORECASE
+)
 _NEGATION = re.compile(r"\b(?:no|not|without|never|nope)\b|n't\b", re.IGNORECASE)
 _NO_PREFERENCE = re.compile(
     r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|"
@@ -298,6 +301,7 @@ class Names:
             wishes = " ".join(part for part in sentences if not _IDLE_TALK.search(part))
             statements = " ".join(part for part in sentences if not part.endswith("?"))
             rejects = bool(_REJECTION.search(text))
+            rejects = rejects and not _DECISION.search(text)
             accepts = bool(_ACCEPTANCE.search(statements)) and not (rejects and not confirmed)
             likely = [
                 other
@@ -362,7 +366,9 @@ class Names:
             fit = self.unknown
         last = stems(value.text)[-1:]
         sort = max((kinds.get(sort, 0.0) for sort in _NAMES if value.cues & _KIND_STEMS[sort]), default=0.0)
-        head = self._match(last, slot, common) - (not kinds.get("name") and bool(_VENUES & {*last}))
+        # "Jane Doe" is more often a person than a title, "The House of Doe" is not
+        shape = 0.2 * ("person" in kinds) if re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text) else 0.0
+        head = shape + self._match(last, slot, common) - (not kinds.get("name") and bool(_VENUES & {*last}))
         return fit and fit + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
     def _suits(self, service: Service, text: str, question: str, state: dict[str, str]) -> dict[tuple[int, str], float]:
@@ -456,7 +462,7 @@ class Names:
             for (i, name), suit in suits.items():
                 best[i] = max(best.get(i, 0.0), suit * (name in taken))
             known = 0.8 * (before is not None and intent.name == before.name)
-            return min(self._match(words, intent, common), 2) + verb + known + JOINT * sum(best.values())
+            return min(self._match(words, intent, common), 2) + verb + known + 0.1 * min(len(taken), 5) + JOINT * sum(best.values())
 
         return max(intents, key=points, default=None)
 
