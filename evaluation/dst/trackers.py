@@ -119,6 +119,15 @@ _ACCEPTANCE = re.compile(
 _DECISION = re.compile(
     r"\b(?:i|we|let)(?:'d|'ll|'s| would| will)? (?:take|book|reserve|have) (?:it|that|this|them)\b", re.IGNORECASE
 )
+# An answer without a capital: "I'd like some soup, please"
+_ANSWER = re.compile(
+    r"^\W*(?:(?:oh|well|yes|ok|okay|sure|please|hi|hello|hm+)\W+)*"
+    r"(?:(?:i|we)(?:'d| would|'m| am|'ll)? (?:really )?(?:like|want|need|prefer|love|have|looking for|in the mood for|"
+    r"feel like)(?: to \w+)?|it(?:'s| is)|(?:find|get|show)(?: me)?|(?:how|what) about|maybe)?\s*(?:for )?"
+    r"(?:some(?:thing)?|a|an|the|my|our|any)?\s*"
+    r"(?P<value>[a-z][\w-]*(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z][\w-]*){0,3})",
+    re.IGNORECASE,
+)
 _NEGATION = re.compile(r"\b(?:no|not|without|never|nope)\b|n't\b", re.IGNORECASE)
 _NO_PREFERENCE = re.compile(
     r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|"
@@ -407,6 +416,13 @@ class Names:
                 )
                 if value:
                     said[slot.name] = value
+        for name in sorted(asked - said.keys()):
+            answer = _ANSWER.match(text)
+            if answer and not slots[name].is_categorical and {*self.kinds(slots[name])} <= {*_NAMES} and len(asked) < 3:
+                own = self.words(slots[name])
+                phrase = [word for word in answer["value"].split() if stem(word) not in own]
+                if phrase and not any(map(_is_usual, phrase)) and not values_in(" ".join(phrase)):
+                    said[name] = " ".join(phrase)
         if _NO_PREFERENCE.search(text):
             said |= {name: "dontcare" for name in asked if name not in said}
         return said
@@ -505,8 +521,8 @@ class Meaning(Names):
 def _alike(word: str, other: str) -> float:
     if word == other:
         return 1.0
-    likeness = of_grams(word, other) if min(len(word), len(other)) > 3 else 0.0
-    return likeness if likeness >= 0.55 else 0.0
+    likeness = of_grams(word, other) if word[:3] == other[:3] else 0.0  # English inflects at the end
+    return likeness if likeness >= 0.5 else 0.0
 
 
 @lru_cache(1 << 14)
