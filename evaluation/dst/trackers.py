@@ -163,6 +163,7 @@ _NO_NAMES = _words(
 )
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
 IN, JOINT = 1.5, 0.5
+TRUTH = 0.5  # least score for a sentence to tell about a boolean slot
 LEAST = 1.0  # least score for a slot to accept a value
 
 
@@ -363,21 +364,21 @@ class Names:
         beside += max((self._match([word], slot, common) for word in value.cues), default=0.0)
         if slot.is_categorical:
             fits = value.kind == "number" and _digits(value.text) in slot.possible_values
-            alone = 0.0 if value.text.lower() in ("1", "one") else self.unknown
+            alone = 0.0 if value.text.lower() in ("1", "one") else max(self.unknown, kinds.get("number", 0.0))
             return fits and (1.0 if beside or is_asked else alone) + beside + is_asked
         if value.kind != "name":
             fit = kinds.get(value.kind, 0.0)
             return fit and (beside or is_asked or value.kind != "number") and fit + beside + is_asked
-        if value.is_alone and not is_asked:
+        last = stems(value.text)[-1:]
+        if (value.is_alone and not is_asked) or (kinds and "name" not in kinds and last[0] in _VENUES):
             return 0.0
         fit = max(kinds.get(sort, 0.0) for sort in _NAMES)
         if not fit and not kinds:
             fit = self.unknown
-        last = stems(value.text)[-1:]
         sort = max((kinds.get(sort, 0.0) for sort in _NAMES if value.cues & _KIND_STEMS[sort]), default=0.0)
         # "Jane Doe" is more often a person than a title, "The House of Doe" is not
         shape = 0.2 * ("person" in kinds) if re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text) else 0.0
-        head = shape + self._match(last, slot, common) - (not kinds.get("name") and bool(_VENUES & {*last}))
+        head = shape + self._match(last, slot, common)
         return fit and fit + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
 
     def _suits(self, service: Service, text: str, question: str, state: dict[str, str]) -> dict[tuple[int, str], float]:
@@ -440,7 +441,7 @@ class Names:
     def _truth(self, slot: Slot, text: str, is_asked: bool, common: Counter[str]) -> str:
         for sentence in _SENTENCE.findall(text):
             words = frozenset(stems(sentence)) - {"person", "people", "has", "offer"}
-            if not sentence.rstrip().endswith("?") and self._match(words, slot, common) >= 0.9:
+            if self._match(words, slot, common) >= TRUTH:
                 return "False" if _NEGATION.search(sentence) else "True"
         if is_asked and (answer := re.match(r"\W*(yes|yeah|yep|sure|no|nope)\b", text, re.IGNORECASE)):
             return "False" if answer[1].lower().startswith("n") else "True"
@@ -478,7 +479,13 @@ class Names:
             for (i, name), suit in suits.items():
                 best[i] = max(best.get(i, 0.0), suit * (name in taken))
             known = 0.8 * (before is not None and intent.name == before.name)
-            return min(self._match(words, intent, common), 2) + verb + known + 0.1 * min(len(taken), 5) + JOINT * sum(best.values())
+            return (
+                min(self._match(words, intent, common), 2)
+                + verb
+                + known
+                + 0.1 * min(len(taken), 5)
+                + JOINT * sum(best.values())
+            )
 
         return max(intents, key=points, default=None)
 
