@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.dst.model import Context, Example
+from parapet.schemas.dialogue import Action
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.reports.meaning import of_grams
 from parapet.transforms.reports.text import name_words
@@ -30,6 +31,10 @@ from parapet.transforms.reports.text import name_words
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
+
+
+def _form(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
 
 
 _MONTH = (
@@ -41,140 +46,141 @@ _NTH = r"\d{1,2}(?:st|nd|rd|th)"
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _NUMBERS = _SMALL.split("|")
 _NUMBER = rf"(?:\d+|{_SMALL})"
+_PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
-    "money": re.compile(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b", re.IGNORECASE),
-    "phone": re.compile(r"\b\d{3}[- ]\d{3}[- ]\d{4}\b|\b\d{3}-\d{4}\b"),
+    "money": _form(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b"),
+    "phone": _form(r"\b\d{3}[- ]\d{3}[- ]\d{4}\b|\b\d{3}-\d{4}\b"),
     "address": re.compile(r"\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),
-    "time": re.compile(
+    "time": _form(
         rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|{_NUMBER}(?::\d\d)? ?[ap]\.?m\b|"
-        rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|(?:morning|afternoon|evening) {_NUMBER}(?::\d\d)?(?: o'clock)?|"
-        rf"{_NUMBER}(?= in the (?:morning|afternoon|evening|night)))"
-        r"(?: in the (?:morning|afternoon|evening|night))?(?![\w:])|\b(?:noon|midnight)\b",
-        re.IGNORECASE,
+        rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|{_PART} {_NUMBER}(?::\d\d)?(?: o'clock)?|"
+        rf"{_NUMBER}(?= in the {_PART}))(?: in the {_PART})?(?![\w:])|\b(?:noon|midnight)\b"
     ),
-    "date": re.compile(
-        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|(?:the )?{_NTH}(?! of)|"
+    "date": _form(
+        rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|"
+        rf"(?:the )?{_NTH}(?! of)|"
         rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
-        r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b",
-        re.IGNORECASE,
+        r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b"
     ),
-    "number": re.compile(rf"\b{_NUMBER}\b", re.IGNORECASE),
+    "number": _form(rf"\b{_NUMBER}\b"),
     "name": re.compile(
-        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*",
+        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
     ),
-}  # fmt: skip
+}
 # The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
 _KINDS = {
-    "money": "price cost fare fee amount budget balance rent money charge",
-    "phone": "phone telephone",
-    "address": "address street",
-    "time": "time hour clock",
-    "date": "date day when",
-    "number": "number count many quantity size people person guest seat ticket room passenger adult group",
-    "place": "city town area location place region port harbour station airport origin destination neighbourhood district village municipality country where",
-    "person": "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist "
-    "owner recipient receiver contact person host coach leader performer who",
-    "name": "name title company line venue restaurant hotel shop store theater cinema movie film song album band "
-    "event team museum attraction property salon account library branch gym studio operator track",
+    "money": _words("price cost fare fee amount budget balance rent money charge"),
+    "phone": _words("phone telephone"),
+    "address": _words("address street"),
+    "time": _words("time hour clock"),
+    "date": _words("date day when"),
+    "number": _words("number count many quantity size people person guest seat ticket room passenger adult group"),
+    "place": _words(
+        "city town area location place region port harbour station airport origin destination neighbourhood district "
+        "village municipality country where"
+    ),
+    "person": _words(
+        "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist owner "
+        "recipient receiver contact person host coach leader performer who"
+    ),
+    "name": _words(
+        "name title company line venue restaurant hotel shop store theater cinema movie film song album band event team "
+        "museum attraction property salon account library branch gym studio operator track"
+    ),
 }
+_SORTS = ("name", "place", "person")
+_VENUES = _KINDS["name"] | {"room"}
 # What a preposition before a value says of its slot.
 _CUES = {
-    "in": "city town area location where place region",
-    "near": "city town area location where place",
-    "around": "city town area location where place",
-    "from": "from origin source start departure depart departing leave leaving pickup sender",
-    "to": "to destination end arrival arrive arriving land going toward reach receiver recipient",
-    "leaving": "from origin source start departure depart leave leaving",
-    "returning": "return returning back",
-    "until": "end to checkout",
-    "at": "name venue",
-    "by": "author artist singer director writer",
-    "for": "number people size",
-    "of": "city town place",
+    "in": _words("city town area location where place region"),
+    "near": _words("city town area location where place"),
+    "around": _words("city town area location where place"),
+    "from": _words("from origin source start departure depart departing leave leaving pickup sender"),
+    "to": _words("to destination end arrival arrive arriving land going toward reach receiver recipient"),
+    "leaving": _words("from origin source start departure depart leave leaving"),
+    "returning": _words("return returning back"),
+    "until": _words("end to checkout"),
+    "at": _words("name venue"),
+    "by": _words("author artist singer director writer"),
+    "for": _words("number people size"),
+    "of": _words("city town place"),
 }
 _IDLE = _words(
-    "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or "
-    "our she so that the their them there they this to us was we what when where whether which who will with "
-    "would you your s t ll d m re ve user customer whose one out off by from at show tell flag boolean "
-    "something given"
+    "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
+    "that the their them there they this to us was we what when where whether which who will with would you your s t ll "
+    "d m re ve user customer whose one out off by from at show tell flag boolean something given"
 )
-_ASKING = _words("when where who")
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
-_REJECTION = re.compile(
+_REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
-    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|wait|"
-    r"make (?:that|it))\b|^\W*(?:no|nope|nah)\b",
-    re.IGNORECASE,
+    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|"
+    r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b"
 )
-_ACCEPTANCE = re.compile(
+_ACCEPTANCE = _form(
     r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
     r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
-    r"interested|pick|choose|suits?|suitable|will do|you may|please do|go ahead|do (?:it|that|so)|it is|"
-    r"thanks?|bye|goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|i(?:'d| would| will|'ll) (?:go|take|like|love|"
-    r"visit|call|try|do|have)|take (?:it|that|the)|the (?:first|second|last|other) (?:one)?|(?:^|i'd |please )(?:book|"
-    r"reserve|keep|hold|buy|get|put|sign|order))\b",
-    re.IGNORECASE,
+    r"interested|pick|choose|suits?|suitable|will do|you may|please do|go ahead|do (?:it|that|so)|it is|thanks?|bye|"
+    r"goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|take (?:it|that|the)|"
+    r"i(?:'d| would| will|'ll) (?:go|take|like|love|visit|call|try|do|have)|the (?:first|second|last|other) (?:one)?|"
+    r"(?:^|i'd |please )(?:book|reserve|keep|hold|buy|get|put|sign|order))\b"
 )
-_DECISION = re.compile(
-    r"\b(?:i|we|let)(?:'d|'ll|'s| would| will)? (?:take|book|reserve|have) (?:it|that|this|them)\b", re.IGNORECASE
+_DECISION = _form(r"\b(?:i|we|let)(?:'d|'ll|'s| would| will)? (?:take|book|reserve|have) (?:it|that|this|them)\b")
+_NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
+_NO_PREFERENCE = _form(
+    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|whatever|up to you|"
+    r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
+)
+_DOING = _form(
+    r"\b(?:book|reserve|buy|purchase|order|get me|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|pay|"
+    r"transfer|request|get|set up|reservation|appointment)\b"
+)
+_SEARCHING = _form(
+    r"\b(?:find|search|look|show|which|what|any|are there|is there|does|list|suggest|recommend|know|check|see|where|"
+    r"fancy|like to|love to|something|some|other|another|instead)\b"
+)
+# A question about what the system offers, and a refusal. The values in them are not what the user wants.
+_ASIDE = _form(
+    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
+    r"\bhow much\b|\b(?:nothing|thank you|not today|not now)\b"
 )
 # An answer without a capital: "I'd like some soup, please"
-_ANSWER = re.compile(
+_ANSWER = _form(
     r"^\W*(?:(?:oh|well|yes|ok|okay|sure|please|hi|hello|hm+)\W+)*"
     r"(?:(?:i|we)(?:'d| would|'m| am|'ll)? (?:really )?(?:like|want|need|prefer|love|have|looking for|in the mood for|"
     r"feel like)(?: to \w+)?|it(?:'s| is)|(?:find|get|show)(?: me)?|(?:how|what) about|maybe)?\s*(?:for )?"
-    r"(?:some(?:thing)?|a|an|the|my|our|any)?\s*"
-    r"(?P<value>[a-z][\w-]*(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z][\w-]*){0,3})",
-    re.IGNORECASE,
+    r"(?:some(?:thing)?|a|an|the|my|our|any)?\s*(?P<value>[a-z][\w-]*"
+    r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z][\w-]*){0,3})"
 )
-_NEGATION = re.compile(r"\b(?:no|not|without|never|nope)\b|n't\b", re.IGNORECASE)
-_NO_PREFERENCE = re.compile(
-    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|"
-    r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works)|whatever|up to you)\b",
-    re.IGNORECASE,
-)
-_DOING = re.compile(
-    r"\b(?:book|reserve|buy|purchase|order|get me|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|"
-    r"pay|transfer|request|get|set up|reservation|appointment)\b",
-    re.IGNORECASE,
-)
-_SEARCHING = re.compile(
-    r"\b(?:find|search|look|show|which|what|any|are there|is there|does|list|suggest|recommend|know|check|see|where|"
-    r"where's|fancy|like to|love to|something|some|other|another|instead)\b",
-    re.IGNORECASE,
-)
-_NO_COUNT = _words("the that this another which good any nice am pm other first second last next")
 _PARTY = _words("people person passenger guest adult group party size ticket")
-_PEOPLE = re.compile(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
-# A question about what the system offers, and a refusal. The values in them are not what the user wants.
-_IDLE_TALK = re.compile(
-    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|\bhow much\b|"
-    r"\b(?:nothing|thank you|not today|not now)\b",
-    re.IGNORECASE,
+_PEOPLE = _form(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
+_NO_COUNT = _words("the that this another which good any nice am pm other first second last next")
+_NO_NAMES = _words(
+    "i i'm i'd i'll i've not thank hello hi hey please who when how can could would do is are it it's that that's this "
+    "they my we we'd let let's the a an for in on at from to and but so just well also tell shall am mr mrs then "
+    "there's there actually maybe will you hmm hm oh may might"
 )
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-_NO_NAMES = _words(
-    "i i'm i'd i'll i've ok okay yes yeah no not sure thanks thank great good hello hi hey please what which "
-    "who where when how can could would do does is are it it's that that's this they my we we'd let let's the "
-    "a an for in on at from to and but so just perfect right correct well also book find tell shall sorry bye "
-    "goodbye am pm mr mrs fine then any there's there actually maybe there will you hmm hm oh may might"
-)
 BEFORE, AFTER = 4, 3  # size of a value's context, in words
-IN, JOINT = 1.5, 0.5
-TRUTH = 0.5  # least score for a sentence to tell about a boolean slot
 LEAST = 1.0  # least score for a slot to accept a value
+OF_INTENT = 1.5  # added to that score for the slots of the user's intent
+TELLS = 0.5  # least score for a sentence to be about a slot
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A text that looks like a value: its kind, and the words around it."""
+    """A text that looks like a value: its kind, and the words around it.
+
+    Attributes:
+      cues: what the preposition before it says of its slot.
+      is_alone: whether it is a word with a capital that may be due to the beginning of a sentence.
+    """
 
     text: str
     kind: str
     around: frozenset[str] = frozenset()
-    cues: frozenset[str] = frozenset()  # what the preposition before it says of its slot
-    is_alone: bool = False  # a single word whose capital may be due to the beginning of a sentence
+    cues: frozenset[str] = frozenset()
+    is_alone: bool = False
 
 
 def stem(word: str) -> str:
@@ -191,47 +197,44 @@ def stems(text: str) -> tuple[str, ...]:
     return tuple(map(stem, _WORD.findall(text)))
 
 
-_KIND_STEMS = {kind: frozenset(map(stem, words.split())) for kind, words in _KINDS.items()}
-_CUE_STEMS = {word: frozenset(map(stem, words.split())) for word, words in _CUES.items()}
-_NAMES = ("name", "place", "person")
-_VENUES = _KIND_STEMS["name"] | {"room"}
+def sentences(text: str) -> list[str]:
+    """Splits a text after full stops, question marks and exclamation marks."""
+    return [sentence.strip() for sentence in _SENTENCE.findall(text)]
 
 
 @lru_cache(1 << 14)
 def values_in(text: str) -> tuple[Value, ...]:
     """Finds the texts that look like values, in order."""
     spans: list[tuple[int, int, str]] = []
+    rest = text
     for kind, form in _FORMS.items():
-        rest = list(text)
-        for start, end, _ in spans:
-            rest[start:end] = "\n" * (end - start)
-        for match in form.finditer("".join(rest)):
-            start, end = _trim_name(text, *match.span()) if kind == "name" else match.span()
+        for match in form.finditer(rest):
+            start, end = _trim(text, *match.span()) if kind == "name" else match.span()
             if start < end:
                 spans.append((start, end, kind))
+                rest = rest[:start] + "\n" * (end - start) + rest[end:]
     spans.sort()
+    borders = [0, *(place for start, end, _ in spans for place in (start, end)), len(text)]
     values = []
     for i, (start, end, kind) in enumerate(spans):
-        before = stems(re.split(r"[.?!;]", text[spans[i - 1][1] if i else 0 : start])[-1])[-BEFORE:]
-        after = stems(re.split(r"[.?!;,]", text[end : spans[i + 1][0] if i + 1 < len(spans) else len(text)])[0])[:AFTER]
-        after = after[: next((n for n, word in enumerate(after) if word in _CUE_STEMS or word in ("on", "and")), AFTER)]
-        around = {*before, *after} - {*_CUE_STEMS}
-        if kind == "number" and _PEOPLE.match(text[end:]):
-            around |= _PARTY
+        before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-BEFORE:]
+        after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:AFTER]
+        after = after[: next((n for n, word in enumerate(after) if word in _BREAKS or word == "and"), AFTER)]
+        around = frozenset({*before, *after} - {*_CUES})
+        if kind == "number":
+            if before[-1:] == ("not",) or (text[start:end] == "one" and {*before[-1:]} & _NO_COUNT):
+                continue
+            around |= _PARTY if _PEOPLE.match(text[end:]) else set()
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
-        if kind == "name" and text[end : end + 1] == " " and re.match(r" (?:the )?[a-z]+s\b(?<!s's)", text[end:]):
-            cue = cue if cue in ("from", "to", "by") else "in"  # "Boston museums" are museums in Boston
-        if kind == "number" and before[-1:] == ("not",) or (text[start:end] == "one" and {*before[-1:]} & _NO_COUNT):
-            continue
-        cues = _CUE_STEMS.get(cue, frozenset()) | {cue} - {""}
-        is_alone = " " not in text[start:end] and bool(re.search(r"(?:^|[.?!:])\s*$", text[:start]))
-        values.append(
-            Value(text[start:end].rstrip(" ,.&'"), kind, frozenset(around), cues, kind == "name" and is_alone)
-        )
+        if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
+            cue = "in"  # "Boston museums" are museums in Boston
+        is_alone = kind == "name" and not re.search(r"[^.?!:\s]\s*$", text[:start]) and " " not in text[start:end]
+        cues = _CUES.get(cue, frozenset()) | {cue} - {""}
+        values.append(Value(text[start:end].rstrip(" ,.&'"), kind, around, cues, is_alone))
     return tuple(values)
 
 
-def _trim_name(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns the place of a name without words before it that have a capital as the first of a sentence."""
     words = [(start + word.start(), word[0]) for word in re.finditer(r"\S+", text[start:end])]
     articles = {"The", "A"} if len(words) > 2 else set()  # of titles
@@ -250,8 +253,6 @@ class Names:
 
     unknown = 0.0  # how well a name suits a slot whose words do not tell a kind
 
-    # How a slot or an intent is known. Meaning does this in another way.
-
     def words(self, element: Slot | Intent) -> dict[str, float]:
         """Returns the words that tell of an element, each with its weight: those of its name, the last one first."""
         return {stem(word): 1.0 for word in reversed(name_words(element.name))}
@@ -259,240 +260,15 @@ class Names:
     def kinds(self, slot: Slot) -> dict[str, float]:
         """Returns the kinds of values that a slot takes, from 0 to 1: that of the last word of its name."""
         last = next(iter(self.words(slot)), "")
-        return {kind: 1.0 for kind, telling in _KIND_STEMS.items() if last in telling}
+        return {kind: 1.0 for kind, telling in _KINDS.items() if last in telling}
 
     def like(self, word: str, other: str) -> float:
         """How similar two words are, from 0 to 1."""
         return float(word == other)
 
-    # What both do.
-
     def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
         """Predicts a state for each example."""
-        return [self._state(example) for example in batch]
-
-    def _state(self, example: Example) -> dict[str, Any]:
-        service, name = example.service, example.service.service_name
-        state: dict[str, str] = {}
-        offers: dict[str, str] = {}
-        confirmed: dict[str, str] = {}
-        intent: Intent | None = None
-        question, speaking, offered = "", "", ""
-        frames = example.frames or (((Context(service)),),) * len(example.history)
-        for (speaker, text), contexts in zip(example.history, frames, strict=True):
-            context = next((context for context in contexts if context.service.service_name == name), None)
-            if speaker == "SYSTEM":
-                if context is None:
-                    question, confirmed = "", {}
-                    continue
-                question = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
-                acts = {act.act for act in context.actions}
-                slots = {slot.name for slot in _of_user(service)}
-                values = {
-                    kind: {
-                        act.slot: act.values[0]
-                        for act in context.actions
-                        if act.act == kind and act.values and act.slot in slots
-                    }
-                    for kind in ("OFFER", "CONFIRM")
-                }
-                offers = values["OFFER"] or offers
-                confirmed = values["CONFIRM"]
-                offered = next((a.values[0] for a in context.actions if a.act == "OFFER_INTENT" and a.values), "")
-                if "NOTIFY_SUCCESS" in acts:
-                    offers = {}
-                continue
-            if context is None:
-                continue
-            if len(contexts) > 1:
-                text = self._part(text, is_old=name == speaking)
-            speaking = name
-            sentences = [part.strip() for part in _SENTENCE.findall(text)]
-            wishes = " ".join(part for part in sentences if not _IDLE_TALK.search(part))
-            statements = " ".join(part for part in sentences if not part.endswith("?"))
-            rejects = bool(_REJECTION.search(text))
-            rejects = rejects and not _DECISION.search(text)
-            accepts = bool(_ACCEPTANCE.search(statements)) and not (rejects and not confirmed)
-            likely = [
-                other
-                for other in service.intents
-                if (confirmed and confirmed.keys() <= _taken(other)) or (offered == other.name and accepts)
-            ]
-            suits = self._suits(service, wishes, question, state)
-            intent = self._intent(likely or service.intents, service, text, intent, suits)
-            said = self._said(service, _taken(intent), wishes, question, suits)
-            if confirmed:
-                is_right = not rejects and not _NEGATION.search(text) and not confirmed.keys() & said.keys()
-                state |= {slot: value for slot, value in confirmed.items() if is_right or slot in state}
-                offers = {}
-            elif accepts or rejects:
-                state |= offers if accepts else {}
-                offers = {}
-            state |= said
-            confirmed = {}
-        return {
-            "active_intent": intent.name if intent else "NONE",
-            "requested_slots": self._requested(service, example.history[-1][1]),
-            "slot_values": {slot: [value] for slot, value in state.items()},
-        }
-
-    def _part(self, text: str, is_old: bool) -> str:
-        """Returns what a turn about two services says of the earlier or of the later one."""
-        sentences = _SENTENCE.findall(text)
-        return sentences[0] if is_old else " ".join(sentences[1:] or sentences)
-
-    def _match(self, words: Collection[str], element: Slot | Intent, common: Counter[str]) -> float:
-        """How many of the words tell of an element. Words count less that tell of several."""
-        own = [
-            (word, weight / max(common[word], 1))
-            for word, weight in self.words(element).items()
-            if word not in _IDLE or word in _CUE_STEMS
-        ]
-        return sum(max((self.like(word, other) * weight for other, weight in own), default=0.0) for word in words)
-
-    def _common(self, service: Service) -> Counter[str]:
-        elements: list[Slot | Intent] = [*service.slots, *service.intents]
-        return Counter(word for element in elements for word in self.words(element))
-
-    def _points(
-        self, value: Value, slot: Slot, asked: Collection[str], state: dict[str, str], common: Counter[str]
-    ) -> float:
-        """How well a value suits a slot; 0 if it cannot be one of its values."""
-        kinds = self.kinds(slot)
-        is_asked = slot.name in asked
-        beside = self._match(value.around, slot, common)
-        beside += max((self._match([word], slot, common) for word in value.cues), default=0.0)
-        if slot.is_categorical:
-            fits = value.kind == "number" and _digits(value.text) in slot.possible_values
-            alone = 0.0 if value.text.lower() in ("1", "one") else max(self.unknown, kinds.get("number", 0.0))
-            return fits and (1.0 if beside or is_asked else alone) + beside + is_asked
-        if value.kind != "name":
-            fit = kinds.get(value.kind, 0.0)
-            return fit and (beside or is_asked or value.kind != "number") and fit + beside + is_asked
-        last = stems(value.text)[-1:]
-        if (value.is_alone and not is_asked) or (kinds and "name" not in kinds and last[0] in _VENUES):
-            return 0.0
-        fit = max(kinds.get(sort, 0.0) for sort in _NAMES)
-        if not fit and not kinds:
-            fit = self.unknown
-        sort = max((kinds.get(sort, 0.0) for sort in _NAMES if value.cues & _KIND_STEMS[sort]), default=0.0)
-        # "Jane Doe" is more often a person than a title, "The House of Doe" is not
-        shape = 0.2 * ("person" in kinds) if re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text) else 0.0
-        head = shape + self._match(last, slot, common)
-        return fit and fit + beside + is_asked + head + 0.5 * sort + 2.0 * (state.get(slot.name) == value.text)
-
-    def _suits(self, service: Service, text: str, question: str, state: dict[str, str]) -> dict[tuple[int, str], float]:
-        """How well each value in a text suits each slot."""
-        usable, common = _of_user(service), self._common(service)
-        asked = self._asked(usable, question, common)
-        return {
-            (i, slot.name): self._points(value, slot, asked, state, common)
-            for i, value in enumerate(values_in(text))
-            for slot in usable
-        }
-
-    def _said(
-        self, service: Service, taken: Collection[str], text: str, question: str, suits: dict[tuple[int, str], float]
-    ) -> dict[str, str]:
-        """Assigns the values in what the user says to slots, the best pairs first."""
-        usable, common = _of_user(service), self._common(service)
-        asked = self._asked(usable, question, common)
-        slots = {slot.name: slot for slot in usable}
-        values, words = values_in(text), stems(text)
-        pairs = sorted(
-            ((points + IN * (name in taken), i, name) for (i, name), points in suits.items() if points > 0),
-            key=lambda pair: (-pair[0], pair[1]),
-        )
-        said, placed = dict[str, str](), set[int]()
-        for points, i, name in pairs:
-            if points >= LEAST and i not in placed and name not in said:
-                said[name] = _digits(values[i].text) if slots[name].is_categorical else values[i].text
-                placed.add(i)
-        for slot in usable:
-            if slot.is_categorical and slot.name not in said:
-                value = (
-                    self._truth(slot, text, slot.name in asked, common)
-                    if _is_boolean(slot)
-                    else self._listed(slot, words)
-                )
-                if value:
-                    said[slot.name] = value
-        for name in sorted(asked - said.keys()):
-            answer = _ANSWER.match(text)
-            if answer and not slots[name].is_categorical and {*self.kinds(slots[name])} <= {*_NAMES} and len(asked) < 3:
-                own = self.words(slots[name])
-                phrase = [word for word in answer["value"].split() if stem(word) not in own]
-                if phrase and not any(map(_is_usual, phrase)) and not values_in(" ".join(phrase)):
-                    said[name] = " ".join(phrase)
-        if _NO_PREFERENCE.search(text):
-            said |= {name: "dontcare" for name in asked if name not in said}
-        return said
-
-    def _listed(self, slot: Slot, words: Sequence[str]) -> str:
-        """Returns the possible value that is said last."""
-        last, place = "", -1
-        for value in slot.possible_values:
-            own = stems(value)
-            places = [i for i in range(len(words)) if words[i : i + len(own)] == own and not value.isdigit()]
-            if places and places[-1] > place:
-                last, place = value, places[-1]
-        return last
-
-    def _truth(self, slot: Slot, text: str, is_asked: bool, common: Counter[str]) -> str:
-        for sentence in _SENTENCE.findall(text):
-            words = frozenset(stems(sentence)) - {"person", "people", "has", "offer"}
-            if self._match(words, slot, common) >= TRUTH:
-                return "False" if _NEGATION.search(sentence) else "True"
-        if is_asked and (answer := re.match(r"\W*(yes|yeah|yep|sure|no|nope)\b", text, re.IGNORECASE)):
-            return "False" if answer[1].lower().startswith("n") else "True"
-        return ""
-
-    def _asked(self, usable: Sequence[Slot], question: str, common: Counter[str]) -> set[str]:
-        """Returns the slots that a question of the system is about."""
-        asked = set()
-        for part in re.split(r"[,?]|\b(?:and|or)\b", question):
-            words = set(stems(part))
-            kinds = {"when": {"date"}, "where": {"place", "city", "town"}, "who": {"person"}, "many": {"number"}}
-            for word, telling in kinds.items():
-                words |= telling if word in words else set()
-            points = {slot.name: self._match(words, slot, common) for slot in usable}
-            best = max(points, key=lambda name: points[name], default="")
-            if best and points[best] >= 0.5:
-                asked.add(best)
-        return asked
-
-    def _intent(
-        self,
-        intents: Sequence[Intent],
-        service: Service,
-        text: str,
-        before: Intent | None,
-        suits: dict[tuple[int, str], float],
-    ) -> Intent | None:
-        """Returns the intent that the user follows: by the words, the verbs, and the slots that suit the values."""
-        words, common = frozenset(stems(text)), self._common(service)
-        does, searches = bool(_DOING.search(text)), bool(_SEARCHING.search(text))
-
-        def points(intent: Intent) -> float:
-            verb = does if intent.is_transactional else searches and not does
-            taken, best = _taken(intent), dict[int, float]()
-            for (i, name), suit in suits.items():
-                best[i] = max(best.get(i, 0.0), suit * (name in taken))
-            known = 0.8 * (before is not None and intent.name == before.name)
-            return (
-                min(self._match(words, intent, common), 2)
-                + verb
-                + known
-                + 0.1 * min(len(taken), 5)
-                + JOINT * sum(best.values())
-            )
-
-        return max(intents, key=points, default=None)
-
-    def _requested(self, service: Service, text: str) -> list[str]:
-        questions = " ".join(part for part in _SENTENCE.findall(text) if part.rstrip().endswith("?"))
-        words, common = frozenset(stems(questions)), self._common(service)
-        return sorted(slot.name for slot in service.slots if words and self._match(words, slot, common) >= 0.9)
+        return [_Dialogue(self, example.service).state(example) for example in batch]
 
 
 class Meaning(Names):
@@ -507,17 +283,12 @@ class Meaning(Names):
     def kinds(self, slot: Slot) -> dict[str, float]:
         """Returns the kinds that the words tell; the nouns that head the name and the description tell most."""
         words, heads = _described(slot.name, slot.description)
-        return {
-            kind: fit
-            for kind, telling in _KIND_STEMS.items()
-            if (
-                fit := max(
-                    (max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words),
-                    default=0.0,
-                )
-            )
-            >= 0.4
+        fits = {
+            kind: max(max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words)
+            for kind, telling in _KINDS.items()
+            if words
         }
+        return {kind: fit for kind, fit in fits.items() if fit >= 0.4}
 
     def like(self, word: str, other: str) -> float:
         """The similarity of the words where it is high."""
@@ -526,8 +297,6 @@ class Meaning(Names):
 
 @lru_cache(1 << 16)
 def _alike(word: str, other: str) -> float:
-    if word == other:
-        return 1.0
     likeness = of_grams(word, other) if word[:3] == other[:3] else 0.0  # English inflects at the end
     return likeness if likeness >= 0.5 else 0.0
 
@@ -547,23 +316,190 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         if word in _BREAKS and phrases[-1]:
             phrases.append([])
-        if word not in _IDLE or word in _ASKING or word in _CUE_STEMS:
+        if word not in _IDLE or word in ("when", "where", "who") or word in _CUES:
             phrases[-1].append(word)
     return phrases
 
 
-def _of_user(service: Service) -> list[Slot]:
-    """Lists the slots that a user can give a value for: those that intents take."""
-    names = {name for intent in service.intents for name in (*intent.required_slots, *intent.optional_slots)}
-    return [slot for slot in service.slots if slot.name in names]
+class _Dialogue:
+    """What is known in a dialogue of the state of a service."""
+
+    def __init__(self, tracker: Names, service: Service) -> None:
+        self.tracker, self.service = tracker, service
+        names = set().union(*map(_slots, service.intents))
+        self.slots = {slot.name: slot for slot in service.slots if slot.name in names}
+        elements: list[Slot | Intent] = [*service.slots, *service.intents]
+        self.common = Counter(word for element in elements for word in tracker.words(element))
+        self.values: dict[str, str] = {}
+        self.offers: dict[str, str] = {}
+        self.confirmation: dict[str, str] = {}
+        self.intent: Intent | None = None
+        self.question, self.proposal = "", ""
+
+    def state(self, example: Example) -> dict[str, Any]:
+        """Reads the dialogue and returns the state after it."""
+        is_current = False
+        frames = example.frames or ((Context(self.service),),) * len(example.history)
+        for (speaker, text), contexts in zip(example.history, frames, strict=True):
+            context = next((context for context in contexts if context.service == self.service.service_name), None)
+            if speaker == "SYSTEM":
+                self.listen(text if context else "", context.actions if context else ())
+            elif context is not None:
+                parts = sentences(text)
+                if len(contexts) > 1 and len(parts) > 1:  # the user leaves one service, and turns to another
+                    parts = parts[:1] if is_current else parts[1:]
+                self.read(parts)
+            is_current = context is not None
+        words = stems(" ".join(part for part in sentences(example.history[-1][1]) if part.endswith("?")))
+        return {
+            "active_intent": self.intent.name if self.intent else "NONE",
+            "requested_slots": sorted(slot.name for slot in self.service.slots if self.match({*words}, slot) >= 0.9),
+            "slot_values": {slot: [value] for slot, value in self.values.items()},
+        }
+
+    def listen(self, text: str, actions: Sequence[Action]) -> None:
+        """Notes what the system asks, offers and wants to have confirmed."""
+        acts: dict[str, dict[str, str]] = {}
+        for action in actions:
+            if action.values and (action.slot in self.slots or action.act == "OFFER_INTENT"):
+                acts.setdefault(action.act, {})[action.slot] = action.values[0]
+        self.question = " ".join(part for part in sentences(text) if part.endswith("?"))
+        self.offers = acts.get("OFFER", self.offers)
+        self.confirmation = acts.get("CONFIRM", {})
+        self.proposal = next(iter(acts.get("OFFER_INTENT", {}).values()), "")
+
+    def read(self, parts: Sequence[str]) -> None:
+        """Updates the state with what the user says."""
+        text = " ".join(parts)
+        rejects = bool(_REJECTION.search(text)) and not _DECISION.search(text)
+        accepts = any(_ACCEPTANCE.search(part) for part in parts if not part.endswith("?"))
+        accepts = accepts and not (rejects and not self.confirmation)
+        wishes = " ".join(part for part in parts if not _ASIDE.search(part))
+        in_question = self.in_question()
+        suits = {
+            (i, name): self.suit(value, slot, name in in_question)
+            for i, value in enumerate(values_in(wishes))
+            for name, slot in self.slots.items()
+        }
+        likely = [
+            intent
+            for intent in self.service.intents
+            if (self.confirmation and self.confirmation.keys() <= _slots(intent))
+            or (accepts and intent.name == self.proposal)
+        ]
+        self.intent = max(
+            likely or self.service.intents, key=lambda intent: self.intent_score(intent, text, suits), default=None
+        )
+        values = self.assign(wishes, suits, in_question)
+        if self.confirmation:
+            is_right = not rejects and not _NEGATION.search(text) and not self.confirmation.keys() & values.keys()
+            self.values |= {slot: v for slot, v in self.confirmation.items() if is_right or slot in self.values}
+        elif accepts:
+            self.values |= self.offers
+        if self.confirmation or accepts or rejects:
+            self.offers = {}
+        self.values |= values
+
+    def match(self, words: Collection[str], element: Slot | Intent) -> float:
+        """How many of the words tell of an element. Words count less that tell of several."""
+        own = [
+            (other, weight / max(self.common[other], 1))
+            for other, weight in self.tracker.words(element).items()
+            if other not in _IDLE or other in _CUES
+        ]
+        like = self.tracker.like
+        return sum(max((like(word, other) * weight for other, weight in own), default=0.0) for word in words)
+
+    def suit(self, value: Value, slot: Slot, is_in_question: bool) -> float:
+        """How well a value suits a slot; 0 if it cannot be one of its values."""
+        kinds, last = self.tracker.kinds(slot), stems(value.text)[-1:]
+        beside = self.match(value.around, slot) + max((self.match([cue], slot) for cue in value.cues), default=0.0)
+        evidence = beside + is_in_question
+        if slot.is_categorical:
+            if value.kind != "number" or _digits(value.text) not in slot.possible_values:
+                return 0.0
+            is_count = _digits(value.text) != "1" and max(self.tracker.unknown, kinds.get("number", 0.0))
+            return (1.0 if evidence else float(is_count)) + evidence
+        if value.kind != "name":
+            fit = kinds.get(value.kind, 0.0) if evidence or value.kind != "number" else 0.0
+            return fit and fit + evidence
+        if (value.is_alone and not is_in_question) or (kinds and "name" not in kinds and {*last} & _VENUES):
+            return 0.0
+        fit = max(kinds.get(sort, 0.0) for sort in _SORTS) if kinds else self.tracker.unknown
+        cued = max((kinds.get(sort, 0.0) for sort in _SORTS if value.cues & _KINDS[sort]), default=0.0)
+        # "Jane Doe" is rather a person than a title, "The House of Doe" is not.
+        person = 0.2 * ("person" in kinds) * bool(re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text))
+        known = 2.0 * (self.values.get(slot.name) == value.text)
+        return fit and fit + evidence + self.match(last, slot) + 0.5 * cued + person + known
+
+    def in_question(self) -> set[str]:
+        """Returns the slots that the system's question is about."""
+        answers = {"when": {"date"}, "where": {"place", "city", "town"}, "who": {"person"}, "many": {"number"}}
+        names = set()
+        for part in re.split(r"[,?]|\b(?:and|or)\b", self.question):
+            words = {*stems(part)}
+            words |= {other for word in words for other in answers.get(word, ())}
+            points = {name: self.match(words, slot) for name, slot in self.slots.items()}
+            best = max(points, key=lambda name: points[name], default="")
+            names |= {best} if best and points[best] >= TELLS else set()
+        return names
+
+    def intent_score(self, intent: Intent, text: str, suits: dict[tuple[int, str], float]) -> float:
+        """How well an intent suits a text: its words, its verbs, and the slots that its values suit."""
+        does, slots = bool(_DOING.search(text)), _slots(intent)
+        verb = does if intent.is_transactional else not does and bool(_SEARCHING.search(text))
+        best: dict[int, float] = {}
+        for (i, name), suit in suits.items():
+            best[i] = max(best.get(i, 0.0), suit * (name in slots))
+        is_same = self.intent is not None and self.intent.name == intent.name
+        words = min(self.match({*stems(text)}, intent), 2)
+        return words + verb + 0.8 * is_same + 0.1 * min(len(slots), 5) + 0.5 * sum(best.values())
+
+    def assign(self, text: str, suits: dict[tuple[int, str], float], in_question: set[str]) -> dict[str, str]:
+        """Assigns the values in what the user says to slots, the best pairs first."""
+        values, assigned, placed = values_in(text), dict[str, str](), set[int]()
+        bonus = dict.fromkeys(_slots(self.intent) if self.intent else (), OF_INTENT)
+        scores = {pair: suit + bonus.get(pair[1], 0.0) for pair, suit in suits.items() if suit > 0}
+        for i, name in sorted(scores, key=lambda pair: (-scores[pair], pair[0])):
+            if scores[i, name] >= LEAST and i not in placed and name not in assigned:
+                assigned[name] = _digits(values[i].text) if self.slots[name].is_categorical else values[i].text
+                placed.add(i)
+        for name, slot in self.slots.items():
+            if name in assigned:
+                continue
+            if slot.is_categorical:
+                value = self.choose(slot, text, name in in_question)
+            else:
+                value = self.answer(slot, text) if name in in_question and len(in_question) < 3 else ""
+            if value or (name in in_question and _NO_PREFERENCE.search(text)):
+                assigned[name] = value or "dontcare"
+        return assigned
+
+    def choose(self, slot: Slot, text: str, is_in_question: bool) -> str:
+        """Returns the possible value that the user says last, or whether what the slot tells is wanted."""
+        if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
+            for sentence in sentences(text):
+                if self.match({*stems(sentence)} - {"person", "people", "offer"}, slot) >= TELLS:
+                    return str(not _NEGATION.search(sentence))
+            answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
+            return str(answer[1] is not None) if answer else ""
+        spoken = f" {' '.join(stems(text))} "
+        places = {v: spoken.rfind(f" {' '.join(stems(v))} ") for v in slot.possible_values if not v.isdigit()}
+        last = max(places, key=lambda value: places[value], default="")
+        return last if last and places[last] >= 0 else ""
+
+    def answer(self, slot: Slot, text: str) -> str:
+        """Returns an answer that is no value by its form, without words of the slot: "soup" of "Some soup"."""
+        match = _ANSWER.match(text)
+        own = self.tracker.words(slot)
+        words = [word for word in match["value"].split() if stem(word) not in own] if match else []
+        is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
+        return " ".join(words) if is_value and not values_in(" ".join(words)) else ""
 
 
-def _taken(intent: Intent | None) -> set[str]:
-    return {*intent.required_slots, *intent.optional_slots} if intent else set()
-
-
-def _is_boolean(slot: Slot) -> bool:
-    return {value.lower() for value in slot.possible_values} <= {"true", "false"}
+def _slots(intent: Intent) -> set[str]:
+    """Returns the names of the slots that an intent takes, for which the user can give values."""
+    return {*intent.required_slots, *intent.optional_slots}
 
 
 def _digits(text: str) -> str:
