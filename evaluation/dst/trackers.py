@@ -93,9 +93,7 @@ _SORTS = ("name", "place", "person")
 _VENUES = _KINDS["name"] | {"room"}
 # What a preposition before a value says of its slot.
 _CUES = {
-    "in": _words("city town area location where place region"),
-    "near": _words("city town area location where place"),
-    "around": _words("city town area location where place"),
+    **dict.fromkeys(["in", "near", "around", "of"], _words("city town area location where place region")),
     "from": _words("from origin source start departure depart departing leave leaving pickup sender"),
     "to": _words("to destination end arrival arrive arriving land going toward reach receiver recipient"),
     "leaving": _words("from origin source start departure depart leave leaving"),
@@ -104,7 +102,6 @@ _CUES = {
     "at": _words("name venue"),
     "by": _words("author artist singer director writer"),
     "for": _words("number people size"),
-    "of": _words("city town place"),
 }
 _IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
@@ -146,14 +143,11 @@ _ASIDE = _form(
 )
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
-    r"^\W*(?:(?:oh|well|yes|ok|okay|sure|please|hi|hello|hm+)\W+)*"
-    r"(?:(?:i|we)(?:'d| would|'m| am|'ll)? (?:really )?(?:like|want|need|prefer|love|have|looking for|in the mood for|"
-    r"feel like)(?: to \w+)?|it(?:'s| is)|(?:find|get|show)(?: me)?|(?:how|what) about|maybe)?\s*(?:for )?"
-    r"(?:some(?:thing)?|a|an|the|my|our|any)?\s*(?P<value>[a-z][\w-]*"
-    r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z][\w-]*){0,3})"
+    r"^(?:\W*(?:oh|well|yes|ok|okay|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|have|looking for|find|me|"
+    r"something|some|an?|the|my|our|for|maybe|how about)\b)*\W*"
+    r"(?P<value>[a-z-]+(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
 )
 _PARTY = _words("people person passenger guest adult group party size ticket")
-_PEOPLE = _form(r"\s*(?:of us|people|persons?|adults?|guests?|friends|passengers?|travell?ers)\b")
 _NO_COUNT = _words("the that this another which good any nice am pm other first second last next")
 _NO_NAMES = _words(
     "i i'm i'd i'll i've not thank hello hi hey please who when how can could would do is are it it's that that's this "
@@ -219,12 +213,12 @@ def values_in(text: str) -> tuple[Value, ...]:
     for i, (start, end, kind) in enumerate(spans):
         before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-BEFORE:]
         after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:AFTER]
-        after = after[: next((n for n, word in enumerate(after) if word in _BREAKS or word == "and"), AFTER)]
+        after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), AFTER)]
         around = frozenset({*before, *after} - {*_CUES})
         if kind == "number":
             if before[-1:] == ("not",) or (text[start:end] == "one" and {*before[-1:]} & _NO_COUNT):
                 continue
-            around |= _PARTY if _PEOPLE.match(text[end:]) else set()
+            around |= _PARTY if "us" in after or {*after[:1]} & _PARTY else set()
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
             cue = "in"  # "Boston museums" are museums in Boston
@@ -381,15 +375,11 @@ class _Dialogue:
             for i, value in enumerate(values_in(wishes))
             for name, slot in self.slots.items()
         }
-        likely = [
-            intent
-            for intent in self.service.intents
-            if (self.confirmation and self.confirmation.keys() <= _slots(intent))
-            or (accepts and intent.name == self.proposal)
-        ]
-        self.intent = max(
-            likely or self.service.intents, key=lambda intent: self.intent_score(intent, text, suits), default=None
-        )
+        likely = [intent for intent in self.service.intents if accepts and intent.name == self.proposal]
+        if self.confirmation:
+            likely = [intent for intent in self.service.intents if self.confirmation.keys() <= _slots(intent)]
+        intents = likely or self.service.intents
+        self.intent = max(intents, key=lambda intent: self.intent_score(intent, text, suits), default=None)
         values = self.assign(wishes, suits, in_question)
         if self.confirmation:
             is_right = not rejects and not _NEGATION.search(text) and not self.confirmation.keys() & values.keys()
@@ -467,19 +457,21 @@ class _Dialogue:
         for name, slot in self.slots.items():
             if name in assigned:
                 continue
-            if slot.is_categorical:
-                value = self.choose(slot, text, name in in_question)
-            else:
-                value = self.answer(slot, text) if name in in_question and len(in_question) < 3 else ""
+            value = self.choose(slot, text, name in in_question)
             if value or (name in in_question and _NO_PREFERENCE.search(text)):
                 assigned[name] = value or "dontcare"
         return assigned
 
     def choose(self, slot: Slot, text: str, is_in_question: bool) -> str:
         """Returns the possible value that the user says last, or whether what the slot tells is wanted."""
+        if not slot.is_categorical:
+            own, answer = self.tracker.words(slot), _ANSWER.match(text) if is_in_question else None
+            words = [word for word in answer["value"].split() if stem(word) not in own] if answer else []
+            is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
+            return " ".join(words) if is_value and not values_in(text) else ""
         if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
             for sentence in sentences(text):
-                if self.match({*stems(sentence)} - {"person", "people", "offer"}, slot) >= TELLS:
+                if not sentence.endswith("?") and self.match({*stems(sentence)}, slot) >= TELLS:
                     return str(not _NEGATION.search(sentence))
             answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
             return str(answer[1] is not None) if answer else ""
@@ -487,14 +479,6 @@ class _Dialogue:
         places = {v: spoken.rfind(f" {' '.join(stems(v))} ") for v in slot.possible_values if not v.isdigit()}
         last = max(places, key=lambda value: places[value], default="")
         return last if last and places[last] >= 0 else ""
-
-    def answer(self, slot: Slot, text: str) -> str:
-        """Returns an answer that is no value by its form, without words of the slot: "soup" of "Some soup"."""
-        match = _ANSWER.match(text)
-        own = self.tracker.words(slot)
-        words = [word for word in match["value"].split() if stem(word) not in own] if match else []
-        is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
-        return " ".join(words) if is_value and not values_in(" ".join(words)) else ""
 
 
 def _slots(intent: Intent) -> set[str]:
