@@ -37,10 +37,7 @@ def _form(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
-_MONTH = (
-    "(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
-    "nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTH = "(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
 _DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
@@ -71,23 +68,14 @@ _FORMS = {
 # The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
 _KINDS = {
     "money": _words("price cost fare fee amount budget balance rent money charge"),
-    "phone": _words("phone telephone"),
-    "address": _words("address street"),
     "time": _words("time hour clock"),
     "date": _words("date day when"),
     "number": _words("number count many quantity size people person guest seat ticket room passenger adult group"),
     "place": _words(
-        "city town area location place region port harbour station airport origin destination neighbourhood district "
-        "village municipality country where"
+        "city town area location place region port station airport origin destination village country where"
     ),
-    "person": _words(
-        "author writer director actor artist singer instructor trainer teacher doctor dentist therapist stylist owner "
-        "recipient receiver contact person host coach leader performer who"
-    ),
-    "name": _words(
-        "name title company line venue restaurant hotel shop store theater cinema movie film song album band event team "
-        "museum attraction property salon account library branch gym studio operator track"
-    ),
+    "person": _words("author director actor artist singer instructor trainer teacher doctor stylist owner person who"),
+    "name": _words("name title venue restaurant hotel shop store movie film song album event museum salon library gym"),
 }
 _SORTS = ("name", "place", "person")
 _VENUES = _KINDS["name"] | {"room"}
@@ -112,7 +100,7 @@ _BREAKS = _words("of at in on for to from by with that which who whose where whe
 _REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
     r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|"
-    r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b"
+    r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
 )
 _ACCEPTANCE = _form(
     r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
@@ -122,7 +110,6 @@ _ACCEPTANCE = _form(
     r"i(?:'d| would| will|'ll) (?:go|take|like|love|visit|call|try|do|have)|the (?:first|second|last|other) (?:one)?|"
     r"(?:^|i'd |please )(?:book|reserve|keep|hold|buy|get|put|sign|order))\b"
 )
-_DECISION = _form(r"\b(?:i|we|let)(?:'d|'ll|'s| would| will)? (?:take|book|reserve|have) (?:it|that|this|them)\b")
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
     r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|whatever|up to you|"
@@ -324,9 +311,7 @@ class _Dialogue:
         self.slots = {slot.name: slot for slot in service.slots if slot.name in names}
         elements: list[Slot | Intent] = [*service.slots, *service.intents]
         self.common = Counter(word for element in elements for word in tracker.words(element))
-        self.values: dict[str, str] = {}
-        self.offers: dict[str, str] = {}
-        self.confirmation: dict[str, str] = {}
+        self.values, self.offers, self.confirmation = dict[str, str](), dict[str, str](), dict[str, str]()
         self.intent: Intent | None = None
         self.question, self.proposal = "", ""
 
@@ -365,7 +350,7 @@ class _Dialogue:
     def read(self, parts: Sequence[str]) -> None:
         """Updates the state with what the user says."""
         text = " ".join(parts)
-        rejects = bool(_REJECTION.search(text)) and not _DECISION.search(text)
+        rejects = bool(_REJECTION.search(text))
         accepts = any(_ACCEPTANCE.search(part) for part in parts if not part.endswith("?"))
         accepts = accepts and not (rejects and not self.confirmation)
         wishes = " ".join(part for part in parts if not _ASIDE.search(part))
@@ -471,7 +456,9 @@ class _Dialogue:
             return " ".join(words) if is_value and not values_in(text) else ""
         if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
             for sentence in sentences(text):
-                if not sentence.endswith("?") and self.match({*stems(sentence)}, slot) >= TELLS:
+                if (sentence[-1] != "?" or sentence.startswith("Which ")) and self.match(
+                    {*stems(sentence)}, slot
+                ) >= TELLS:
                     return str(not _NEGATION.search(sentence))
             answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
             return str(answer[1] is not None) if answer else ""
