@@ -60,7 +60,7 @@ _FORMS = {
         rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
         r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b"
     ),
-    "number": _form(rf"\b{_NUMBER}\b"),
+    "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
     "name": re.compile(
         r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
     ),
@@ -93,8 +93,8 @@ _CUES = {
 }
 _IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
-    "that the their them there they this to us was we what when where whether which who will with would you your s t ll "
-    "d m re ve user customer whose one out off by from at show tell flag boolean something given"
+    "that the their them there they this to us was we what when where whether which who will with would you your s t d "
+    "ll m re ve user customer whose one out off by from at show tell flag boolean something given"
 )
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = _form(
@@ -112,12 +112,12 @@ _ACCEPTANCE = _form(
 )
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
-    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|(?:not|isn't) important|no preference|whatever|up to you|"
+    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|up to you|"
     r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
 )
 _DOING = _form(
-    r"\b(?:book|reserve|buy|purchase|order|get me|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|pay|"
-    r"transfer|request|get|set up|reservation|appointment)\b"
+    r"\b(?:book|reserve|buy|purchase|order|get|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|pay|"
+    r"transfer|request|set up|reservation|appointment)\b"
 )
 _SEARCHING = _form(
     r"\b(?:find|search|look|show|which|what|any|are there|is there|does|list|suggest|recommend|know|check|see|where|"
@@ -130,12 +130,11 @@ _ASIDE = _form(
 )
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
-    r"^(?:\W*(?:oh|well|yes|ok|okay|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|have|looking for|find|me|"
-    r"something|some|an?|the|my|our|for|maybe|how about)\b)*\W*"
-    r"(?P<value>[a-z-]+(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
+    r"^(?:\W*(?:oh|well|yes|ok|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|looking for|find|me|maybe|"
+    r"something|some|an?|the|my|our|for|how about)\b)*\W*(?P<value>[a-z-]+"
+    r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
 )
 _PARTY = _words("people person passenger guest adult group party size ticket")
-_NO_COUNT = _words("the that this another which good any nice am pm other first second last next")
 _NO_NAMES = _words(
     "i i'm i'd i'll i've not thank hello hi hey please who when how can could would do is are it it's that that's this "
     "they my we we'd let let's the a an for in on at from to and but so just well also tell shall am mr mrs then "
@@ -143,7 +142,6 @@ _NO_NAMES = _words(
 )
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-BEFORE, AFTER = 4, 3  # size of a value's context, in words
 LEAST = 1.0  # least score for a slot to accept a value
 OF_INTENT = 1.5  # added to that score for the slots of the user's intent
 TELLS = 0.5  # least score for a sentence to be about a slot
@@ -198,14 +196,12 @@ def values_in(text: str) -> tuple[Value, ...]:
     borders = [0, *(place for start, end, _ in spans for place in (start, end)), len(text)]
     values = []
     for i, (start, end, kind) in enumerate(spans):
-        before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-BEFORE:]
-        after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:AFTER]
-        after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), AFTER)]
+        before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-4:]
+        after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:3]
+        after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), 3)]
         around = frozenset({*before, *after} - {*_CUES})
-        if kind == "number":
-            if before[-1:] == ("not",) or (text[start:end] == "one" and {*before[-1:]} & _NO_COUNT):
-                continue
-            around |= _PARTY if "us" in after or {*after[:1]} & _PARTY else set()
+        if kind == "number" and ("us" in after or {*after[:1]} & _PARTY):
+            around |= _PARTY
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
             cue = "in"  # "Boston museums" are museums in Boston
@@ -217,11 +213,11 @@ def values_in(text: str) -> tuple[Value, ...]:
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns the place of a name without words before it that have a capital as the first of a sentence."""
-    words = [(start + word.start(), word[0]) for word in re.finditer(r"\S+", text[start:end])]
+    words = text[start:end].split(" ")
     articles = {"The", "A"} if len(words) > 2 else set()  # of titles
-    while words and words[0][1] not in articles and _is_usual(words[0][1]):
-        words = words[1:]
-    return (words[0][0], end) if words else (start, start)
+    while words and words[0] not in articles and _is_usual(words[0]):
+        start += len(words.pop(0)) + 1
+    return start, end
 
 
 def _is_usual(word: str) -> bool:
@@ -264,12 +260,11 @@ class Meaning(Names):
     def kinds(self, slot: Slot) -> dict[str, float]:
         """Returns the kinds that the words tell; the nouns that head the name and the description tell most."""
         words, heads = _described(slot.name, slot.description)
-        fits = {
-            kind: max(max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words)
-            for kind, telling in _KINDS.items()
-            if words
-        }
-        return {kind: fit for kind, fit in fits.items() if fit >= 0.4}
+        fits: dict[str, float] = {}
+        for kind, telling in _KINDS.items():
+            likes = [max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words]
+            fits |= {kind: max(likes)} if max(likes, default=0.0) >= 0.4 else {}
+        return fits
 
     def like(self, word: str, other: str) -> float:
         """The similarity of the words where it is high."""
