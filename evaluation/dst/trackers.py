@@ -85,8 +85,6 @@ _CUES = {
     "from": _words("from origin source start departure depart departing leave leaving pickup sender"),
     "to": _words("to destination end arrival arrive arriving land going toward reach receiver recipient"),
     "leaving": _words("from origin source start departure depart leave leaving"),
-    "returning": _words("return returning back"),
-    "until": _words("end to checkout"),
     "at": _words("name venue"),
     "by": _words("author artist singer director writer"),
     "for": _words("number people size"),
@@ -134,7 +132,6 @@ _ANSWER = _form(
     r"something|some|an?|the|my|our|for|how about)\b)*\W*(?P<value>[a-z-]+"
     r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
 )
-_PARTY = _words("people person passenger guest adult group party size ticket")
 _NO_NAMES = _words(
     "i i'm i'd i'll i've not thank hello hi hey please who when how can could would do is are it it's that that's this "
     "they my we we'd let let's the a an for in on at from to and but so just well also tell shall am mr mrs then "
@@ -199,9 +196,7 @@ def values_in(text: str) -> tuple[Value, ...]:
         before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-4:]
         after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:3]
         after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), 3)]
-        around = frozenset({*before, *after} - {*_CUES})
-        if kind == "number" and ("us" in after or {*after[:1]} & _PARTY):
-            around |= _PARTY
+        around = frozenset({*before, *after} - {*_CUES}) | ({"people"} if "us" in after else set())
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
             cue = "in"  # "Boston museums" are museums in Boston
@@ -318,7 +313,7 @@ class _Dialogue:
             context = next((context for context in contexts if context.service == self.service.service_name), None)
             if speaker == "SYSTEM":
                 self.listen(text if context else "", context.actions if context else ())
-            elif context is not None:
+            elif context:
                 parts = sentences(text)
                 if len(contexts) > 1 and len(parts) > 1:  # the user leaves one service, and turns to another
                     parts = parts[:1] if is_current else parts[1:]
@@ -399,8 +394,7 @@ class _Dialogue:
         cued = max((kinds.get(sort, 0.0) for sort in _SORTS if value.cues & _KINDS[sort]), default=0.0)
         # "Jane Doe" is rather a person than a title, "The House of Doe" is not.
         person = 0.2 * ("person" in kinds) * bool(re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text))
-        known = 2.0 * (self.values.get(slot.name) == value.text)
-        return fit and fit + evidence + self.match(last, slot) + 0.5 * cued + person + known
+        return fit and fit + evidence + self.match(last, slot) + 0.5 * cued + person
 
     def in_question(self) -> set[str]:
         """Returns the slots that the system's question is about."""
