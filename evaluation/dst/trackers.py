@@ -38,7 +38,6 @@ def _form(pattern: str) -> re.Pattern[str]:
 
 
 _MONTH = "(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
-_DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _NUMBERS = _SMALL.split("|")
@@ -47,8 +46,7 @@ _PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
     "money": _form(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b"),
-    "phone": _form(r"\b\d{3}[- ]\d{3}[- ]\d{4}\b|\b\d{3}-\d{4}\b"),
-    "address": re.compile(r"\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),
+    "contact": re.compile(r"\b\d{3}-(?:\d{3}-)?\d{4}\b|\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),  # a phone number, an address
     "time": _form(
         rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|{_NUMBER}(?::\d\d)? ?[ap]\.?m\b|"
         rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|{_PART} {_NUMBER}(?::\d\d)?(?: o'clock)?|"
@@ -57,7 +55,7 @@ _FORMS = {
     "date": _form(
         rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|"
         rf"(?:the )?{_NTH}(?! of)|"
-        rf"(?:next |this |coming )?{_DAY}(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
+        rf"(?:next |this |coming )?(?:mon|tues|wednes|thurs|fri|satur|sun)day(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
         r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b"
     ),
     "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
@@ -140,7 +138,6 @@ _NO_NAMES = _words(
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 LEAST = 1.0  # least score for a slot to accept a value
-OF_INTENT = 1.5  # added to that score for the slots of the user's intent
 TELLS = 0.5  # least score for a sentence to be about a slot
 
 
@@ -210,13 +207,12 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Returns the place of a name without words before it that have a capital as the first of a sentence."""
     words = text[start:end].split(" ")
     articles = {"The", "A"} if len(words) > 2 else set()  # of titles
-    while words and words[0] not in articles and _is_usual(words[0]):
+    while words and words[0] not in articles and _is_usual(words[0].lower().strip(".,'’")):
         start += len(words.pop(0)) + 1
     return start, end
 
 
 def _is_usual(word: str) -> bool:
-    word = word.lower().strip(".,'’")
     return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _REJECTION, _DOING, _SEARCHING))
 
 
@@ -341,8 +337,9 @@ class _Dialogue:
         """Updates the state with what the user says."""
         text = " ".join(parts)
         rejects = bool(_REJECTION.search(text))
-        accepts = any(_ACCEPTANCE.search(part) for part in parts if not part.endswith("?"))
-        accepts = accepts and not (rejects and not self.confirmation)
+        accepts = (self.confirmation or not rejects) and any(
+            _ACCEPTANCE.search(part) for part in parts if part[-1] != "?"
+        )
         wishes = " ".join(part for part in parts if not _ASIDE.search(part))
         in_question = self.in_question()
         suits = {
@@ -415,14 +412,13 @@ class _Dialogue:
         best: dict[int, float] = {}
         for (i, name), suit in suits.items():
             best[i] = max(best.get(i, 0.0), suit * (name in slots))
-        is_same = self.intent is not None and self.intent.name == intent.name
         words = min(self.match({*stems(text)}, intent), 2)
-        return words + verb + 0.8 * is_same + 0.1 * min(len(slots), 5) + 0.5 * sum(best.values())
+        return words + verb + 0.8 * (intent is self.intent) + 0.1 * min(len(slots), 5) + 0.5 * sum(best.values())
 
     def assign(self, text: str, suits: dict[tuple[int, str], float], in_question: set[str]) -> dict[str, str]:
         """Assigns the values in what the user says to slots, the best pairs first."""
         values, assigned, placed = values_in(text), dict[str, str](), set[int]()
-        bonus = dict.fromkeys(_slots(self.intent) if self.intent else (), OF_INTENT)
+        bonus = dict.fromkeys(_slots(self.intent) if self.intent else (), 1.5)
         scores = {pair: suit + bonus.get(pair[1], 0.0) for pair, suit in suits.items() if suit > 0}
         for i, name in sorted(scores, key=lambda pair: (-scores[pair], pair[0])):
             if scores[i, name] >= LEAST and i not in placed and name not in assigned:
