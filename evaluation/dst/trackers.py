@@ -54,9 +54,9 @@ _FORMS = {
     ),
     "date": _form(
         rf"\b(?:{_MONTH} (?:the )?\d{{1,2}}(?:st|nd|rd|th)?|{_NTH} of (?:{_MONTH}|(?:this|next) month)|"
-        rf"(?:the )?{_NTH}(?! of)|"
-        rf"(?:next |this |coming )?(?:mon|tues|wednes|thurs|fri|satur|sun)day(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?|"
-        r"(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight)\b"
+        rf"(?:the )?{_NTH}(?! of)|(?:the )?day after tomorrow|(?:later )?today|tomorrow|tonight|"
+        rf"(?:next |this |coming )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+        rf"(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?)\b"
     ),
     "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
     "name": re.compile(
@@ -428,22 +428,22 @@ class _Dialogue:
             if name in assigned:
                 continue
             value = self.choose(slot, text, name in in_question)
-            if value or (name in in_question and _NO_PREFERENCE.search(text)):
-                assigned[name] = value or "dontcare"
+            value = "dontcare" if name in in_question and _NO_PREFERENCE.search(text) else value
+            assigned |= {name: value} if value else {}
         return assigned
 
     def choose(self, slot: Slot, text: str, is_in_question: bool) -> str:
         """Returns the possible value that the user says last, or whether what the slot tells is wanted."""
         if not slot.is_categorical:
-            own, answer = self.tracker.words(slot), _ANSWER.match(text) if is_in_question else None
+            answer = _ANSWER.match(text) if is_in_question and not _NEGATION.search(text) else None
+            own = self.tracker.words(slot)
             words = [word for word in answer["value"].split() if stem(word) not in own] if answer else []
             is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
             return " ".join(words) if is_value and not values_in(text) else ""
         if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
             for sentence in sentences(text):
-                if (sentence[-1] != "?" or sentence.startswith("Which ")) and self.match(
-                    {*stems(sentence)}, slot
-                ) >= TELLS:
+                is_wish = sentence[-1] != "?" or sentence.startswith("Which ")
+                if is_wish and self.match({*stems(sentence)}, slot) >= TELLS:
                     return str(not _NEGATION.search(sentence))
             answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
             return str(answer[1] is not None) if answer else ""
