@@ -137,7 +137,7 @@ _NO_NAMES = _words(
 )
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-LEAST = 1.0  # least score for a slot to accept a value
+LEAST = 1.5  # least score for a slot to accept a value
 TELLS = 0.5  # least score for a sentence to be about a slot
 
 
@@ -385,7 +385,7 @@ class _Dialogue:
         if value.kind != "name":
             fit = kinds.get(value.kind, 0.0) if evidence or value.kind != "number" else 0.0
             return fit and fit + evidence
-        if (value.is_alone and not is_in_question) or (kinds and "name" not in kinds and {*last} & _VENUES):
+        if (value.is_alone and not is_in_question) or (kinds and kinds.get("name", 0.0) < 0.8 and {*last} & _VENUES):
             return 0.0
         fit = max(kinds.get(sort, 0.0) for sort in _SORTS) if kinds else self.tracker.unknown
         cued = max((kinds.get(sort, 0.0) for sort in _SORTS if value.cues & _KINDS[sort]), default=0.0)
