@@ -70,12 +70,13 @@ def _main_rows(board: Board) -> list[ResultRow]:
 
 
 def charts(board: Board) -> list[Dots]:
-    """Charts the main metric, if it is a share: a row for each set, and a mark for each system."""
-    rows = [row for row in _main_rows(board) if row.set != VARIANTS and row.system in board.systems[:MOST_SYSTEMS]]
+    """Charts the main metric, if it is a share: a row for each set and the mean of variants, a mark for each system."""
+    rows = [row for row in _main_rows(board) if row.system in board.systems[:MOST_SYSTEMS]]
     if not rows or rows[0].metric in kinds.OF_100:
         return []
     title = f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set"
-    return [sets_chart(title, [(row.set, row.system, row.value, row.low, row.high) for row in rows])]
+    numbers = [(tables.set_label(board, row.set), row.system, row.value, row.low, row.high) for row in rows]
+    return [sets_chart(title, numbers)]
 
 
 def _differences(board: Board) -> Table:
