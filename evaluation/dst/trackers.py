@@ -60,15 +60,16 @@ _FORMS = {
     ),
     "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
     "name": re.compile(
-        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
+        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
     ),
 }
+_COUNTED = _words("people person guest seat ticket passenger adult group")
 # The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
 _KINDS = {
     "money": _words("price cost fare fee amount budget balance rent money charge"),
     "time": _words("time hour clock"),
     "date": _words("date day when"),
-    "number": _words("number count many quantity size people person guest seat ticket room passenger adult group"),
+    "number": _words("number count many quantity size room") | _COUNTED,
     "place": _words(
         "city town area location place region port station airport origin destination village country where"
     ),
@@ -85,7 +86,7 @@ _CUES = {
     "leaving": _words("from origin source start departure depart leave leaving"),
     "at": _words("name venue"),
     "by": _words("author artist singer director writer"),
-    "for": _words("number people size"),
+    "for": _COUNTED | {"size"},
 }
 _IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
@@ -95,7 +96,7 @@ _IDLE = _words(
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
-    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|"
+    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the|today|now)|too \w+|don't (?:like|want)|actually|sorry|change|"
     r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
 )
 _ACCEPTANCE = _form(
@@ -108,7 +109,7 @@ _ACCEPTANCE = _form(
 )
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
-    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|up to you|"
+    r"\b(?:(?:is|are)(?: not|n't) important|do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|up to you|"
     r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
 )
 _DOING = _form(
@@ -124,10 +125,13 @@ _ASIDE = _form(
     r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
     r"\bhow much\b|\b(?:nothing|thank you|not today|not now)\b"
 )
+_QUESTION = _form(
+    r"^\W*(?:(?:and|also|but|well|ok|okay) )?(?:what|who|how|where|when|is|are|does|did|do they)\b(?! about)"
+)
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
     r"^(?:\W*(?:oh|well|yes|ok|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|looking for|find|me|maybe|"
-    r"something|some|an?|the|my|our|for|how about)\b)*\W*(?P<value>[a-z-]+"
+    r"something|some|an?|the|my|our|for|how about|it|it's|is|has|there's)\b)*\W*(?P<value>[a-z-]+"
     r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
 )
 _NO_NAMES = _words(
@@ -138,6 +142,7 @@ _NO_NAMES = _words(
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 LEAST = 1.5  # least score for a slot to accept a value
+OFFERED = 9.0  # score of a value that the system has offered
 TELLS = 0.5  # least score for a sentence to be about a slot
 
 
@@ -193,7 +198,8 @@ def values_in(text: str) -> tuple[Value, ...]:
         before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-4:]
         after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:3]
         after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), 3)]
-        around = frozenset({*before, *after} - {*_CUES}) | ({"people"} if "us" in after else set())
+        around = frozenset({*before, *after} - {*_CUES})
+        around |= _COUNTED if kind == "number" and around & (_COUNTED | {"us"}) else frozenset()
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
             cue = "in"  # "Boston museums" are museums in Boston
@@ -299,7 +305,7 @@ class _Dialogue:
         self.common = Counter(word for element in elements for word in tracker.words(element))
         self.values, self.offers, self.confirmation = dict[str, str](), dict[str, str](), dict[str, str]()
         self.intent: Intent | None = None
-        self.question, self.proposal = "", ""
+        self.question, self.proposal, self.has_offered = "", "", False
 
     def state(self, example: Example) -> dict[str, Any]:
         """Reads the dialogue and returns the state after it."""
@@ -330,6 +336,7 @@ class _Dialogue:
                 acts.setdefault(action.act, {})[action.slot] = action.values[0]
         self.question = " ".join(part for part in sentences(text) if part.endswith("?"))
         self.offers = acts.get("OFFER", self.offers)
+        self.has_offered = self.has_offered or bool(self.offers)
         self.confirmation = acts.get("CONFIRM", {})
         self.proposal = next(iter(acts.get("OFFER_INTENT", {}).values()), "")
 
@@ -340,7 +347,10 @@ class _Dialogue:
         accepts = (self.confirmation or not rejects) and any(
             _ACCEPTANCE.search(part) for part in parts if part[-1] != "?"
         )
-        wishes = " ".join(part for part in parts if not _ASIDE.search(part))
+        asides = [part for part in parts if _ASIDE.search(part)]
+        if self.has_offered and not rejects:
+            asides += filter(_QUESTION.search, parts)
+        wishes = " ".join(part for part in parts if part not in asides)
         in_question = self.in_question()
         suits = {
             (i, name): self.suit(value, slot, name in in_question)
@@ -351,7 +361,11 @@ class _Dialogue:
         if self.confirmation:
             likely = [intent for intent in self.service.intents if self.confirmation.keys() <= _slots(intent)]
         intents = likely or self.service.intents
+        previous = self.intent
         self.intent = max(intents, key=lambda intent: self.intent_score(intent, text, suits), default=None)
+        accepts = accepts or (
+            bool(wishes and self.intent and self.intent.is_transactional) and self.intent is not previous
+        )
         values = self.assign(wishes, suits, in_question)
         if self.confirmation:
             is_right = not rejects and not _NEGATION.search(text) and not self.confirmation.keys() & values.keys()
@@ -374,6 +388,8 @@ class _Dialogue:
 
     def suit(self, value: Value, slot: Slot, is_in_question: bool) -> float:
         """How well a value suits a slot; 0 if it cannot be one of its values."""
+        if value.text.lower() == self.offers.get(slot.name, "").lower():
+            return OFFERED
         kinds, last = self.tracker.kinds(slot), stems(value.text)[-1:]
         beside = self.match(value.around, slot) + max((self.match([cue], slot) for cue in value.cues), default=0.0)
         evidence = beside + is_in_question
@@ -428,7 +444,9 @@ class _Dialogue:
             if name in assigned:
                 continue
             value = self.choose(slot, text, name in in_question)
-            value = "dontcare" if name in in_question and _NO_PREFERENCE.search(text) else value
+            for part in sentences(text):
+                is_about = name in in_question or self.match({*stems(part)}, slot) >= TELLS
+                value = "dontcare" if is_about and _NO_PREFERENCE.search(part) else value
             assigned |= {name: value} if value else {}
         return assigned
 
@@ -445,7 +463,11 @@ class _Dialogue:
                 is_wish = sentence[-1] != "?" or sentence.startswith("Which ")
                 if is_wish and self.match({*stems(sentence)}, slot) >= TELLS:
                     return str(not _NEGATION.search(sentence))
-            answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
+            answer = (
+                _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text)
+                if is_in_question and slot.name not in self.confirmation
+                else None
+            )
             return str(answer[1] is not None) if answer else ""
         spoken = f" {' '.join(stems(text))} "
         places = {v: spoken.rfind(f" {' '.join(stems(v))} ") for v in slot.possible_values if not v.isdigit()}
