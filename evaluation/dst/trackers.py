@@ -40,7 +40,7 @@ def _form(pattern: str) -> re.Pattern[str]:
 _MONTH = "(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_NUMBERS = _SMALL.split("|")
+NUMBERS = _SMALL.split("|")
 _NUMBER = rf"(?:\d+|{_SMALL})"
 _PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
@@ -58,7 +58,7 @@ _FORMS = {
         rf"(?:next |this |coming )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"
         rf"(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?)\b"
     ),
-    "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
+    "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b(?![ -]way\b)"),
     "name": re.compile(
         r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
     ),
@@ -88,7 +88,7 @@ _CUES = {
     "by": _words("author artist singer director writer"),
     "for": _COUNTED | {"size"},
 }
-_IDLE = _words(
+IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
     "that the their them there they this to us was we what when where whether which who will with would you your s t d "
     "ll m re ve user customer whose one out off by from at show tell flag boolean something given"
@@ -96,8 +96,8 @@ _IDLE = _words(
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
-    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the|today|now)|too \w+|don't (?:like|want)|actually|sorry|change|"
-    r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
+    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the|today|now)|too \w+|don't (?:like|want)|actually|sorry|"
+    r"change|wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
 )
 _ACCEPTANCE = _form(
     r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
@@ -109,8 +109,8 @@ _ACCEPTANCE = _form(
 )
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
-    r"\b(?:(?:is|are)(?: not|n't) important|do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|up to you|"
-    r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
+    r"\b(?:(?:is|are)(?: not|n't) important|do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|"
+    r"up to you|any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
 )
 _DOING = _form(
     r"\b(?:book|reserve|buy|purchase|order|get|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|pay|"
@@ -289,7 +289,7 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         if word in _BREAKS and phrases[-1]:
             phrases.append([])
-        if word not in _IDLE or word in ("when", "where", "who") or word in _CUES:
+        if word not in IDLE or word in ("when", "where", "who") or word in _CUES:
             phrases[-1].append(word)
     return phrases
 
@@ -381,7 +381,7 @@ class _Dialogue:
         own = [
             (other, weight / max(self.common[other], 1))
             for other, weight in self.tracker.words(element).items()
-            if other not in _IDLE or other in _CUES
+            if other not in IDLE or other in _CUES
         ]
         like = self.tracker.like
         return sum(max((like(word, other) * weight for other, weight in own), default=0.0) for word in words)
@@ -481,4 +481,4 @@ def _slots(intent: Intent) -> set[str]:
 
 
 def _digits(text: str) -> str:
-    return str(_NUMBERS.index(text.lower()) + 1) if text.lower() in _NUMBERS else text
+    return str(NUMBERS.index(text.lower()) + 1) if text.lower() in NUMBERS else text
