@@ -97,15 +97,11 @@ _BREAKS = _words("of at in on for to from by with that which who whose where whe
 _REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
     r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the|today|now)|too \w+|don't (?:like|want)|actually|sorry|"
-    r"change|wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
+    r"later|think (?:it|about)|show me|change|wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
 )
-_ACCEPTANCE = _form(
-    r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
-    r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
-    r"interested|pick|choose|suits?|suitable|will do|you may|please do|go ahead|do (?:it|that|so)|it is|thanks?|bye|"
-    r"goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|take (?:it|that|the)|"
-    r"i(?:'d| would| will|'ll) (?:go|take|like|love|visit|call|try|do|have)|the (?:first|second|last|other) (?:one)?|"
-    r"(?:^|i'd |please )(?:book|reserve|keep|hold|buy|get|put|sign|order))\b"
+_APPROVAL = _form(
+    r"\b(?:ok(?:ay)?|yes|yeah|yep|sure|right|great|good|perfect|fine|nice|cool|excellent|awesome|wonderful|sounds|looks|"
+    r"works|thanks?|take (?:it|that|the)|i(?:'d| would|'ll| will)? (?:like|love)|that one)\b"
 )
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
@@ -126,7 +122,8 @@ _ASIDE = _form(
     r"\bhow much\b|\b(?:nothing|thank you|not today|not now)\b"
 )
 _QUESTION = _form(
-    r"^\W*(?:(?:and|also|but|well|ok|okay) )?(?:what|who|how|where|when|is|are|does|did|do they)\b(?! about)"
+    r"^\W*(?:(?:and|also|but|well|ok|okay) )?(?:what|who|which|how|where|when|is|are|does|did|do they|"
+    r"(?:please |can you |could you )*(?:give|tell|let) me|please confirm|i need (?:the|their))\b(?! about)"
 )
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
@@ -219,7 +216,9 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_usual(word: str) -> bool:
-    return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _REJECTION, _DOING, _SEARCHING))
+    return word.lower() in _NO_NAMES or any(
+        usual.fullmatch(word) for usual in (_APPROVAL, _REJECTION, _DOING, _SEARCHING)
+    )
 
 
 class Names:
@@ -344,9 +343,8 @@ class _Dialogue:
         """Updates the state with what the user says."""
         text = " ".join(parts)
         rejects = bool(_REJECTION.search(text))
-        accepts = (self.confirmation or not rejects) and any(
-            _ACCEPTANCE.search(part) for part in parts if part[-1] != "?"
-        )
+        statements = [part for part in parts if part[-1] != "?" and not _QUESTION.search(part)]
+        accepts = not rejects and (len(statements) == len(parts) or any(map(_APPROVAL.search, statements)))
         asides = [part for part in parts if _ASIDE.search(part)]
         if self.has_offered and not rejects:
             asides += filter(_QUESTION.search, parts)
