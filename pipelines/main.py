@@ -17,7 +17,7 @@ scores systems on them. Without a corpus, a command uses the bundled sample.
 example:
   parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
-  parapet evaluate --task dst --model keywords --output my_scores
+  parapet evaluate --task dst --model names --output my_scores
 
 'parapet COMMAND --help' shows the common flags and an example, '--help-all' all
 flags. In flags and names, - and _ are alike.

@@ -40,7 +40,7 @@ def _form(pattern: str) -> re.Pattern[str]:
 _MONTH = "(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
 _NTH = r"\d{1,2}(?:st|nd|rd|th)"
 _SMALL = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-_NUMBERS = _SMALL.split("|")
+NUMBERS = _SMALL.split("|")
 _NUMBER = rf"(?:\d+|{_SMALL})"
 _PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
@@ -58,17 +58,18 @@ _FORMS = {
         rf"(?:next |this |coming )?(?:mon|tues|wednes|thurs|fri|satur|sun)day"
         rf"(?:,? (?:the )?{_NTH}|,? {_MONTH} {_NTH}| (?:this|next) week)?)\b"
     ),
-    "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b"),
+    "number": _form(rf"(?<!\bnot )(?<!\b[ap]m )(?<!\bthe )(?<!\bth(?:at|is) )\b{_NUMBER}\b(?![ -]way\b)"),
     "name": re.compile(
-        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|at|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
+        r"\b[A-Z][\w'’&-]*(?:(?: (?:of|the|and|de|la|&|(?:in|on|for) the)){0,2} (?!I\b)[A-Z0-9][\w'’&-]*)*"
     ),
 }
+_COUNTED = _words("people person guest seat ticket passenger adult group")
 # The words in the name or the description of a slot that tell which kind of values it has. Names are of three sorts.
 _KINDS = {
     "money": _words("price cost fare fee amount budget balance rent money charge"),
     "time": _words("time hour clock"),
     "date": _words("date day when"),
-    "number": _words("number count many quantity size people person guest seat ticket room passenger adult group"),
+    "number": _words("number count many quantity size room") | _COUNTED,
     "place": _words(
         "city town area location place region port station airport origin destination village country where"
     ),
@@ -85,9 +86,9 @@ _CUES = {
     "leaving": _words("from origin source start departure depart leave leaving"),
     "at": _words("name venue"),
     "by": _words("author artist singer director writer"),
-    "for": _words("number people size"),
+    "for": _COUNTED | {"size"},
 }
-_IDLE = _words(
+IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
     "that the their them there they this to us was we what when where whether which who will with would you your s t d "
     "ll m re ve user customer whose one out off by from at show tell flag boolean something given"
@@ -95,21 +96,17 @@ _IDLE = _words(
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = _form(
     r"\b(?:another|others?|else|different|next one|instead|rather|besides|alternatives?|cheaper|try|search|look for|"
-    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the)|too \w+|don't (?:like|want)|actually|sorry|change|"
-    r"wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
+    r"not (?:quite |really |so )?(?:my|for me|sure|what|that|the|today|now)|too \w+|don't (?:like|want)|actually|sorry|"
+    r"later|think (?:it|about)|show me|change|wait|make (?:that|it))\b|^\W*(?:no|nope|nah)\b(?!.* take (?:it|that))"
 )
-_ACCEPTANCE = _form(
-    r"\b(?:ok(?:ay)?|yes|yeah|yep|yup|sure|correct|right|agreed?|absolutely|perfect|great|good|fine|exactly|deal|"
-    r"definitely|sounds?|looks|works?|wonderful|awesome|cool|excellent|nice|lovely|brilliant|alright|happy|love|adore|"
-    r"interested|pick|choose|suits?|suitable|will do|you may|please do|go ahead|do (?:it|that|so)|it is|thanks?|bye|"
-    r"goodbye|i like|that(?: one|'s it|'s the|'s what|'ll)|(?:is )?what i (?:want|need)|take (?:it|that|the)|"
-    r"i(?:'d| would| will|'ll) (?:go|take|like|love|visit|call|try|do|have)|the (?:first|second|last|other) (?:one)?|"
-    r"(?:^|i'd |please )(?:book|reserve|keep|hold|buy|get|put|sign|order))\b"
+_APPROVAL = _form(
+    r"\b(?:ok(?:ay)?|yes|yeah|yep|sure|right|great|good|perfect|fine|nice|cool|excellent|awesome|wonderful|sounds|looks|"
+    r"works|thanks?|take (?:it|that|the)|i(?:'d| would|'ll| will)? (?:like|love)|that one)\b"
 )
 _NEGATION = _form(r"\b(?:no|not|without|never|nope)\b|n't\b")
 _NO_PREFERENCE = _form(
-    r"\b(?:do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|up to you|"
-    r"any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
+    r"\b(?:(?:is|are)(?: not|n't) important|do(?:es)?n't (?:really )?(?:care|matter|mind)|no preference|whatever|"
+    r"up to you|any(?:thing|where|one)?(?: \w+)? (?:is fine|will do|would do|is ok(?:ay)?|is good|works))\b"
 )
 _DOING = _form(
     r"\b(?:book|reserve|buy|purchase|order|get|sign me up|keep|hold|put|make|schedule|arrange|play|rent|add|send|pay|"
@@ -124,10 +121,14 @@ _ASIDE = _form(
     r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
     r"\bhow much\b|\b(?:nothing|thank you|not today|not now)\b"
 )
+_QUESTION = _form(
+    r"^\W*(?:(?:and|also|but|well|ok|okay) )?(?:what|who|which|how|where|when|is|are|does|did|do they|"
+    r"(?:please |can you |could you )*(?:give|tell|let) me|please confirm|i need (?:the|their))\b(?! about)"
+)
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
     r"^(?:\W*(?:oh|well|yes|ok|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|looking for|find|me|maybe|"
-    r"something|some|an?|the|my|our|for|how about)\b)*\W*(?P<value>[a-z-]+"
+    r"something|some|an?|the|my|our|for|how about|it|it's|is|has|there's)\b)*\W*(?P<value>[a-z-]+"
     r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
 )
 _NO_NAMES = _words(
@@ -138,6 +139,7 @@ _NO_NAMES = _words(
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 LEAST = 1.5  # least score for a slot to accept a value
+OFFERED = 9.0  # score of a value that the system has offered
 TELLS = 0.5  # least score for a sentence to be about a slot
 
 
@@ -193,7 +195,8 @@ def values_in(text: str) -> tuple[Value, ...]:
         before = stems(re.split(r"[.?!;]", text[borders[2 * i] : start])[-1])[-4:]
         after = stems(re.split(r"[.?!;,]", text[end : borders[2 * i + 3]])[0])[:3]
         after = after[: next((n for n, word in enumerate(after) if word in _BREAKS - {"of"} or word == "and"), 3)]
-        around = frozenset({*before, *after} - {*_CUES}) | ({"people"} if "us" in after else set())
+        around = frozenset({*before, *after} - {*_CUES})
+        around |= _COUNTED if kind == "number" and around & (_COUNTED | {"us"}) else frozenset()
         cue = next((word for word in reversed(before) if word not in ("the", "a", "this", "next")), "")
         if kind == "name" and cue not in ("from", "to", "by") and re.match(r" (?:the )?[a-z]+s\b", text[end:]):
             cue = "in"  # "Boston museums" are museums in Boston
@@ -213,7 +216,9 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_usual(word: str) -> bool:
-    return word in _NO_NAMES or any(usual.fullmatch(word) for usual in (_ACCEPTANCE, _REJECTION, _DOING, _SEARCHING))
+    return word.lower() in _NO_NAMES or any(
+        usual.fullmatch(word) for usual in (_APPROVAL, _REJECTION, _DOING, _SEARCHING)
+    )
 
 
 class Names:
@@ -283,7 +288,7 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         if word in _BREAKS and phrases[-1]:
             phrases.append([])
-        if word not in _IDLE or word in ("when", "where", "who") or word in _CUES:
+        if word not in IDLE or word in ("when", "where", "who") or word in _CUES:
             phrases[-1].append(word)
     return phrases
 
@@ -299,7 +304,7 @@ class _Dialogue:
         self.common = Counter(word for element in elements for word in tracker.words(element))
         self.values, self.offers, self.confirmation = dict[str, str](), dict[str, str](), dict[str, str]()
         self.intent: Intent | None = None
-        self.question, self.proposal = "", ""
+        self.question, self.proposal, self.has_offered = "", "", False
 
     def state(self, example: Example) -> dict[str, Any]:
         """Reads the dialogue and returns the state after it."""
@@ -330,6 +335,7 @@ class _Dialogue:
                 acts.setdefault(action.act, {})[action.slot] = action.values[0]
         self.question = " ".join(part for part in sentences(text) if part.endswith("?"))
         self.offers = acts.get("OFFER", self.offers)
+        self.has_offered = self.has_offered or bool(self.offers)
         self.confirmation = acts.get("CONFIRM", {})
         self.proposal = next(iter(acts.get("OFFER_INTENT", {}).values()), "")
 
@@ -337,10 +343,12 @@ class _Dialogue:
         """Updates the state with what the user says."""
         text = " ".join(parts)
         rejects = bool(_REJECTION.search(text))
-        accepts = (self.confirmation or not rejects) and any(
-            _ACCEPTANCE.search(part) for part in parts if part[-1] != "?"
-        )
-        wishes = " ".join(part for part in parts if not _ASIDE.search(part))
+        statements = [part for part in parts if part[-1] != "?" and not _QUESTION.search(part)]
+        accepts = not rejects and (len(statements) == len(parts) or any(map(_APPROVAL.search, statements)))
+        asides = [part for part in parts if _ASIDE.search(part)]
+        if self.has_offered and not rejects:
+            asides += filter(_QUESTION.search, parts)
+        wishes = " ".join(part for part in parts if part not in asides)
         in_question = self.in_question()
         suits = {
             (i, name): self.suit(value, slot, name in in_question)
@@ -351,7 +359,11 @@ class _Dialogue:
         if self.confirmation:
             likely = [intent for intent in self.service.intents if self.confirmation.keys() <= _slots(intent)]
         intents = likely or self.service.intents
+        previous = self.intent
         self.intent = max(intents, key=lambda intent: self.intent_score(intent, text, suits), default=None)
+        accepts = accepts or (
+            bool(wishes and self.intent and self.intent.is_transactional) and self.intent is not previous
+        )
         values = self.assign(wishes, suits, in_question)
         if self.confirmation:
             is_right = not rejects and not _NEGATION.search(text) and not self.confirmation.keys() & values.keys()
@@ -367,13 +379,15 @@ class _Dialogue:
         own = [
             (other, weight / max(self.common[other], 1))
             for other, weight in self.tracker.words(element).items()
-            if other not in _IDLE or other in _CUES
+            if other not in IDLE or other in _CUES
         ]
         like = self.tracker.like
         return sum(max((like(word, other) * weight for other, weight in own), default=0.0) for word in words)
 
     def suit(self, value: Value, slot: Slot, is_in_question: bool) -> float:
         """How well a value suits a slot; 0 if it cannot be one of its values."""
+        if value.text.lower() == self.offers.get(slot.name, "").lower():
+            return OFFERED
         kinds, last = self.tracker.kinds(slot), stems(value.text)[-1:]
         beside = self.match(value.around, slot) + max((self.match([cue], slot) for cue in value.cues), default=0.0)
         evidence = beside + is_in_question
@@ -428,7 +442,9 @@ class _Dialogue:
             if name in assigned:
                 continue
             value = self.choose(slot, text, name in in_question)
-            value = "dontcare" if name in in_question and _NO_PREFERENCE.search(text) else value
+            for part in sentences(text):
+                is_about = name in in_question or self.match({*stems(part)}, slot) >= TELLS
+                value = "dontcare" if is_about and _NO_PREFERENCE.search(part) else value
             assigned |= {name: value} if value else {}
         return assigned
 
@@ -445,7 +461,11 @@ class _Dialogue:
                 is_wish = sentence[-1] != "?" or sentence.startswith("Which ")
                 if is_wish and self.match({*stems(sentence)}, slot) >= TELLS:
                     return str(not _NEGATION.search(sentence))
-            answer = _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text) if is_in_question else None
+            answer = (
+                _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text)
+                if is_in_question and slot.name not in self.confirmation
+                else None
+            )
             return str(answer[1] is not None) if answer else ""
         spoken = f" {' '.join(stems(text))} "
         places = {v: spoken.rfind(f" {' '.join(stems(v))} ") for v in slot.possible_values if not v.isdigit()}
@@ -459,4 +479,4 @@ def _slots(intent: Intent) -> set[str]:
 
 
 def _digits(text: str) -> str:
-    return str(_NUMBERS.index(text.lower()) + 1) if text.lower() in _NUMBERS else text
+    return str(NUMBERS.index(text.lower()) + 1) if text.lower() in NUMBERS else text
