@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from parapet.pipelines.completion import answer
 
             answer()
+        atexit.register(gc.freeze)  # msgspec 0.22 may crash when the last collection frees structs within structs
         return stopping.run_program(lambda: main(sys.argv[1:]))
     if argv[:1] == ["--version"]:
         from parapet.schemas.errors import parapet_version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
@@ -21,6 +22,8 @@ SUITES = Path(__file__).parent / "suites"
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}"  # of what has a folder of its own
 _LISTS = ("sets", "systems", "steps")
+_SYSTEM = re.compile(r"systems\.([^.=]+)\.(?:model|predictions|endpoint)=")  # settings that can add a system
+_SIMILAR = 0.8  # of names: one is perhaps a misspelling of the other
 # The variants of tasks for which no answers have been collected.
 _TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
@@ -212,6 +215,7 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     for key, _, data in (setting.partition("=") for setting in settings):
         if key in ("corpus.sgd", "corpus.tasks") and data and not data.startswith(SAMPLE):
             _forget_sample(raw, data)
+    _add_systems(raw, settings)
     for setting in settings:
         _set(raw, setting)
     keys = msgspec.structs.asdict(_converted(raw, shown))
@@ -252,6 +256,21 @@ def _forget_sample(raw: dict[str, Any], own: str) -> None:
         raw["release"] = {"name": slug if slug[:1].isalpha() else f"set_{slug}", "version": "1.0.0"}
 
 
+def _add_systems(raw: dict[str, Any], settings: Sequence[str]) -> None:
+    """Adds the systems of which the file has none of that name or a similar one, and their rows to the tables.
+
+    A table has these rows where a row has ``{system}`` in its name.
+    """
+    systems = raw.setdefault("systems", [])
+    known = [_name_of(entry) for entry in systems]
+    names = dict.fromkeys(match[1] for setting in settings if (match := _SYSTEM.match(setting)))
+    new = [name for name in names if not difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR)]
+    systems += [{"name": name} for name in new]
+    for table in raw.get("tables", []):
+        rows = ((row, new if "{system}" in row["name"] else [""]) for row in table["rows"])
+        table["rows"] = [filled(row, {"system": name} if name else {}) for row, names in rows for name in names]
+
+
 def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
     """Expands the entries of a list: one with ``each`` for each of its tables, one with ``{seed}`` for each seed."""
     for i, entry in enumerate(getattr(suite, level)):
@@ -279,7 +298,8 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         if isinstance(place, list):
             entries = {_name_of(entry): entry for entry in reversed(place)}
             if part not in entries:
-                raise InputError(no_such("entry", part, entries), f"--set {key}")
+                adding = "; systems.NAME.model=FILE.py:CLASS adds a system" if path[0] == "systems" else ""
+                raise InputError(f"{no_such('entry', part, entries)}{adding}", f"--set {key}")
             place = entries[part]
         elif isinstance(place, dict):
             place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
