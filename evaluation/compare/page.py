@@ -183,6 +183,11 @@ def leader(board: Board) -> str:
     return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
 
 
+def terminal_lines(board: Board) -> list[str]:
+    """Formats the main numbers for a terminal, and the headline below them."""
+    return [*tables.terminal_lines(board), headline(board)]
+
+
 def notes(board: Board) -> list[str]:
     """Lists what readers must know before the numbers: what was left out."""
     return [f"Left out: {line}." for line in board.left_out]
@@ -234,7 +239,7 @@ class Compare(task.Task[Board], frozen=True, kw_only=True):
         options = msgspec.structs.asdict(self.config)
         return task.Result(
             files=files_of(board),
-            summary=[*tables.terminal_lines(board), *([summary] if board.tests else [])],
+            summary=[*terminal_lines(board), *([summary] if board.tests else [])],
             options={**options, "systems": sorted(self.systems), "columns": board.columns, "average": board.averaged},
             warnings=[f"left out: {line}" for line in board.left_out],
         )

@@ -22,8 +22,6 @@ SUITES = Path(__file__).parent / "suites"
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.+\-]{0,63}"  # of what has a folder of its own
 _LISTS = ("sets", "systems", "steps")
-_SYSTEM = re.compile(r"systems\.([^.=]+)\.(?:model|predictions|endpoint)=")  # settings that can add a system
-_SIMILAR = 0.8  # of names: one is perhaps a misspelling of the other
 # The variants of tasks for which no answers have been collected.
 _TRANSLATED = {"pivots": ["pt"], "needs": "the extra translate, or variants: --set variants.path=FOLDER"}
 
@@ -215,9 +213,13 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     for key, _, data in (setting.partition("=") for setting in settings):
         if key in ("corpus.sgd", "corpus.tasks") and data and not data.startswith(SAMPLE):
             _forget_sample(raw, data)
-    _add_systems(raw, settings)
+    named = set(map(_name_of, raw.get("systems", [])))
     for setting in settings:
         _set(raw, setting)
+    own = [name for name in map(_name_of, raw.get("systems", [])) if name not in named]
+    for table in raw.get("tables", []):  # a row with {system} in its name is repeated for each system of the user's
+        rows = ((row, own if "{system}" in row["name"] else [""]) for row in table["rows"])
+        table["rows"] = [filled(row, {"system": name} if name else {}) for row, names in rows for name in names]
     keys = msgspec.structs.asdict(_converted(raw, shown))
     keys |= {"title": keys["title"] or path.stem, "seeds": tuple(map(str, keys["seeds"]))}
     suite = SuiteFile(path=shown, name=path.stem, folder=folder, **keys)
@@ -256,21 +258,6 @@ def _forget_sample(raw: dict[str, Any], own: str) -> None:
         raw["release"] = {"name": slug if slug[:1].isalpha() else f"set_{slug}", "version": "1.0.0"}
 
 
-def _add_systems(raw: dict[str, Any], settings: Sequence[str]) -> None:
-    """Adds the systems of which the file has none of that name or a similar one, and their rows to the tables.
-
-    A table has these rows where a row has ``{system}`` in its name.
-    """
-    systems = raw.setdefault("systems", [])
-    known = [_name_of(entry) for entry in systems]
-    names = dict.fromkeys(match[1] for setting in settings if (match := _SYSTEM.match(setting)))
-    new = [name for name in names if not difflib.get_close_matches(name, known, n=1, cutoff=_SIMILAR)]
-    systems += [{"name": name} for name in new]
-    for table in raw.get("tables", []):
-        rows = ((row, new if "{system}" in row["name"] else [""]) for row in table["rows"])
-        table["rows"] = [filled(row, {"system": name} if name else {}) for row, names in rows for name in names]
-
-
 def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
     """Expands the entries of a list: one with ``each`` for each of its tables, one with ``{seed}`` for each seed."""
     for i, entry in enumerate(getattr(suite, level)):
@@ -290,7 +277,7 @@ def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
-    """Sets the value of ``--set`` in the file's tables."""
+    """Sets the value of ``--set`` in the file's tables; a name that resembles no system's adds a system."""
     key, equals, text = setting.partition("=")
     *path, last = key.strip().split(".")
     place: Any = raw
@@ -298,9 +285,10 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         if isinstance(place, list):
             entries = {_name_of(entry): entry for entry in reversed(place)}
             if part not in entries:
-                adding = "; systems.NAME.model=FILE.py:CLASS adds a system" if path[0] == "systems" else ""
-                raise InputError(f"{no_such('entry', part, entries)}{adding}", f"--set {key}")
-            place = entries[part]
+                if path[0] != "systems" or difflib.get_close_matches(part, entries, cutoff=0.8):
+                    raise InputError(no_such("entry", part, entries), f"--set {key}")
+                place.append({"name": part})
+            place = entries.get(part, place[-1])
         elif isinstance(place, dict):
             place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
     if not equals or not isinstance(place, dict):

@@ -96,6 +96,17 @@ def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
     assert not [one for one in graph.left_out if not (one.needs or one.reason.endswith("is left out"))]
 
 
+def test_a_system_of_ones_own_has_rows_in_the_tables_of_the_paper(tmp_path):
+    given = settings("sgdx", tmp_path)
+    suites = [read_suite("sgdx", [*given, *more]) for more in ([], ["systems.mine.model=mine.py:Tracker"])]
+    rows = [[row.name for table in suite.tables for row in table.rows] for suite in suites]
+    assert [name for name in rows[1] if name not in rows[0]] == ["mine, all", "mine, seen", "mine, unseen", "mine"]
+    assert not [name for name in rows[0] if "{system}" in name]
+    assert [Graph(suite).systems for suite in suites] == [["names", "meaning"], ["names", "meaning", "mine"]]
+    suite = read_suite("sgdx", [*given, "systems.mine.style=json", "systems.mine.endpoint=http://127.0.0.1:1"])
+    assert suite.systems[-1] == {"name": "mine", "style": "json", "endpoint": "http://127.0.0.1:1"}
+
+
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
     graph = Graph(read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"]))
