@@ -46,7 +46,7 @@ _PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
     "money": _form(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b"),
-    "contact": re.compile(r"\b\d{3}-(?:\d{3}-)?\d{4}\b|\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),  # a phone number, an address
+    "phone": re.compile(r"\b\d{3}-(?:\d{3}-)?\d{4}\b"),
     "time": _form(
         rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|{_NUMBER}(?::\d\d)? ?[ap]\.?m\b|"
         rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|{_PART} {_NUMBER}(?::\d\d)?(?: o'clock)?|"
@@ -402,10 +402,9 @@ class _Dialogue:
         if (value.is_alone and not is_in_question) or (kinds and kinds.get("name", 0.0) < 0.8 and {*last} & _VENUES):
             return 0.0
         fit = max(kinds.get(sort, 0.0) for sort in _SORTS) if kinds else self.tracker.unknown
-        cued = max((kinds.get(sort, 0.0) for sort in _SORTS if value.cues & _KINDS[sort]), default=0.0)
         # "Jane Doe" is rather a person than a title, "The House of Doe" is not.
         person = 0.2 * ("person" in kinds) * bool(re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text))
-        return fit and fit + evidence + self.match(last, slot) + 0.5 * cued + person
+        return fit and fit + evidence + self.match(last, slot) + person
 
     def in_question(self) -> set[str]:
         """Returns the slots that the system's question is about."""
