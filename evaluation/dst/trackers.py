@@ -46,7 +46,7 @@ _PART = "(?:morning|afternoon|evening|night)"
 # The kinds of values, each by its form. An earlier kind takes precedence.
 _FORMS = {
     "money": _form(r"\$\d[\d,.]*\d|\$\d|\b\d[\d,]* (?:dollars|bucks)\b"),
-    "contact": re.compile(r"\b\d{3}-(?:\d{3}-)?\d{4}\b|\b\d+ (?:[A-Z][\w.#-]*[ ,]*)+"),  # a phone number, an address
+    "phone": re.compile(r"\b\d{3}-(?:\d{3}-)?\d{4}\b"),
     "time": _form(
         rf"\b(?:(?:quarter|half|{_NUMBER}) (?:past|to|after|before) {_NUMBER}|{_NUMBER}(?::\d\d)? ?[ap]\.?m\b|"
         rf"\d{{1,2}}:\d\d|{_NUMBER} o['\"’]?clock|{_PART} {_NUMBER}(?::\d\d)?(?: o'clock)?|"
@@ -83,15 +83,13 @@ _CUES = {
     **dict.fromkeys(["in", "near", "around", "of"], _words("city town area location where place region")),
     "from": _words("from origin source start departure depart departing leave leaving pickup sender"),
     "to": _words("to destination end arrival arrive arriving land going toward reach receiver recipient"),
-    "leaving": _words("from origin source start departure depart leave leaving"),
-    "at": _words("name venue"),
-    "by": _words("author artist singer director writer"),
     "for": _COUNTED | {"size"},
 }
 IDLE = _words(
     "a an and are as be been can could do does for has have he her his how i if in is it its me my of on or our she so "
     "that the their them there they this to us was we what when where whether which who will with would you your s t d "
-    "ll m re ve user customer whose one out off by from at show tell flag boolean something given"
+    "ll m re ve user customer whose one out off by from at show tell flag boolean something given i'm i'd i'll i've "
+    "let's it's that's there's hello hi hey please thank not but so just well also maybe actually then"
 )
 _BREAKS = _words("of at in on for to from by with that which who whose where when")
 _REJECTION = _form(
@@ -116,25 +114,17 @@ _SEARCHING = _form(
     r"\b(?:find|search|look|show|which|what|any|are there|is there|does|list|suggest|recommend|know|check|see|where|"
     r"fancy|like to|love to|something|some|other|another|instead)\b"
 )
-# A question about what the system offers, and a refusal. The values in them are not what the user wants.
-_ASIDE = _form(
-    r"\b(?:is|are|does|do|did|was|has|have) (?:it|they|this|that|these)\b[^?]*\?|\bhow \w+ (?:is|are) (?:it|they)\b|"
-    r"\bhow much\b|\b(?:nothing|thank you|not today|not now)\b"
-)
+# A question about what the system offers. The values in it are not what the user wants.
 _QUESTION = _form(
     r"^\W*(?:(?:and|also|but|well|ok|okay) )?(?:what|who|which|how|where|when|is|are|does|did|do they|"
     r"(?:please |can you |could you )*(?:give|tell|let) me|please confirm|i need (?:the|their))\b(?! about)"
 )
+_YES_OR_NO = _form(r"\W*(?:(?P<yes>yes|yeah|yep|sure)|no|nope)\b")
 # An answer without a capital: "I'd like some soup, please"
 _ANSWER = _form(
     r"^(?:\W*(?:oh|well|yes|ok|sure|please|i|we|i'd|i'm|would|am|like|want|need|prefer|love|looking for|find|me|maybe|"
     r"something|some|an?|the|my|our|for|how about|it|it's|is|has|there's)\b)*\W*(?P<value>[a-z-]+"
     r"(?: (?!(?:at|in|on|for|with|to|is|are|would|will|please|that|which|it|i|kind)\b)[a-z-]+){0,2})"
-)
-_NO_NAMES = _words(
-    "i i'm i'd i'll i've not thank hello hi hey please who when how can could would do is are it it's that that's this "
-    "they my we we'd let let's the a an for in on at from to and but so just well also tell shall am mr mrs then "
-    "there's there actually maybe will you hmm hm oh may might"
 )
 _SENTENCE = re.compile(r"(?:[^.?!]|[.](?=\w))+[.?!]*")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
@@ -216,9 +206,7 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_usual(word: str) -> bool:
-    return word.lower() in _NO_NAMES or any(
-        usual.fullmatch(word) for usual in (_APPROVAL, _REJECTION, _DOING, _SEARCHING)
-    )
+    return word.lower() in IDLE or any(usual.fullmatch(word) for usual in (_APPROVAL, _REJECTION, _DOING, _SEARCHING))
 
 
 class Names:
@@ -288,7 +276,7 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
     for word in words:
         if word in _BREAKS and phrases[-1]:
             phrases.append([])
-        if word not in IDLE or word in ("when", "where", "who") or word in _CUES:
+        if word not in IDLE or word in _CUES:
             phrases[-1].append(word)
     return phrases
 
@@ -345,25 +333,20 @@ class _Dialogue:
         rejects = bool(_REJECTION.search(text))
         statements = [part for part in parts if part[-1] != "?" and not _QUESTION.search(part)]
         accepts = not rejects and (len(statements) == len(parts) or any(map(_APPROVAL.search, statements)))
-        asides = [part for part in parts if _ASIDE.search(part)]
-        if self.has_offered and not rejects:
-            asides += filter(_QUESTION.search, parts)
-        wishes = " ".join(part for part in parts if part not in asides)
+        asks_about_offers = self.has_offered and not rejects
+        wishes = " ".join(part for part in parts if not (asks_about_offers and _QUESTION.search(part)))
         in_question = self.in_question()
         suits = {
             (i, name): self.suit(value, slot, name in in_question)
             for i, value in enumerate(values_in(wishes))
             for name, slot in self.slots.items()
         }
-        likely = [intent for intent in self.service.intents if accepts and intent.name == self.proposal]
-        if self.confirmation:
-            likely = [intent for intent in self.service.intents if self.confirmation.keys() <= _slots(intent)]
-        intents = likely or self.service.intents
+        proposed = [intent for intent in self.service.intents if accepts and intent.name == self.proposal]
+        intents = proposed or self.service.intents
         previous = self.intent
         self.intent = max(intents, key=lambda intent: self.intent_score(intent, text, suits), default=None)
-        accepts = accepts or (
-            bool(wishes and self.intent and self.intent.is_transactional) and self.intent is not previous
-        )
+        if wishes and self.intent and self.intent.is_transactional and self.intent is not previous:
+            accepts = True
         values = self.assign(wishes, suits, in_question)
         if self.confirmation:
             is_right = not rejects and not _NEGATION.search(text) and not self.confirmation.keys() & values.keys()
@@ -402,19 +385,15 @@ class _Dialogue:
         if (value.is_alone and not is_in_question) or (kinds and kinds.get("name", 0.0) < 0.8 and {*last} & _VENUES):
             return 0.0
         fit = max(kinds.get(sort, 0.0) for sort in _SORTS) if kinds else self.tracker.unknown
-        cued = max((kinds.get(sort, 0.0) for sort in _SORTS if value.cues & _KINDS[sort]), default=0.0)
         # "Jane Doe" is rather a person than a title, "The House of Doe" is not.
         person = 0.2 * ("person" in kinds) * bool(re.fullmatch(r"[A-Z]\w+ [A-Z]\w+", value.text))
-        return fit and fit + evidence + self.match(last, slot) + 0.5 * cued + person
+        return fit and fit + evidence + self.match(last, slot) + person
 
     def in_question(self) -> set[str]:
         """Returns the slots that the system's question is about."""
-        answers = {"when": {"date"}, "where": {"place", "city", "town"}, "who": {"person"}, "many": {"number"}}
         names = set()
         for part in re.split(r"[,?]|\b(?:and|or)\b", self.question):
-            words = {*stems(part)}
-            words |= {other for word in words for other in answers.get(word, ())}
-            points = {name: self.match(words, slot) for name, slot in self.slots.items()}
+            points = {name: self.match({*stems(part)}, slot) for name, slot in self.slots.items()}
             best = max(points, key=lambda name: points[name], default="")
             names |= {best} if best and points[best] >= TELLS else set()
         return names
@@ -426,7 +405,7 @@ class _Dialogue:
         best: dict[int, float] = {}
         for (i, name), suit in suits.items():
             best[i] = max(best.get(i, 0.0), suit * (name in slots))
-        words = min(self.match({*stems(text)}, intent), 2)
+        words = self.match({*stems(text)}, intent)
         return words + verb + 0.8 * (intent is self.intent) + 0.1 * min(len(slots), 5) + 0.5 * sum(best.values())
 
     def assign(self, text: str, suits: dict[tuple[int, str], float], in_question: set[str]) -> dict[str, str]:
@@ -439,38 +418,41 @@ class _Dialogue:
                 assigned[name] = _digits(values[i].text) if self.slots[name].is_categorical else values[i].text
                 placed.add(i)
         for name, slot in self.slots.items():
-            if name in assigned:
-                continue
-            value = self.choose(slot, text, name in in_question)
-            for part in sentences(text):
-                is_about = name in in_question or self.match({*stems(part)}, slot) >= TELLS
-                value = "dontcare" if is_about and _NO_PREFERENCE.search(part) else value
+            value = assigned.get(name) or self.choose(slot, text, name in in_question)
             assigned |= {name: value} if value else {}
         return assigned
 
     def choose(self, slot: Slot, text: str, is_in_question: bool) -> str:
-        """Returns the possible value that the user says last, or whether what the slot tells is wanted."""
+        """Returns no preference, the possible value that the user says last, or an answer in other words."""
+        parts = sentences(text)
+        about = parts if is_in_question else [part for part in parts if self.match({*stems(part)}, slot) >= TELLS]
+        if any(map(_NO_PREFERENCE.search, about)):
+            return "dontcare"
         if not slot.is_categorical:
-            answer = _ANSWER.match(text) if is_in_question and not _NEGATION.search(text) else None
-            own = self.tracker.words(slot)
-            words = [word for word in answer["value"].split() if stem(word) not in own] if answer else []
-            is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
-            return " ".join(words) if is_value and not values_in(text) else ""
+            return self.answer(slot, text) if is_in_question and not values_in(text) else ""
         if {value.lower() for value in slot.possible_values} <= {"true", "false"}:
-            for sentence in sentences(text):
-                is_wish = sentence[-1] != "?" or sentence.startswith("Which ")
-                if is_wish and self.match({*stems(sentence)}, slot) >= TELLS:
-                    return str(not _NEGATION.search(sentence))
-            answer = (
-                _form(r"\W*(?:(yes|yeah|yep|sure)|no|nope)\b").match(text)
-                if is_in_question and slot.name not in self.confirmation
-                else None
-            )
-            return str(answer[1] is not None) if answer else ""
+            return self.truth(slot, text, is_in_question and slot.name not in self.confirmation)
         spoken = f" {' '.join(stems(text))} "
         places = {v: spoken.rfind(f" {' '.join(stems(v))} ") for v in slot.possible_values if not v.isdigit()}
         last = max(places, key=lambda value: places[value], default="")
         return last if last and places[last] >= 0 else ""
+
+    def truth(self, slot: Slot, text: str, is_in_question: bool) -> str:
+        """Returns whether the user wants what the slot tells, or the answer yes or no."""
+        for part in sentences(text):
+            is_wish = part[-1] != "?" or part.startswith("Which ")
+            if is_wish and self.match({*stems(part)}, slot) >= TELLS:
+                return str(not _NEGATION.search(part))
+        answer = _YES_OR_NO.match(text) if is_in_question else None
+        return str(answer["yes"] is not None) if answer else ""
+
+    def answer(self, slot: Slot, text: str) -> str:
+        """Returns an answer without a capital to a question about a slot that takes names or anything."""
+        answer = None if _NEGATION.search(text) else _ANSWER.match(text)
+        own = self.tracker.words(slot)
+        words = [word for word in answer["value"].split() if stem(word) not in own] if answer else []
+        is_value = {*self.tracker.kinds(slot)} <= {*_SORTS} and not any(map(_is_usual, words))
+        return " ".join(words) if is_value else ""
 
 
 def _slots(intent: Intent) -> set[str]:

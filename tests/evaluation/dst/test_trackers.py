@@ -74,7 +74,7 @@ def values(tracker: Names, *turns: str | tuple[str, list[Action]], schema: Servi
         ("on the 11th", [("the 11th", "date")]),
         ("the day after tomorrow", [("the day after tomorrow", "date")]),
         ("March 3rd for two people", [("March 3rd", "date"), ("two", "number")]),
-        ("It is $12 or 555-0142.", [("$12", "money"), ("555-0142", "contact")]),
+        ("It is $12 or 555-0142.", [("$12", "money"), ("555-0142", "phone")]),
         ("Not one, five!", [("five", "number")]),
         ("The one at 7:30 pm.", [("7:30 pm", "time")]),
         ("I want to go from Port Elm to Dunwick.", [("Port Elm", "name"), ("Dunwick", "name")]),
