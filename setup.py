@@ -170,7 +170,10 @@ setup(
             "azure=parapet.transforms.perturbations.speech.azure [azure]",
             "embedded=parapet.transforms.perturbations.speech.embedded [speech]",
         ],
-        "parapet.models": ["keywords=parapet.evaluation.dst.baseline:Keywords"],
+        "parapet.models": [
+            "names=parapet.evaluation.dst.trackers:Names",
+            "meaning=parapet.evaluation.dst.trackers:Meaning",
+        ],
         "parapet.distances": [
             "levenshtein=parapet.transforms.variants.distance:levenshtein_distance",
             "jaccard=parapet.transforms.variants.distance:Jaccard",

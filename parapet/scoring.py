@@ -84,10 +84,10 @@ class Scores:
 
         Example:
           >>> import parapet
-          >>> from parapet.evaluation.dst.baseline import Keywords
-          >>> low, high = parapet.score_states(parapet.load_corpus(), Keywords()).interval()
+          >>> from parapet.evaluation.dst.trackers import Names
+          >>> low, high = parapet.score_states(parapet.load_corpus(), Names()).interval()
           >>> round(low, 2), round(high, 2)
-          (0.01, 0.1)
+          (0.58, 0.79)
         """
         from parapet.evaluation.dst.frames import METRICS
         from parapet.evaluation.dst.totals import statistics
@@ -153,10 +153,10 @@ def score_states(
 
     Example:
       >>> import parapet
-      >>> from parapet.evaluation.dst.baseline import Keywords
-      >>> scores = parapet.score_states(parapet.load_corpus(), Keywords())
+      >>> from parapet.evaluation.dst.trackers import Names
+      >>> scores = parapet.score_states(parapet.load_corpus(), Names())
       >>> scores.joint_goal_accuracy, scores.metrics["#SEEN_SERVICES"]["requested_slots_recall"]
-      (0.053811659192825115, 0.8924731182795699)
+      (0.6910170403587444, 0.8924731182795699)
       >>> scores.frames.column_names[:5]
       ['set', 'dialogue_id', 'turn', 'frame', 'service']
     """
@@ -223,18 +223,18 @@ def schema_sensitivity(
 
     Example:
       >>> import parapet
-      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> from parapet.evaluation.dst.trackers import Names
       >>> corpus = parapet.load_corpus()
       >>> from parapet.schemas.layout import sample_root
       >>> crowd = sample_root() / "crowd"
       >>> answers = [crowd / "names.csv", crowd / "descriptions.csv"]
       >>> made = parapet.compose(corpus, answers, crowd / "decisions.csv", allow_partial=True)
       >>> scores = {
-      ...     name: parapet.score_states(variant, Keywords())
+      ...     name: parapet.score_states(variant, Names())
       ...     for name, variant in parapet.apply_variants(corpus, made.variants).items()
       ... }
       >>> print(f"{parapet.schema_sensitivity(scores):.1%}")
-      21.8%
+      81.0%
     """
     from parapet.evaluation.dst import totals
 
@@ -274,8 +274,8 @@ def schema_sensitivity_interval(
 
     Example:
       >>> import parapet
-      >>> from parapet.evaluation.dst.baseline import Keywords
-      >>> scores = parapet.score_states(parapet.load_corpus(), Keywords())
+      >>> from parapet.evaluation.dst.trackers import Names
+      >>> scores = parapet.score_states(parapet.load_corpus(), Names())
       >>> parapet.schema_sensitivity_interval([scores, scores])  # two variants with the same predictions
       (nan, nan)
     """
@@ -367,12 +367,12 @@ def to_pandas(x: Any) -> pandas.DataFrame:
 
     Example:
       >>> import parapet
-      >>> from parapet.evaluation.dst.baseline import Keywords
+      >>> from parapet.evaluation.dst.trackers import Names
       >>> corpus = parapet.load_corpus()
       >>> sets = {"original": corpus, "typos": parapet.perturb(corpus, "typos", seed=1)}
-      >>> frames = parapet.to_pandas({name: parapet.score_states(of, Keywords()) for name, of in sets.items()})
+      >>> frames = parapet.to_pandas({name: parapet.score_states(of, Names()) for name, of in sets.items()})
       >>> frames.groupby("set").joint_goal_accuracy.mean().to_dict()
-      {'original': 0.053811659192825115, 'typos': 0.053811659192825115}
+      {'original': 0.6910170403587444, 'typos': 0.652496860986547}
     """
     try:
         import pandas

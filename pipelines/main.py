@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ scores systems on them. Without a corpus, a command uses the bundled sample.
 example:
   parapet suite sample --output sample          # every stage, on the sample
   parapet perturb typos --sgd my_corpus --output my_typos
-  parapet evaluate --task dst --model keywords --output my_scores
+  parapet evaluate --task dst --model names --output my_scores
 
 'parapet COMMAND --help' shows the common flags and an example, '--help-all' all
 flags. In flags and names, - and _ are alike.
@@ -40,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from parapet.pipelines.completion import answer
 
             answer()
+        atexit.register(gc.freeze)  # msgspec 0.22 may crash when the last collection frees structs within structs
         return stopping.run_program(lambda: main(sys.argv[1:]))
     if argv[:1] == ["--version"]:
         from parapet.schemas.errors import parapet_version

@@ -9,5 +9,5 @@ ABOUT = """\
 Runs a model of 'parapet train' on dialogues, or asks a language model:
 OUT/predictions, for 'parapet evaluate'."""
 EXAMPLE = """\
-  parapet predict tiny_dst --model my_model --reference my_corpus --output my_states
+  parapet predict t5dst --model my_model --reference my_corpus --output my_states
   parapet evaluate --task dst --reference my_corpus --predictions my_states/predictions --output my_scores"""

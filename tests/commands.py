@@ -16,7 +16,7 @@ from parapet.transforms.simulators.restaurants import ontology
 
 # commands without workers of their own
 ONE_PROCESS = ("evaluate", "train", "compare", "export", "leaderboard", "suite")
-KEYWORDS = ["--model", "parapet.evaluation.dst.baseline:Keywords"]
+NAMES = ["--model", "parapet.evaluation.dst.trackers:Names"]
 # Only a few short turns are used, since this is about files.
 SPEECH = ["--longest", "14", "--wer", "0.4", "--snr", "25,-15"]
 
@@ -40,8 +40,8 @@ sgd = "sgd"
 perturbation = "typos"
 env = [0.5]
 [[systems]]
-name = "keywords"
-model = "parapet.evaluation.dst.baseline:Keywords"
+name = "names"
+model = "parapet.evaluation.dst.trackers:Names"
 """
 GOALS = {"MUL1": {"hotel": {"informable": {"area": "centre"}, "requestable": ["phone"]}}}
 RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre"}]
@@ -135,8 +135,8 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "predict": ["rules", "--model", f"{out}/train rules", "--reference", test],
         "train classifier": ["--train", sgd, "--dev", sgd, "--steps", "2", "--buckets", "64"],
         "predict classifier": ["--model", f"{out}/train classifier", "--reference", sgd],
-        "evaluate": ["--task", "dst", "--reference", sgd, "--sets", typos, *KEYWORDS],
-        "evaluate variants": ["--task", "dst", "--reference", sgd, "--variants", f"{out}/rewrite", *KEYWORDS],
+        "evaluate": ["--task", "dst", "--reference", sgd, "--sets", typos, *NAMES],
+        "evaluate variants": ["--task", "dst", "--reference", sgd, "--variants", f"{out}/rewrite", *NAMES],
         "evaluate states": ["--task", "dst", "--reference", sgd, "--predictions", sgd],
         "evaluate intent": [
             *("--task", "intent", "--reference", sgd),
@@ -179,7 +179,6 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
     few, short = ["--steps", "1", "--dev_frames", "4"], ["--max_length", "64"]
     t5, bert, gpt2 = (["--checkpoint", f"{place}/{name}"] for name in ("t5", "bert", "gpt2"))
     corpora = {
-        "tiny_dst": ["--steps", "1"],
         "t5dst": [*t5, *few, *short],
         "sgp_dst": [*bert, *few, *short],
         "ft_t5": [*t5, "--steps", "1", "--max_input", "32"],

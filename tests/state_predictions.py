@@ -11,7 +11,7 @@ from kit import json_of
 import parapet
 from parapet.pipelines.evaluate import run as evaluate
 
-BASELINE = "parapet.evaluation.dst.baseline:Keywords"
+BASELINE = "parapet.evaluation.dst.trackers:Names"
 CORPUS = parapet.load_corpus()
 DIALOGUES = list(CORPUS.dialogues("test"))
 ALL = "#ALL_SERVICES"

@@ -15,7 +15,6 @@ from parapet.transforms.reports.report import Dots, Report, Section, Table, Tile
 from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
-NAMED_SYSTEMS = 3  # in the sentence at the top
 EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
@@ -71,12 +70,13 @@ def _main_rows(board: Board) -> list[ResultRow]:
 
 
 def charts(board: Board) -> list[Dots]:
-    """Charts the main metric, if it is a share: a row for each set, and a mark for each system."""
-    rows = [row for row in _main_rows(board) if row.set != VARIANTS and row.system in board.systems[:MOST_SYSTEMS]]
+    """Charts the main metric, if it is a share: a row for each set and the mean of variants, a mark for each system."""
+    rows = [row for row in _main_rows(board) if row.system in board.systems[:MOST_SYSTEMS]]
     if not rows or rows[0].metric in kinds.OF_100:
         return []
     title = f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set"
-    return [sets_chart(title, [(row.set, row.system, row.value, row.low, row.high) for row in rows])]
+    numbers = [(tables.set_label(board, row.set), row.system, row.value, row.low, row.high) for row in rows]
+    return [sets_chart(title, numbers)]
 
 
 def _differences(board: Board) -> Table:
@@ -122,6 +122,51 @@ def tiles(board: Board) -> list[Tile]:
 
 
 def headline(board: Board) -> str:
+    """Says how the main metric of systems changes from the original to the variants, or to the set that costs most.
+
+    Of several systems it names the one that loses most and the one that loses least. Without an original, it says who
+    leads.
+    """
+    rows = {(row.system, row.set): row for row in _main_rows(board)}
+    systems = [name for name in board.systems if (name, ORIGINAL) in rows]
+    sets = {name for _, name in rows if all((system, name) in rows for system in systems)} - {ORIGINAL}
+    if not systems or not sets:
+        return leader(board)
+
+    def value(system: str, name: str) -> float:
+        return rows[system, name].value or 0.0
+
+    costly = VARIANTS if VARIANTS in sets else min(sets, key=lambda name: sum(value(one, name) for one in systems))
+    by_loss = sorted(systems, key=lambda system: value(system, costly) - value(system, ORIGINAL))
+    first, *others = [
+        f"{system} {_change_text(rows[system, ORIGINAL], rows[system, costly])}"
+        for system in dict.fromkeys([by_loss[0], by_loss[-1]])
+    ]
+    reworded = "tools" if rows[systems[0], costly].task == "tool_calls" else "schemas"
+    place = f"when {reworded} are reworded" if costly == VARIANTS else f"on {costly}"
+    return "; ".join([f"{first} {place}", *others])
+
+
+def _change_text(original: ResultRow, row: ResultRow) -> str:
+    """Says how a number differs from that on the original: it falls or rises if their intervals are apart."""
+    before, after = (tables.with_unit(each.metric, each.value) for each in (original, row))
+    if before == after:
+        return f"stays at {after}"
+    change = f"from {before} to {after}"
+    if row.low is None or row.high is None or original.low is None or original.high is None:
+        return f"goes {change}"
+    if row.low <= original.high and original.low <= row.high:
+        return f"goes {change} (the intervals overlap)"
+    return f"{'falls' if row.high < original.low else 'rises'} {change}"
+
+
+def lead(board: Board) -> str:
+    """Says who leads, if the headline does not."""
+    first = leader(board)
+    return "" if first == headline(board) else f"{first}."
+
+
+def leader(board: Board) -> str:
     """Says which system has the best average, and whether its difference from the second is significant."""
     label, averages = _averages(board)
     if not board.averaged:
@@ -138,23 +183,9 @@ def headline(board: Board) -> str:
     return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
 
 
-def lead(board: Board) -> str:
-    """Says how the main metric of the first systems changes from the original to the variants, or to the worst set."""
-    numbers, changes, label = _main_rows(board), [], ""
-    for name in board.systems[:NAMED_SYSTEMS]:
-        rows = {row.set: row for row in numbers if row.system == name}
-        original = rows.pop(ORIGINAL, None)
-        if original and rows:
-            row = rows.get(VARIANTS) or min(rows.values(), key=lambda row: row.value or 0.0)
-            label = tables.metric_label(row.task, row.metric)
-            points, _ = tables.change(row, original)
-            change = f"{'falls' if points < 0 else 'rises'} by {abs(100 * points):.1f} points"
-            before, after = (tables.with_unit(row.metric, each.value) for each in (original, row))
-            place = f"{'over' if row.set == VARIANTS else 'on'} {tables.set_label(board, row.set)}"
-            ends = [tables.with_unit(row.metric, end) for end in (row.low, row.high) if end is not None]
-            interval = f" (95% interval {' to '.join(ends)})" if ends else ""
-            changes.append(f"{name} {change}, from {before} on the original to {after} {place}{interval}")
-    return f"{tables.capital(label)}: {'; '.join(changes)}." if changes else ""
+def terminal_lines(board: Board) -> list[str]:
+    """Formats the main numbers for a terminal, and the headline below them."""
+    return [*tables.terminal_lines(board), headline(board)]
 
 
 def notes(board: Board) -> list[str]:
@@ -208,7 +239,7 @@ class Compare(task.Task[Board], frozen=True, kw_only=True):
         options = msgspec.structs.asdict(self.config)
         return task.Result(
             files=files_of(board),
-            summary=[*tables.terminal_lines(board), *([summary] if board.tests else [])],
+            summary=[*terminal_lines(board), *([summary] if board.tests else [])],
             options={**options, "systems": sorted(self.systems), "columns": board.columns, "average": board.averaged},
             warnings=[f"left out: {line}" for line in board.left_out],
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from parapet.evaluation.compare.board import Board
-from parapet.evaluation.compare.page import TERMS, headline, sections
+from parapet.evaluation.compare.page import TERMS, leader, sections
 from parapet.evaluation.compare.tables import long_table
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.decisions import csv_bytes
@@ -89,7 +89,7 @@ def files_of(
     report = Report(
         command="leaderboard",
         title=title,
-        headline=headline(board),
+        headline=leader(board),
         lead=lead,
         sections=[ranking, *sections(board), not_scored],
         terms=TERMS,

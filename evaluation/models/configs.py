@@ -14,7 +14,6 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, folder, option
 
 PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
-LARGEST = 1024  # largest size of an embedding of tiny_dst
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")
 TEMPLATES = "templates of your own in T2G2's format: a folder with SERVICE.tsv for each service"
 
@@ -146,20 +145,6 @@ class CorpusTraining(TrainingConfig):
         lt=1,
         group=INPUT,
     )
-
-
-class TinyConfig(CorpusTraining):
-    """The small tracker."""
-
-    unit = "dialogues"
-    largest = "size"
-    epochs: int | None = 20
-    patience: int | None = 8
-    batch_size: int = 4
-    learning_rate: float = 0.005
-    schedule: Schedule = "linear"
-    clip: float = 1.0
-    size: int = option(64, "size of the embeddings", ge=1, le=LARGEST)
 
 
 class FineTuning(CorpusTraining):

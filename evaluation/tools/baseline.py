@@ -3,7 +3,7 @@
     parapet evaluate --task tool_calls --model parapet.evaluation.tools.baseline:Keywords ...
 
 It calls the tool whose name and description share most words with the request; parameters are filled like the slots of
-a service (``parapet.evaluation.dst.baseline``). Rewording a tool therefore changes the calls.
+a service, by the tracker ``meaning``. Rewording a tool therefore changes the calls.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from parapet.evaluation.dst.baseline import about, values_of, words_of
+from parapet.evaluation.dst.model import Example
+from parapet.evaluation.dst.trackers import IDLE, NUMBERS, Meaning, stems
 from parapet.evaluation.tools.tasks import Tool, ToolTask
-from parapet.schemas.service import Service, Slot
-
-_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_COUNTS = {word: i for i, word in enumerate(_WORDS, 1)}
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.reports.text import name_words
 
 
 class Keywords:
@@ -29,15 +28,19 @@ class Keywords:
 
 
 def _calls(task: ToolTask) -> list[dict[str, Any]]:
-    request_words = frozenset(words_of(task.request))
-    points = {tool.name: len(request_words & about(tool.name, tool.description)) for tool in task.function}
+    request_words = {*stems(task.request)}
+    points = {tool.name: len(request_words & _words(tool)) for tool in task.function}
     if not any(points.values()):
         return []
     tool = max(task.function, key=lambda one: points[one.name])
     properties = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if _is_plain(schema)}
-    values = values_of(_service(tool, properties), [task.request])
-    typed = {name: _typed(value, properties[name].get("type")) for name, value in values.items()}
+    (state,) = Meaning().predict([Example("", 0, _service(tool, properties), (("USER", task.request),))])
+    typed = {name: _typed(value, properties[name].get("type")) for name, (value,) in state["slot_values"].items()}
     return [{tool.name: {name: value for name, value in typed.items() if value is not None}}]
+
+
+def _words(tool: Tool) -> set[str]:
+    return {*stems(" ".join(name_words(tool.name))), *stems(tool.description)} - IDLE
 
 
 def _is_plain(schema: Any) -> bool:
@@ -49,15 +52,15 @@ def _service(tool: Tool, properties: dict[str, Any]) -> Service:
     for name, schema in properties.items():
         values = [value for value in schema.get("enum") or () if isinstance(value, str)]
         slots.append(Slot(name, str(schema.get("description", "")), bool(values), values))
-    return Service("Tools_1", tool.description, slots, [])
+    return Service("Tools_1", tool.description, slots, [Intent(tool.name, tool.description, False, list(properties))])
 
 
 def _typed(value: str, kind: str) -> Any:
     """Converts a value to the type of its parameter; None if it is not a number."""
     if kind == "string":
         return value
-    number: float | None = _COUNTS.get(value.lower())
-    number_here = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
-    if number is None and number_here:
-        number = float(number_here[0])
+    if value.lower() in NUMBERS:
+        return NUMBERS.index(value.lower()) + 1
+    digits = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
+    number = float(digits[0]) if digits else None
     return number if number is None or kind != "integer" else int(number)

@@ -29,7 +29,7 @@ class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
 Scores predicted dialogue states by the official SGD metrics (OUT/metrics.json) and, with variants, by schema
 sensitivity as in SGD-X (OUT/robustness.json)."""
     example = """\
-  parapet evaluate --task dst --model keywords --output my_scores       # a baseline, on the sample
+  parapet evaluate --task dst --model names --output my_scores          # a tracker without training, on the sample
   parapet evaluate --task dst --reference my_corpus --variants my_dialogues --predictions my_predictions \\
       --output my_scores                  # my_predictions/original/..., my_predictions/v1/..., as my_dialogues"""
     group = "scoring"

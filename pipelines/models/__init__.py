@@ -18,7 +18,6 @@ TABLE = {
     "llm_utterances": ("endpoint", "", "Utterances", "system utterances from their acts: a language model"),
     "llm_tools": ("endpoint", "", "ToolCalls", "calls of an agent's tools: a language model"),
     "llm_babi": ("endpoint", "", "BabiAnswers", "bAbI dialog tasks: a language model"),
-    "tiny_dst": ("trackers", "TinyDst", "PredictStates", "dialogue states: a small net, trained in minutes"),
     "t5dst": ("trackers", "T5Dst", "PredictStates", "dialogue states: a T5, prompted for one slot at a time"),
     "sgp_dst": ("trackers", "SgpDst", "PredictStates", "dialogue states: four BERT encoders, combined by rules"),
     "ft_t5": ("generation", "Generation", "PredictUtterances", "system utterances from their acts: a fine-tuned T5"),

@@ -1,10 +1,10 @@
-"""The models of dialogue states: tiny_dst, t5dst, sgp_dst."""
+"""The models of dialogue states: t5dst, sgp_dst."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
+from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 
@@ -22,15 +22,6 @@ class TrainTracker(family.TrainOnCorpora):
 
         train, dev, inputs = self.read_sets(read_labels, Openings())
         return [*checkpoint, train, dev], inputs
-
-
-class TinyDst(TinyConfig, TrainTracker):
-    """A small net trained from scratch."""
-
-    learner_class = "dst.tiny:TinyLearner"
-    description = """\
-Trains a small net that compares possible values in the dialogue with the schema's descriptions of slots: from scratch,
-in minutes on a CPU."""
 
 
 class T5Dst(T5DstConfig, TrainTracker):

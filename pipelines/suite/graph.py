@@ -195,7 +195,7 @@ class Graph:
         pipeline, about = self._take(entry, "pipeline"), self._take(entry, "about")
         command = tuple(word for word in pipeline.split() if word != "--task")
         if not command:
-            reason = "must be the command of a pipeline, such as 'few_shot' or 'train tiny_dst'"
+            reason = "must be the command of a pipeline, such as 'few_shot' or 'train t5dst'"
             raise self.error(reason, f"{self.place}.pipeline")
         name = entry.pop("name", command[0])
         if name in suite_steps.RESULTS:

@@ -37,7 +37,7 @@ _OF_SYSTEMS = ("scores", "models", "predictions")  # folders of steps that belon
 _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
 # The extras that models of 'parapet train' need; the others need none.
 _OF_MODELS = {
-    **dict.fromkeys(("tiny_dst", "embeddings", "memn2n", "classifier", "damd"), "models"),
+    **dict.fromkeys(("embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
 }
 _NOT_IN_SUITES = ("suite", "mturk", "doctor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
@@ -212,8 +213,13 @@ def read_suite(given: str, settings: Sequence[str] = (), tasks: str = "") -> Sui
     for key, _, data in (setting.partition("=") for setting in settings):
         if key in ("corpus.sgd", "corpus.tasks") and data and not data.startswith(SAMPLE):
             _forget_sample(raw, data)
+    named = set(map(_name_of, raw.get("systems", [])))
     for setting in settings:
         _set(raw, setting)
+    own = [name for name in map(_name_of, raw.get("systems", [])) if name not in named]
+    for table in raw.get("tables", []):  # a row with {system} in its name is repeated for each system of the user's
+        rows = ((row, own if "{system}" in row["name"] else [""]) for row in table["rows"])
+        table["rows"] = [filled(row, {"system": name} if name else {}) for row, names in rows for name in names]
     keys = msgspec.structs.asdict(_converted(raw, shown))
     keys |= {"title": keys["title"] or path.stem, "seeds": tuple(map(str, keys["seeds"]))}
     suite = SuiteFile(path=shown, name=path.stem, folder=folder, **keys)
@@ -271,7 +277,7 @@ def _each(suite: SuiteFile, level: str) -> Iterator[Options]:
 
 
 def _set(raw: dict[str, Any], setting: str) -> None:
-    """Sets the value of ``--set`` in the file's tables."""
+    """Sets the value of ``--set`` in the file's tables; a name that resembles no system's adds a system."""
     key, equals, text = setting.partition("=")
     *path, last = key.strip().split(".")
     place: Any = raw
@@ -279,8 +285,10 @@ def _set(raw: dict[str, Any], setting: str) -> None:
         if isinstance(place, list):
             entries = {_name_of(entry): entry for entry in reversed(place)}
             if part not in entries:
-                raise InputError(no_such("entry", part, entries), f"--set {key}")
-            place = entries[part]
+                if path[0] != "systems" or difflib.get_close_matches(part, entries, cutoff=0.8):
+                    raise InputError(no_such("entry", part, entries), f"--set {key}")
+                place.append({"name": part})
+            place = entries.get(part, place[-1])
         elif isinstance(place, dict):
             place = place.setdefault(part, [] if i == 0 and part in _LISTS else {})
     if not equals or not isinstance(place, dict):

@@ -9,7 +9,7 @@ import pytest
 from kit import cases, json_of, raised, write
 
 import parapet
-from parapet.evaluation.dst.baseline import Keywords
+from parapet.evaluation.dst.trackers import Names
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
@@ -91,7 +91,7 @@ def test_a_folder_is_a_path(folder):
 
 def test_a_seed_is_a_number_or_a_text():
     corpus = parapet.load_corpus()
-    scores = parapet.score_states(corpus, Keywords())
+    scores = parapet.score_states(corpus, Names())
     takers = [
         lambda seed: parapet.perturb(corpus, "typos", seed=seed),
         lambda seed: parapet.perturbations()["unseen_entities"](seed=seed),

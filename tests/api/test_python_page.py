@@ -32,7 +32,7 @@ def test_the_blocks_run_in_order(sample, tmp_path, monkeypatch, capsys):
         "8.0 arrival_date",
         "12.0 start",
         "13.0 date_of_check_in",
-        "0.06 0.5151515151515151",
-        "11.2%",
+        "0.56 0.8484848484848485",
+        "75.3%",
     ]
     assert (tmp_path / "my_typos" / "turns" / "test" / "dialogues_001.parquet").is_file()

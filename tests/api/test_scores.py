@@ -14,7 +14,7 @@ from kit import json_of, raised, write
 from state_predictions import ALL, BASELINE, CORPUS, DIALOGUES, JGA, PREDICTIONS, by_command, lines_of, metrics_of
 
 import parapet
-from parapet.evaluation.dst.baseline import Keywords
+from parapet.evaluation.dst.trackers import Names
 from parapet.pipelines.evaluate import run as evaluate
 from parapet.schemas.errors import MissingExtra
 from parapet.schemas.layout import dialogue_bytes, sample_root
@@ -75,7 +75,7 @@ def scores():
     crowd = sample_root() / "crowd"
     made = parapet.compose(CORPUS, [crowd / "names.csv", crowd / "descriptions.csv"], allow_partial=True)
     corpora = {"original": CORPUS, **parapet.apply_variants(CORPUS, made.variants, names=["v1", "v2"])}
-    return {name: parapet.score_states(corpus, Keywords()) for name, corpus in corpora.items()}
+    return {name: parapet.score_states(corpus, Names()) for name, corpus in corpora.items()}
 
 
 def test_the_original_is_in_no_sensitivity(scores):
@@ -160,9 +160,9 @@ def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
 WITHOUT_BEAM = {
     "scores": """
 import parapet
-from parapet.evaluation.dst.baseline import Keywords
+from parapet.evaluation.dst.trackers import Names
 from parapet.pipelines.evaluate import run as evaluate
-parapet.score_states(parapet.load_corpus(), Keywords()).frames
+parapet.score_states(parapet.load_corpus(), Names()).frames
 assert "apache_beam" not in sys.modules
 """,
     "composition": """
@@ -213,14 +213,14 @@ def with_one_id(folder, count, files=2):
 def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path):
     corpus = tmp_path / "corpus"
     reason = f"{corpus}/train/dialogues_001.json: [1]: duplicate_id: dialogue 'same' appears twice, first at [0]"
-    assert refused(with_one_id(corpus, 2, 1), Keywords(), split="train").startswith(reason)
+    assert refused(with_one_id(corpus, 2, 1), Names(), split="train").startswith(reason)
 
 
 def test_dialogues_of_several_files_with_one_id_are_refused(tmp_path, capsys):
     corpus = with_one_id(tmp_path / "corpus", 1)
     root = tmp_path / "corpus/train"
     reason = f"{root}/dialogues_002.json: [0]: duplicate_id: dialogue 'same' is in {root}/dialogues_001.json, too"
-    assert reason in refused(corpus, Keywords(), split="train")
+    assert reason in refused(corpus, Names(), split="train")
     flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--model", BASELINE]
     assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 2
     assert reason in capsys.readouterr().err
@@ -277,7 +277,7 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path):
 
 
 def test_trackers_that_give_something_else_are_refused():
-    assert refused(CORPUS, Keywords) == "predictions: Keywords is a class: give an object of it, such as Keywords()"
+    assert refused(CORPUS, Names) == "predictions: Names is a class: give an object of it, such as Names()"
     assert refused(CORPUS, lambda batch: None).endswith(" states, one for each example, found None")
     assert refused(CORPUS, lambda batch: [{}]).endswith(" states, one for each example, found a list of length 1")
     assert "returned something that is not a state" in refused(CORPUS, lambda batch: [{}] * len(batch))
@@ -286,13 +286,13 @@ def test_trackers_that_give_something_else_are_refused():
         raise ZeroDivisionError("mine")
 
     raised(ZeroDivisionError, parapet.score_states, CORPUS, failing, match="mine")
-    assert parapet.score_states(CORPUS, Keywords().predict).metrics == parapet.score_states(CORPUS, Keywords()).metrics
+    assert parapet.score_states(CORPUS, Names().predict).metrics == parapet.score_states(CORPUS, Names()).metrics
 
 
 def test_intervals_are_those_of_the_command(tmp_path):
     by_command(tmp_path, "--model", BASELINE, "--seed", "7", "--replicates", "200")
     expected = json_of(tmp_path / "robustness.json")["sets"]["original"]["intervals"]
-    scores = parapet.score_states(parapet.load_corpus(), Keywords())
+    scores = parapet.score_states(parapet.load_corpus(), Names())
     assert {key: list(scores.interval(services=key, seed=7, replicates=200)) for key in expected} == expected
     raised(parapet.InputError, scores.interval, "jga", match="metric: 'jga' is unknown: must be one of")
     raised(parapet.InputError, scores.interval, level=95, match="level: 95 is not a number between 0 and 1")

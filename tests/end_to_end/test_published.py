@@ -148,7 +148,7 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
             shutil.copytree(variant / split, tmp_path / "sgd_x" / variant.name / name)
     (tmp_path / "four.toml").write_text(
         '[corpus]\nsgd = "corpus"\n[variants]\npath = "sgd_x"\n[[sets]]\nperturbation = "typos"\n'
-        '[[systems]]\nname = "Keywords"\nmodel = "parapet.evaluation.dst.baseline:Keywords"\n'
+        '[[systems]]\nname = "Names"\nmodel = "parapet.evaluation.dst.trackers:Names"\n'
     )
     run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()

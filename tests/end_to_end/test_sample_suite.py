@@ -71,6 +71,14 @@ def test_the_process_that_steps_are_forked_from_warns_of_nothing():
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.usefixtures("bundled_sample")
+def test_the_sample_has_all_transcripts_of_its_speech_errors(tmp_path):
+    """After a change of the sample, docs/perturbations.md says how to make them."""
+    pytest.importorskip("hibari")
+    run("suite", "sample", only="sets/speech_errors", output=tmp_path)
+    assert "decoded 0," in (tmp_path / ".suite/logs/sets/speech_errors.log").read_text()
+
+
 @pytest.mark.thorough
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("width", [1280, 390])

@@ -92,7 +92,7 @@ def readers(root: Path) -> dict[str, Readers]:
 
     def evaluate(out: Path, place: Path) -> list[str]:
         return ["evaluate", "--task", "dst", "--reference", str(root / "corpus"), "--sets", f"typos={out / 'typos'}",
-                "--model", "keywords", "--output", str(place)]  # fmt: skip
+                "--model", "names", "--output", str(place)]  # fmt: skip
 
     of_compose = {name: of_variants(name) for name in ("rewrite", "statistics")}
     return {

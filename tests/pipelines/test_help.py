@@ -85,8 +85,8 @@ def test_a_flag_of_beams_own_tests_is_unknown(capsys):
     "line usage",
     ("back-translate --help", "parapet back_translate"),
     ("help back-translate", "parapet back_translate"),
-    ("train tiny-dst --help", "parapet train tiny_dst"),
-    ("help predict tiny-dst", "parapet predict tiny_dst"),
+    ("train sgp-dst --help", "parapet train sgp_dst"),
+    ("help predict sgp-dst", "parapet predict sgp_dst"),
     ("perturb speech-errors --help", "parapet perturb speech_errors"),
     ("mturk site_csv --help", "parapet mturk site-csv"),
     ("evaluate --task=dst --help", "parapet evaluate --task dst"),
@@ -139,7 +139,7 @@ def test_long_command_lines_are_broken_before_flags():
 ON_THE_SAMPLE = (
     *("perturb typos", "compose", "compose_variations", "hits", "statistics", "augment", "anonymise", "back_translate"),
     *("language_variations", "unseen_entities", "ood", "few_shot", "evaluate dst", "doctor"),
-    *("evaluate response", "evaluate generation", "train tiny_dst", "train classifier"),
+    *("evaluate response", "evaluate generation", "train classifier"),
 )
 
 

@@ -113,7 +113,7 @@ def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
         ("rewrite", ""),
         ("rewrite", "typos"),
         ("augment --sets oracle", ""),
-        ("evaluate --task dst --model keywords", ""),
+        ("evaluate --task dst --model names", ""),
     ),
     *(("evaluate --task response --predictions reference", ""), ("statistics", "")),
 )
@@ -127,9 +127,9 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
 
 READERS = [
     *("perturb typos --sgd X", "augment --sgd X", "few_shot --sgd X", "hits --task rewrites --dialogues X"),
-    *("evaluate --task dst --reference X --model keywords", "evaluate --task dst --reference X --predictions X"),
+    *("evaluate --task dst --reference X --model names", "evaluate --task dst --reference X --predictions X"),
     "evaluate --task generation --reference X --predictions reference",
-    *("evaluate --task intent --reference X --predictions X", "train tiny_dst --train X"),
+    *("evaluate --task intent --reference X --predictions X", "train damd --train X"),
 ]
 # They read their corpora in the same way as one of the above.
 LIKE_THEM = [

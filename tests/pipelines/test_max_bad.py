@@ -47,7 +47,7 @@ READERS = [
     ["few_shot", "--sgd=sgd"],
     ["ood", "--sgd=sgd", "--rates=0.1"],
     ["augment", "--sgd=sgd", "--split=test", "--sets=none"],
-    ["evaluate", "--task=dst", "--reference=sgd", "--model=keywords"],
+    ["evaluate", "--task=dst", "--reference=sgd", "--model=names"],
     ["evaluate", "--task=response", "--reference=sgd", "--predictions=reference"],
     ["hits", "--task=rewrites", "--dialogues=sgd"],
     ["release", "build", "--config=release.toml"],

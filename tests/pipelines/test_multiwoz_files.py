@@ -81,7 +81,7 @@ def test_splits_alone_and_together(root, tmp_path):
 
 
 def test_every_service_of_the_one_schema_counts_as_seen(root, tmp_path):
-    made = run("evaluate", task="dst", reference=root, model="keywords", output=tmp_path / "out")
+    made = run("evaluate", task="dst", reference=root, model="names", output=tmp_path / "out")
     assert "unseen" not in made.errors
     assert "#SEEN_SERVICES" in json.dumps(made.json("metrics.json"))
 

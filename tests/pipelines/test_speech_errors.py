@@ -79,6 +79,8 @@ def test_a_set_is_what_a_plain_loop_makes(heard, some):
     ("--wer 20", "--wer: 20 is not a word error rate"),
     ("--snr 12", "--snr: "),
     ("--noise brown", "--noise: "),
+    ("--transcripts none.json", "--transcripts: cannot be read"),
+    ("--transcripts setup.py", "--transcripts: contains no transcripts"),
     ("--voices nobody", "--voices: 'nobody'"),
     ("--voices ,", "--voices: must be one or more"),
     ("--azure_region westeurope", "--azure_region: is for --engine azure"),

@@ -37,16 +37,16 @@ perturbation = "verbose"
 name = "wordy"
 env = [0.5]
 [[systems]]
-name = "keywords"
-model = "parapet.evaluation.dst.baseline:Keywords"
+name = "names"
+model = "parapet.evaluation.dst.trackers:Names"
 [[tables]]
 title = "Published"
 source = "a paper"
 columns = ["original", "typos"]
 [[tables.rows]]
-name = "keywords"
+name = "names"
 published = [50.0, nan]
-ours = "@scores/keywords/robustness.json#/sets/{column}/metrics/#ALL_SERVICES/joint_goal_accuracy"
+ours = "@scores/names/robustness.json#/sets/{column}/metrics/#ALL_SERVICES/joint_goal_accuracy"
 scale = 100
 [[tables.rows]]
 name = "theirs"
@@ -99,7 +99,7 @@ needs = "--set systems.theirs.predictions=DIR"
     )
     (one,) = graph_of(folder / "small.toml").left_out
     assert (one.name, one.reason) == ("scores/theirs/dst", "predictions is not given")
-    assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["keywords", "theirs"]
+    assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["names", "theirs"]
 
 
 @cases("name", "sample", "llm_sample", "tools", "raddle")
@@ -115,10 +115,10 @@ def test_a_built_in_suite_does_not_call_the_users_data_ours(name, folder):
 
 def test_a_step_goes_on_without_what_failed(folder):
     graph = graph_of(folder / "small.toml")
-    scores = without(graph.steps["scores/keywords/dst"], ["sets/wordy"])
+    scores = without(graph.steps["scores/names/dst"], ["sets/wordy"])
     assert scores is not None
     assert scores.options["sets"] == {"typos": "@sets/typos/typos"}
-    assert without(graph.steps["comparison"], ["scores/keywords/dst"]) is None
+    assert without(graph.steps["comparison"], ["scores/names/dst"]) is None
 
 
 def test_numbers_beside_those_of_a_paper(tmp_path):
@@ -228,13 +228,13 @@ path = "first"
 path = "second"
 [[systems]]
 name = "ours"
-model = "tracker.py:Keywords"
+model = "tracker.py:Names"
 """
 
 
 def test_inputs_that_change_places_are_scored_again(folder):
     write(folder / "small.toml", TWO_SETS)
-    write(folder / "tracker.py", "from parapet.evaluation.dst.baseline import Keywords\n")
+    write(folder / "tracker.py", "from parapet.evaluation.dst.trackers import Names\n")
     for name in ("first", "second"):
         shutil.copytree(folder / "corpus", folder / name)
 
@@ -253,7 +253,7 @@ def test_inputs_that_change_places_are_scored_again(folder):
     renamed = before.replace('"first"', '"other"').replace('"second"', '"first"').replace('"other"', '"second"')
     assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
     assert would_run(folder) == 0
-    write(folder / "tracker.py", (folder / "tracker.py").read_text("utf-8") + "Keywords.x = 1\n")
+    write(folder / "tracker.py", (folder / "tracker.py").read_text("utf-8") + "Names.x = 1\n")
     assert would_run(folder) == 2
 
 
@@ -294,15 +294,15 @@ def cut_one(path):
 
 
 def test_what_a_model_imports_from_its_folder_is_part_of_it(folder):
-    write(folder / "tracker.py", "from helpers.base import Keywords\n")
-    for name, text in (("__init__", ""), ("base", "from .deep import Keywords\n"), ("deep", "class Keywords: pass\n")):
+    write(folder / "tracker.py", "from helpers.base import Names\n")
+    for name, text in (("__init__", ""), ("base", "from .deep import Names\n"), ("deep", "class Names: pass\n")):
         write(folder / f"helpers/{name}.py", text)
     (folder / "helpers/__init__.py").unlink()  # a folder is a package without it, too
-    before = source_hash("tracker.py:Keywords", folder)
+    before = source_hash("tracker.py:Names", folder)
     write(folder / "unused.py", "x = 1\n")
-    assert source_hash("tracker.py:Keywords", folder) == before
-    write(folder / "helpers/deep.py", "class Keywords: x = 1\n")
-    assert source_hash("tracker.py:Keywords", folder) != before
+    assert source_hash("tracker.py:Names", folder) == before
+    write(folder / "helpers/deep.py", "class Names: x = 1\n")
+    assert source_hash("tracker.py:Names", folder) != before
 
 
 def test_a_module_beside_the_suite_is_part_of_a_model(folder):
@@ -320,8 +320,8 @@ def test_a_module_beside_the_suite_is_part_of_a_model(folder):
 
 CHANGING = """
 import json, pathlib
-from parapet.evaluation.dst.baseline import Keywords
-class Changing(Keywords):
+from parapet.evaluation.dst.trackers import Names
+class Changing(Names):
     def __init__(self):
         super().__init__()
         path, mark = pathlib.Path("corpus/test/dialogues_001.json"), pathlib.Path("changed")
@@ -375,8 +375,8 @@ def test_what_cannot_be_read_hides_no_other_file(tmp_path):
 
 LEAVING = """
 import os, time
-from parapet.evaluation.dst.baseline import Keywords
-class Leaving(Keywords):
+from parapet.evaluation.dst.trackers import Names
+class Leaving(Names):
     def predict(self, batch):
         {}
         return super().predict(batch)
@@ -465,8 +465,8 @@ def test_a_dry_run_lists_the_steps(folder):
     assert {" ".join(line.split()) for line in told.output.splitlines()} == {
         "sets/typos runs",
         "sets/wordy runs",
-        "scores/keywords/dst runs after sets/typos, sets/wordy",
-        "comparison runs after scores/keywords/dst",
+        "scores/names/dst runs after sets/typos, sets/wordy",
+        "comparison runs after scores/names/dst",
         "4 steps would run, 0 unchanged",
     }
     assert not (folder / "out").exists()
@@ -531,7 +531,7 @@ def test_the_results(made):
     out = made / "out"
     with (out / "table.csv").open(newline="", encoding="utf-8") as handle:
         rows = {(row["set"], row["metric"]): row for row in csv.DictReader(handle) if row["group"] == "all"}
-    accuracy = json_of(out / "scores/keywords/dst/metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"]
+    accuracy = json_of(out / "scores/names/dst/metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"]
     row = rows["original", "joint_goal_accuracy"]
     assert float(row["value"]) == pytest.approx(accuracy)
     assert float(row["low"]) <= accuracy <= float(row["high"])
@@ -541,8 +541,8 @@ def test_the_results(made):
     assert "Small <suite>" not in page
     assert not lacking(page, f"{100 * accuracy:.1f}", "a checkpoint of theirs", 'href="sets/typos/report.html"')
     for name in ("original", "typos", "wordy"):
-        assert f'href="scores/keywords/dst/failures/{name}.html"' in page
-        assert (out / f"scores/keywords/dst/failures/{name}.html").is_file()
+        assert f'href="scores/names/dst/failures/{name}.html"' in page
+        assert (out / f"scores/names/dst/failures/{name}.html").is_file()
     assert "parapet perturb verbose --sgd=corpus --env=0.5 --output=out/sets/wordy" in page
     manifest = json_of(out / "run.json")
     assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
@@ -554,7 +554,7 @@ def test_thousands_of_seeds_make_a_graph_in_seconds(folder):
     seconds = []
     for n in (1_000, 4_000):
         seeds = f"seeds = {list(range(n))}"
-        text = '[[systems]]\nname = "m-{seed}"\nmodel = "keywords"\n[[sets]]\npath = "@sample"\n'
+        text = '[[systems]]\nname = "m-{seed}"\nmodel = "names"\n[[sets]]\npath = "@sample"\n'
         (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
         begun = time.process_time()
         graph_of(folder / "many.toml")
@@ -571,8 +571,8 @@ def test_a_set_that_needs_a_step_which_is_left_out(folder):
     assert {one.name: one.needs for one in graph.left_out} == dict.fromkeys(
         ("more", "sets/unseen_entities"), "entities"
     )
-    assert list(graph.steps["scores/keywords/dst"].options["sets"]) == ["typos", "wordy", "wordy-env1"]
-    assert graph.needs["scores/keywords/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
+    assert list(graph.steps["scores/names/dst"].options["sets"]) == ["typos", "wordy", "wordy-env1"]
+    assert graph.needs["scores/names/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
 def test_tasks_are_rewritten_by_their_own_command():
@@ -585,7 +585,7 @@ def test_what_the_table_of_all_systems_has(folder):
     comparison = graph_of(folder / "small.toml", "compare.replicates=9").steps["comparison"]
     assert set(shlex.join(command_line(command_of(comparison, Path("/out")))).split(" --")) == {
         *("compare", "sets wordy original", "average wordy/joint_goal_accuracy", "replicates=9"),
-        *("systems keywords=/out/scores/keywords/dst", "output=/out/comparison"),
+        *("systems names=/out/scores/names/dst", "output=/out/comparison"),
     }
 
 
@@ -634,11 +634,11 @@ def test_the_commands_of_the_page_run_when_they_are_pasted(tmp_path, monkeypatch
 
 def test_gates_fail_a_build(folder, made):
     shutil.copytree(made / "out", folder / "out")
-    met, missed = '"joint_goal_accuracy.typos" = ">= 0.0"\n', '"keywords.joint_goal_accuracy" = ">= 0.99"\n'
+    met, missed = '"joint_goal_accuracy.typos" = ">= 0.0"\n', '"names.joint_goal_accuracy" = ">= 0.99"\n'
     write(folder / "small.toml", SMALL.replace("[[tables]]", f"[gates]\n{met}{missed}[[tables]]", 1))
     told = suite(folder, status=1)
     assert "gate met: joint_goal_accuracy.typos >= 0.0" in told.output
-    assert "gate missed: keywords.joint_goal_accuracy >= 0.99" in told.errors
+    assert "gate missed: names.joint_goal_accuracy >= 0.99" in told.errors
     write(folder / "small.toml", SMALL.replace("[[tables]]", f"[gates]\n{met}[[tables]]", 1))
     assert "0 steps run, 4 unchanged" in suite(folder).output
     before, after = content(made / "out"), content(folder / "out")

@@ -5,15 +5,15 @@ from kit import cases, lacking
 
 from parapet.pipelines.main import main
 
-KEYWORDS = 'name = "a"\nmodel = "keywords"\n'
+NAMES = 'name = "a"\nmodel = "names"\n'
 
 # What files are made of.
 TYPOS, STEP = "[[sets]]\nperturbation='typos'\n", "[[steps]]\npipeline='few_shot'\n"
-SYSTEM, NAMED = f"[[systems]]\n{KEYWORDS}", "[[systems]]\nname='a'\n"
+SYSTEM, NAMED = f"[[systems]]\n{NAMES}", "[[systems]]\nname='a'\n"
 VARIANTS, NEAREST = "[variants]\npath='variants'\n", "[[steps]]\npipeline='train nearest'\ntrain='@babi/{}.txt'\n"
 TRAIN, ROW = "systems[0].train", "tables[0].rows[0]"
 FILL = "fill = { key = 'x' }"
-GATED = TYPOS + SYSTEM.replace("keywords", "parapet.evaluation.dst.baseline:Keywords")
+GATED = TYPOS + SYSTEM.replace("names", "parapet.evaluation.dst.trackers:Names")
 LEFT_OUT = "[[systems]]\nname = 'c'\npredictions = ''\nneeds = 'your predictions'\n"
 SET_SOURCES, VARIANT_SOURCES = "exactly one of perturbation, path", "exactly one of path, responses, pivots"
 
@@ -41,7 +41,7 @@ BAD = {
     "unknown table": ("[corpora]\nsgd = 'x'\n", ("no key 'corpora'", "did you mean 'corpus'")),
     "unknown key of the corpus": ("[corpus]\nsgdd = 'x'\n", ("corpus", "no key 'sgdd'", "did you mean 'sgd'")),
     "unknown option of a set": (TYPOS + "envv=[0.1]\n", unknown("sets[0]", "envv", "env")),
-    "option of a training": (NAMED + "train={ model='tiny_dst', epoch=3 }\n", unknown(TRAIN, "epoch", "epochs")),
+    "option of a training": (NAMED + "train={ model='t5dst', epoch=3 }\n", unknown(TRAIN, "epoch", "epochs")),
     "option of a task": (
         NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
         unknown("systems[0].response", "token", "tokenizer"),
@@ -52,7 +52,7 @@ BAD = {
     "the splits are a text": ("[corpus]\nsplits = 'test'\n", ("corpus.splits", "array", "str")),
     "a perturbation is a number": ("[[sets]]\nperturbation=3\n", ("sets[0].perturbation", "text", "3")),
     "needs is a switch": (TYPOS + "needs=true\n", ("sets[0].needs", "text")),
-    "a training is a text": (NAMED + "train='tiny_dst'\n", ("systems[0].train", "table", "tiny_dst")),
+    "a training is a text": (NAMED + "train='t5dst'\n", ("systems[0].train", "table", "t5dst")),
     "a training without a model": (NAMED + "train={ epochs=3 }\n", ("systems[0].train", "model")),
     "published numbers are texts": (row("published = ['1']"), (f"{ROW}.published[0]", "float", "str")),
     "a switch with a number": (TYPOS + "perturb_values=1\n", ("sets[0]", "perturb_values", "true or false")),
@@ -62,7 +62,7 @@ BAD = {
     "no corpus": ("[corpus]\nsgd = ''\n", ("corpus.sgd", "--set corpus.sgd=PATH")),
     "unknown perturbation": ("[[sets]]\nperturbation='typoes'\n", ("sets[0]", "'typoes'", "did you mean 'typos'")),
     "unknown pipeline": ("[[steps]]\npipeline='few_shots'\n", ("steps[0]", "'few_shots'", "did you mean 'few_shot'")),
-    "unknown model of train": ("[[steps]]\npipeline='train tiny'\n", ("steps[0]", "'tiny'", "'tiny_dst'")),
+    "unknown model of train": ("[[steps]]\npipeline='train t5'\n", ("steps[0]", "'t5'", "'t5dst'")),
     "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
     "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
     "a rate above 1": (TYPOS + "env=[1.5]\n", ("sets[0]", "1.5")),
@@ -185,7 +185,12 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     (["babi"], ("everything is left out", "--set inputs.babi=FOLDER")),
     (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
     (["sample", "--set", "corpuss.sgd=x"], ("'corpuss'", "did you mean 'corpus'")),
-    (["sample", "--set", "systems.keyword.model=x"], ("--set", "'keyword'", "did you mean 'keywords'")),
+    (["sample", "--set", "systems.name.model=x"], ("--set", "'name'", "did you mean 'names'")),
+    (
+        ["sample", "--set", "systems.mine.modle=x"],
+        ("systems[2]", "give name, and model"),
+    ),
+    (["sample", "--set", "systems.mine.model=x", "--set", "systems.mine.stile=x"], ("mine", "option 'stile'")),
     (["sample", "--set", "title.text=x"], ("--set", "title")),
     (["sample", "--only", "typo"], ("--only", "'typo'")),
     (["sample", "--jobs", "-1"], ("--jobs",)),

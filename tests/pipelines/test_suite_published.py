@@ -96,10 +96,24 @@ def test_the_graph_can_be_made_and_every_pointer_leads_to_a_step(suite):
     assert not [one for one in graph.left_out if not (one.needs or one.reason.endswith("is left out"))]
 
 
+def test_a_system_of_ones_own_has_rows_in_the_tables_of_the_paper(tmp_path):
+    given = settings("sgdx", tmp_path)
+    suites = [read_suite("sgdx", [*given, *more]) for more in ([], ["systems.mine.model=mine.py:Tracker"])]
+    rows = [[row.name for table in suite.tables for row in table.rows] for suite in suites]
+    assert [name for name in rows[1] if name not in rows[0]] == ["mine, all", "mine, seen", "mine, unseen", "mine"]
+    assert not [name for name in rows[0] if "{system}" in name]
+    assert [Graph(suite).systems for suite in suites] == [["names", "meaning"], ["names", "meaning", "mine"]]
+    suite = read_suite("sgdx", [*given, "systems.mine.style=json", "systems.mine.endpoint=http://127.0.0.1:1"])
+    assert suite.systems[-1] == {"name": "mine", "style": "json", "endpoint": "http://127.0.0.1:1"}
+
+
 def test_with_what_it_needs_a_system_is_there(tmp_path):
     given = settings("sgdx", tmp_path)
     graph = Graph(read_suite("sgdx", [*given, "inputs.t5=t5", "systems.T5DST.train.steps=2"]))
-    assert (graph.systems, graph.steps["models/T5DST/dst"].options["checkpoint"]) == (["Keywords", "T5DST"], "t5")
+    assert (graph.systems, graph.steps["models/T5DST/dst"].options["checkpoint"]) == (
+        ["names", "meaning", "T5DST"],
+        "t5",
+    )
     assert graph.steps["models/T5DST/dst"].options["dev"] == str(tmp_path)
     graph = Graph(read_suite("sgdx", [*given, "systems.T5DST.predictions=states"]))
     assert "models/T5DST/dst" not in graph.steps
@@ -118,14 +132,14 @@ def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_p
     graph = Graph(judged)
     assert list(graph.steps) == ["reference-lexical", "reference-nli", "scores/reference/generation", "comparison"]
     assert graph.systems == ["reference"]
-    folder = tmp_path / "tiny"
-    steps = [f"systems.{one}.train.steps=2" for one in ("tiny_dst", "tiny_dst-oracle")]
-    trained = read_suite("sgdx", [*settings("sgdx", folder), *steps, "steps.training_sets.split=train"])
-    compared = Graph(trained).steps["Table-3-tiny_dst"].options
-    assert compared["systems"] == {"none": "@scores/tiny_dst", "oracle": "@scores/tiny_dst-oracle"}
-    for only in steps:  # nothing to compare, or no baseline
-        suite = read_suite("sgdx", [f"corpus.sgd={folder}", only, "steps.training_sets.split=train"])
-        assert "Table-3-tiny_dst" not in Graph(suite).steps
+    folder = tmp_path / "t5"
+    states = [f"systems.{name}.predictions=states" for name in ("T5DST", "T5DST-oracle")]
+    predicted = read_suite("sgdx", [*settings("sgdx", folder), *states])
+    compared = Graph(predicted).steps["Table-3-T5DST"].options
+    assert compared["systems"] == {"none": "@scores/T5DST", "oracle": "@scores/T5DST-oracle"}
+    for only in states:  # nothing to compare, or no baseline
+        suite = read_suite("sgdx", [f"corpus.sgd={folder}", only])
+        assert "Table-3-T5DST" not in Graph(suite).steps
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
@@ -139,7 +153,6 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     systems, services = ("SGP-DST", "T5DST"), ("all", "seen", "unseen")  # those of ours alone have no numbers yet
     assert [row[0] for row in table.rows] == [f"{system}, {service}" for system in systems for service in services]
     assert table.note.count("--set inputs.t5=DIR") == 1
-    assert "--set systems.tiny_dst.train.steps=40000" in table.note
     assert shown["Figure 4"].rows == []
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
     first = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
@@ -155,9 +168,9 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
 
 def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
     given = settings("raddle", tmp_path)
-    assert Graph(read_suite("raddle", given)).systems == ["Keywords"]
+    assert Graph(read_suite("raddle", given)).systems == ["meaning"]
     graph = Graph(read_suite("raddle", [*given, "inputs.foreign=own"]))
-    assert graph.systems == ["Keywords", "classifier-10", "classifier-20", "classifier-50"]
+    assert graph.systems == ["meaning", "classifier-10", "classifier-20", "classifier-50"]
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
 

@@ -2,6 +2,7 @@
 
 import shutil
 
+import msgspec
 import pytest
 import stopped
 import torch
@@ -11,6 +12,8 @@ from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, texts, write_corpus
 
 from parapet.evaluation.models.dst import t5
+from parapet.evaluation.models.dst.data import Openings, read_labels
+from parapet.evaluation.models.examples import held_out
 from parapet.evaluation.models.training import LOG
 
 SMALL = ["--batch_size", "8", "--learning_rate", "0.005", "--warmup", "0.1", "--quiet"]
@@ -150,3 +153,82 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
 
     monkeypatch.setattr(t5.T5Learner, "loss", full)
     assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
+
+
+@pytest.fixture(scope="module")
+def model(toy):
+    """One that was trained for an epoch."""
+    run("train", *flags(toy, toy / "model", "--epochs", "1", "--max_output", "8", "--dev_frames", "0"))
+    return toy / "model"
+
+
+def test_what_is_predicted_is_scored_as_dev_was(model, toy, tmp_path):
+    states = run("predict", "t5dst", model=model, reference=toy / "corpus", output=tmp_path / "states")
+    counts = states.manifest["counts"]
+    assert counts["asked/original"] == counts["predicted/original"] > 0
+    given = {"reference": toy / "corpus", "predictions": states.folder / "predictions"}
+    metrics = run("evaluate", task="dst", **given, output=tmp_path / "scores").json("metrics.json")
+    dev = json_of(model / "run.json")["result"]["dev"]
+    assert metrics["#ALL_SERVICES"]["joint_goal_accuracy"] == pytest.approx(dev)
+
+
+def test_what_cannot_predict_is_told(model, toy, tmp_path):
+    def told(name, folder):
+        return refused("predict", name, model=folder, reference=toy / "corpus", output=tmp_path / "out")
+
+    other = tmp_path / "other"
+    # With run.json it is refused before it is read.
+    shutil.copytree(model, other, ignore=shutil.ignore_patterns(".*", "run.json"))
+    assert "contains no model" in told("t5dst", toy / "corpus")
+    assert "is a model of another kind, 't5dst'" in told("sgp_dst", other)
+    weights = next(other.rglob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-50])
+    assert "is truncated or damaged" in told("t5dst", other)
+
+
+def test_a_training_keeps_its_state_in_its_folder(toy, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "state.pt").write_bytes(b"of others")
+    (tmp_path / "out/.training").symlink_to(tmp_path, target_is_directory=True)
+    said = refused("train", *flags(toy, tmp_path / "out", "--epochs", "1"), status=1)
+    assert "out/.training: leads outside of the output folder by a link: remove the link" in said
+    assert (tmp_path / "state.pt").read_bytes() == b"of others"
+
+
+def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
+    few = ["--steps", "2", "--max_output", "8", "--dev_frames", "4"]
+    run("train", *flags(toy, tmp_path / "out", "--held_out", "0.3", *few))
+    assert {row["flag"] for row in json_of(tmp_path / "out/run.json")["inputs"]} == {"train", "checkpoint"}
+    told = refused("train", *flags(toy, tmp_path / "no", "--held_out", "1.5"))
+    assert "--held_out: 1.5: must be above" in told
+
+
+def test_perturbed_copies_are_trained_on_too(toy, tmp_path, monkeypatch):
+    """Augmentation: dialogues of one id in several corpora are all used."""
+    sizes = counted_steps(monkeypatch)
+    sets = {"sgd": toy / "corpus", "split": "train", "kinds": "verbose", "env": "none"}
+    run("language_variations", "--quiet", **sets, output=tmp_path / "varied")
+    one_epoch = ["--epochs", "1", "--negatives", "1"]
+    plain, both = flags(toy, tmp_path / "plain", *one_epoch), flags(toy, tmp_path / "both", *one_epoch)
+    run("train", *plain)
+    alone = sum(sizes)
+    both.insert(both.index("--output"), str(tmp_path / "varied" / "verbose"))
+    run("train", *both)
+    assert sum(sizes) == 3 * alone
+
+
+def test_versions_of_a_dialogue_are_held_out_together(toy):
+    """Perturbed ones, which share the id, and those under other ids, which share the first utterance."""
+    rows = read_labels(str(toy / "corpus"), "train").rows
+
+    def version(row, mark, opening):
+        asked = row.asked
+        history = (("USER", opening + asked.history[0][1]), *asked.history[1:])
+        new = msgspec.structs.replace(asked, dialogue_id=asked.dialogue_id + mark, history=history)
+        return msgspec.structs.replace(row, asked=new)
+
+    more = [version(row, "", "well, ") for row in rows] + [version(row, "_v1", "") for row in rows]
+    parts = held_out([*rows, *more], 0.5, "0", Openings())
+    ids = [{row.asked.dialogue_id.removesuffix("_v1") for row in part} for part in parts]
+    assert all(ids)
+    assert not ids[0] & ids[1]

@@ -80,8 +80,8 @@ def test_wrong_usage_leaves_no_folder(tmp_path):
 WRITERS = [
     *("compose", "rewrite --variants V", "statistics --variants V", "augment", "few_shot", "ood"),
     *("language_variations", "speech_errors", "perturb typos", "unseen_entities", "back_translate", "hits"),
-    *("anonymise", "restaurants", "reminders", "train tiny_dst", "predict tiny_dst --model V", "compose_variations"),
-    *("evaluate --task dst --model Keywords", "compare --systems a=V b=V"),
+    *("anonymise", "restaurants", "reminders", "train damd", "predict damd --model V", "compose_variations"),
+    *("evaluate --task dst --model Names", "compare --systems a=V b=V"),
     *("release build --config V/release.toml", "suite sample", "leaderboard --release V --submissions V"),
 ]
 

@@ -67,7 +67,7 @@ def test_a_suite_follows_no_link_out_of_its_folder(output, outside):
     assert f"{output / '.suite'}: leads outside of the" in refused("suite", "sample", output=output)
 
 
-@cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "tiny_dst")))
+@cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "t5dst")))
 def test_a_suite_clears_nothing_away_outside_of_its_folder(output, outside, name, link, command):
     from parapet.pipelines.suite.running import State
     from parapet.pipelines.suite.steps import Step

@@ -188,7 +188,6 @@ CHUNK = 32  # dialogues
 
 # Each has check(folder) and load(folder, device, batch).
 MODULES = {
-    "tiny_dst": "parapet.evaluation.models.dst.tiny",
     "t5dst": "parapet.evaluation.models.dst.t5",
     "sgp_dst": "parapet.evaluation.models.dst.sgp_tracking",
 }

@@ -13,7 +13,7 @@ def trained(log):
 
 
 def test_a_training_by_epochs_names_its_epoch():
-    page = page_of("tiny_dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
+    page = page_of("t5dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
     assert "on dev 50.0% after epoch 2" in page
 
 

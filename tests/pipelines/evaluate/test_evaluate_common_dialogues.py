@@ -36,7 +36,7 @@ def evaluate(folder, task, *flags, status=0):
 
 
 TASKS = [
-    ("dst", "--model=keywords"),
+    ("dst", "--model=names"),
     ("dst", "--predictions={}/states"),
     ("response", "--predictions=reference"),
     ("generation", "--predictions=reference"),
@@ -77,7 +77,7 @@ def ids(path):
 @cases("keep n", (3, 3), (0, 0))
 def test_too_few_dialogues_in_common_are_refused(keep, n, folder):
     edit(folder / "sets/v1" / FILE, cut(keep) if keep else lambda dialogues: more(dialogues)[8:])
-    told = evaluate(folder, "dst", "--model=keywords", status=2).errors
+    told = evaluate(folder, "dst", "--model=names", status=2).errors
     assert f"the sets have different dialogues: all of them have only {n} of the 8 of original" in told
     assert not (folder / "out").exists()
 
@@ -100,7 +100,7 @@ def test_variants_are_compared_with_the_original_on_the_same_dialogues(folder):
         edit(root / "schema.json", lambda _, variant=variant: variant)
         edit(path, cut(-1 if n == 1 else None))
         (root / "dialogues_002.json").write_text(path.read_text().replace('"dialogue_id": "', '"dialogue_id": "other '))
-    flags = ["--task=dst", "--model=keywords", "--variants", folder / "sets"]
+    flags = ["--task=dst", "--model=names", "--variants", folder / "sets"]
     result = run("evaluate", *flags, reference=folder / "original", output=folder / "out")
     assert "only the 7 that all of them have are compared, without 1 of original, 7 of v1, 9 of v2" in result.errors
     numbers = result.json("robustness.json")

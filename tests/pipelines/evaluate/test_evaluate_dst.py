@@ -392,7 +392,7 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path):
     corpus, other = kit.corpus(tmp_path / "corpus", test=bare), kit.corpus(tmp_path / "other", test=whole)
     for flags, name in (
         (["--reference", corpus, "--predictions", corpus / "test"], "original"),
-        (["--reference", other, "--sets", f"bare={corpus}", "--model", "keywords"], "bare"),
+        (["--reference", other, "--sets", f"bare={corpus}", "--model", "names"], "bare"),
     ):
         said = f"{corpus}: set '{name}', split 'test': no user turn has a frame, so there is nothing to score"
         assert said in run(tmp_path / "out", *flags, status=1).errors

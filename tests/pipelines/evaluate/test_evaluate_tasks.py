@@ -325,7 +325,7 @@ def test_variants_without_dialogues_are_refused_with_the_command_that_writes_the
     for split in ("train", "test"):
         write(tmp_path / "variants/v1" / split / "schema.json", (sample / split / "schema.json").read_bytes())
     flags = {"reference": sample, "variants": tmp_path / "variants", "output": tmp_path / "out"}
-    for more in ({"task": "dst", "model": "keywords"}, {"task": "intent", "predictions": sample}):
+    for more in ({"task": "dst", "model": "names"}, {"task": "intent", "predictions": sample}):
         said = refused("evaluate", **flags, **more)
         assert "v1: --variants: contains schemas without dialogues: run 'parapet rewrite --variants " in said
 
@@ -346,5 +346,5 @@ def test_variants_without_dialogues_are_refused_with_the_command_that_writes_the
 def test_a_folder_in_another_layout_is_refused_with_that_which_is_expected(files, expected, sample, tmp_path):
     for name in files:
         write(tmp_path / "mine" / name, (sample / "test" / name.replace("test", "dialogues_001")).read_bytes())
-    said = refused("evaluate", task="dst", model="keywords", reference=tmp_path / "mine", output=tmp_path / "out")
+    said = refused("evaluate", task="dst", model="names", reference=tmp_path / "mine", output=tmp_path / "out")
     assert f"mine: contains {'schemas, but ' if 'schema.json' in files else ''}{expected}" in said

@@ -45,6 +45,9 @@ class SpeechErrorOptions(PerturbationOptions):
     cache: str = option(
         "", "folder of transcripts that are reused (default: OUT/.heard)", group=OUTPUT, metavar="DIR", rare=True
     )
+    transcripts: str = option(
+        "", "transcripts to use where it has them", group=OUTPUT, metavar="FILE", path=True, rare=True
+    )
     wer: str = option("0.1,0.2,0.3", "word error rates, a set for each", metavar="LIST")
     noise: str = option("pink", "pink, white, or a folder of recordings", metavar="KIND", path=True)
     snr: str = option(

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
+import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError, MissingExtra
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_whole
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
@@ -22,7 +25,14 @@ from parapet.transforms.perturbations.speech import AUDIO, AZURE, LONGEST, RATIO
 from parapet.transforms.perturbations.speech.alignment import Calibration, choose_ratio, set_name
 from parapet.transforms.perturbations.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturbations.speech.sound import KINDS, make_noise, sound_bytes
-from parapet.transforms.perturbations.speech.transcribing import Channel, Outcome, Transcriber, transcribe
+from parapet.transforms.perturbations.speech.transcribing import (
+    Channel,
+    Outcome,
+    Transcriber,
+    Transcript,
+    decode,
+    transcribe,
+)
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import plugins
@@ -55,6 +65,7 @@ class SpeechErrors(base.Perturbation):
       longest: the maximum length of a turn that is spoken, in characters.
       audio: ``wav`` or ``flac``: a run of whole files also writes the sound that was recognised.
       cache: the folder in which transcripts are cached; required if workers run elsewhere. Default: a temporary one.
+      transcripts: a file of transcripts that are used in place of new ones: the files of a cache in one.
       max_bad: the share of the turns that may have no transcript; these keep their utterance.
     """
 
@@ -112,11 +123,13 @@ class SpeechErrors(base.Perturbation):
         longest: int = LONGEST,
         audio: str = "",
         cache: str | Path | None = None,
+        transcripts: str | Path = "",
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
         self.max_bad = base.share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
+        self.transcripts = read_transcripts(str(transcripts)) if transcripts else {}
         self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
@@ -153,7 +166,7 @@ class SpeechErrors(base.Perturbation):
         voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
         recogniser = self._engine("listener", Recogniser)
-        self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache)
+        self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache, self.transcripts)
         synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
@@ -298,8 +311,17 @@ class SpeechErrors(base.Perturbation):
             "seed": self.seed,
             "snr": self.ratios,
             **self.made_with,
-            **dict.fromkeys(("cache", *AZURE), ""),
+            **dict.fromkeys(("cache", "transcripts", *AZURE), ""),
         }
+
+
+def read_transcripts(path: str) -> dict[str, Transcript]:
+    """Read transcripts by key. Raise InputError if the file has none."""
+    data = read_whole(as_path(path), where="--transcripts")
+    try:
+        return decode(data)
+    except msgspec.DecodeError as error:
+        raise InputError(f"contains no transcripts: {error}", path, "--transcripts") from None
 
 
 def parse_targets(text: str) -> list[float]:

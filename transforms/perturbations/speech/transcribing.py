@@ -50,7 +50,7 @@ class Transcript(msgspec.Struct, frozen=True):
     seconds: float
 
 
-_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before threads start, as in schemas/service.py
+decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before threads start, as in schemas/service.py
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -74,6 +74,7 @@ class Channel(msgspec.Struct, frozen=True):
       noise: the noise added to the speech.
       seed: the seed of the noise.
       cache: the folder for transcripts, and for speech that costs money.
+      transcripts: known transcripts by key, which the cache does not need to have.
     """
 
     synthesiser: Synthesiser
@@ -81,6 +82,7 @@ class Channel(msgspec.Struct, frozen=True):
     noise: sound.Noise
     seed: str
     cache: str
+    transcripts: Mapping[str, Transcript] = {}
 
     def key(self, utterance: Utterance, snr: float) -> str:
         """Return a hash of everything that determines a transcript."""
@@ -117,7 +119,7 @@ class Transcriber:
         file = f"heard/{shard}.json"
         path, cached = join(self.channel.cache, file), dict[str, Transcript]()
         if FileSystems.exists(path):
-            cached = _decode(read_written(self.channel.cache, file))
+            cached = decode(read_written(self.channel.cache, file))
 
         def outcome(utterance: Utterance) -> Outcome:
             known = len(cached)
@@ -148,7 +150,7 @@ class Transcriber:
         transcripts: dict[float, Transcript] = {}
         while (snr := calibration.next_ratio(errors, len(reference), draws)) is not None:
             key = self.channel.key(utterance, snr)
-            if (transcript := cached.get(key)) is None:
+            if (transcript := self.channel.transcripts.get(key) or cached.get(key)) is None:
                 mixer = mixer or self._mixer(utterance)
                 transcript = self._recognised(reference, mixer.at(snr))
                 with self._lock:

@@ -1,0 +1,197 @@
+"""The trackers without training: the values that they find, offers, confirmations, and the words of schemas."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import intent, service, slot
+
+import parapet
+from parapet.evaluation.dst.model import Context, Example
+from parapet.evaluation.dst.trackers import Meaning, Names, values_in
+from parapet.schemas.dialogue import Action
+from parapet.schemas.service import Service, parse_service
+
+SHOPS = parse_service(
+    service(
+        "Shops_1",
+        [
+            slot("shop_name", "Name of the shop"),
+            slot("city", "City where the shop is"),
+            slot("visit_date", "Day of the visit"),
+            slot("visit_time", "Time of the visit"),
+            slot("number_of_guests", "How many people come", "1", "2", "3", "4"),
+            slot("goods", "What is sold", "hats", "shoes"),
+            slot("has_parking", "Whether there is parking", "True", "False"),
+        ],
+        [
+            intent("FindShop", "Search for a shop", "city", goods="dontcare", has_parking="dontcare"),
+            intent(
+                "BookVisit",
+                "Reserve a visit to a shop",
+                "shop_name",
+                "visit_date",
+                "visit_time",
+                transactional=True,
+                number_of_guests="1",
+            ),
+        ],
+    )
+)
+REWORDED = parse_service(
+    service(
+        "Shops_12",
+        [
+            slot("where_one_lives", "Town or city of the shop"),
+            slot("day_for_it", "Day of the visit"),
+        ],
+        [intent("Discover", "Search for a shop", "where_one_lives", "day_for_it")],
+    )
+)
+BOTH = pytest.mark.parametrize("tracker", [Names(), Meaning()], ids=["names", "meaning"])
+
+
+def state(tracker: Names, *turns: str | tuple[str, list[Action]], schema: Service = SHOPS) -> dict[str, object]:
+    """Returns a tracker's state after turns of the user, which are texts, and of the system, which have actions."""
+    history = tuple(("USER", turn) if isinstance(turn, str) else ("SYSTEM", turn[0]) for turn in turns)
+    frames = tuple((Context(schema, () if isinstance(turn, str) else tuple(turn[1])),) for turn in turns)
+    (predicted,) = tracker.predict([Example("1", len(turns) - 1, schema, history, frames)])
+    return predicted
+
+
+def values(tracker: Names, *turns: str | tuple[str, list[Action]], schema: Service = SHOPS) -> dict[str, str]:
+    predicted = state(tracker, *turns, schema=schema)["slot_values"]
+    assert isinstance(predicted, dict)
+    return {name: value for name, (value,) in predicted.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("At 5:30 pm on Friday.", [("5:30 pm", "time"), ("Friday", "date")]),
+        ("half past six in the evening, please", [("half past six in the evening", "time")]),
+        ("How about 11 in the morning?", [("11 in the morning", "time")]),
+        ("the 20th of May", [("20th of May", "date")]),
+        ("on the 11th", [("the 11th", "date")]),
+        ("the day after tomorrow", [("the day after tomorrow", "date")]),
+        ("March 3rd for two people", [("March 3rd", "date"), ("two", "number")]),
+        ("It is $12 or 555-0142.", [("$12", "money"), ("555-0142", "phone")]),
+        ("Not one, five!", [("five", "number")]),
+        ("The one at 7:30 pm.", [("7:30 pm", "time")]),
+        ("I want to go from Port Elm to Dunwick.", [("Port Elm", "name"), ("Dunwick", "name")]),
+        ("To Port Elm on May 3rd", [("Port Elm", "name"), ("May 3rd", "date")]),
+        ("Do you have A Spoon for the Judge?", [("A Spoon for the Judge", "name")]),
+        ("Thanks. Great, please do.", []),
+    ],
+)
+def test_values_by_their_form(text: str, expected: list[tuple[str, str]]) -> None:
+    assert [(value.text, value.kind) for value in values_in(text)] == expected
+
+
+PIECES = st.sampled_from(["on", "the", "3rd", "May", "5", "pm", "Elm", "of", "$9", "one", "not", "?", "."])
+
+
+@given(st.text(max_size=80) | st.lists(PIECES).map(" ".join))
+def test_values_are_in_the_text_in_order_and_apart(text: str) -> None:
+    place = 0
+    for value in values_in(text):
+        assert value.text
+        place = text.index(value.text, place) + len(value.text)
+
+
+@given(st.integers(1, 12), st.integers(0, 59), st.sampled_from(["am", "pm"]))
+def test_every_time_is_found(hour: int, minute: int, half: str) -> None:
+    time = f"{hour}:{minute:02} {half}"
+    assert [(value.text, value.kind) for value in values_in(f"Please come at {time}.")] == [(time, "time")]
+
+
+@BOTH
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
+def test_any_text_gives_a_state(tracker: Names, texts: list[str]) -> None:
+    predicted = state(tracker, *texts)
+    assert predicted["active_intent"] in {"FindShop", "BookVisit"}
+    assert values(tracker, *texts).keys() <= {slot.name for slot in SHOPS.slots}
+
+
+@BOTH
+def test_values_go_to_the_slots_of_the_request(tracker: Names) -> None:
+    text = "Find me a shop in Dunwick that sells hats."
+    assert values(tracker, text) == {"city": "Dunwick", "goods": "hats"}
+    assert state(tracker, text)["active_intent"] == "FindShop"
+    assert values(tracker, "Book a visit for two people on Friday at 5 pm.") == {
+        "number_of_guests": "2",
+        "visit_date": "Friday",
+        "visit_time": "5 pm",
+    }
+
+
+OFFER = ("How about Elm Store?", [Action("OFFER", "shop_name", ["Elm Store"])])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("answer", "is_accepted"),
+    [
+        ("That sounds great.", True),
+        ("I'll take it. What is the address?", True),
+        ("Is it expensive?", False),
+        ("No, show me another.", False),
+        ("Not my taste, do you have something else?", False),
+    ],
+)
+def test_an_offer_counts_once_it_is_accepted(tracker: Names, answer: str, is_accepted: bool) -> None:
+    assert ("shop_name" in values(tracker, "Any shops in Dunwick?", OFFER, answer)) == is_accepted
+
+
+@BOTH
+def test_a_rejected_offer_is_forgotten(tracker: Names) -> None:
+    assert "shop_name" not in values(tracker, "Any shops in Dunwick?", OFFER, "No, another.", ("Hm.", []), "Great.")
+
+
+CONFIRM = (
+    "Elm Store on Friday for 1?",
+    [Action("CONFIRM", "visit_date", ["Friday"]), Action("CONFIRM", "number_of_guests", ["1"])],
+)
+
+
+@BOTH
+def test_a_confirmation_adds_what_the_user_did_not_say(tracker: Names) -> None:
+    start = "Book a visit on Friday."
+    assert values(tracker, start, CONFIRM, "Yes.")["number_of_guests"] == "1"
+    assert values(tracker, start, CONFIRM, "No, there are three of us.")["number_of_guests"] == "3"
+    assert values(tracker, start, CONFIRM, "Actually, make that Sunday.") == {"visit_date": "Sunday"}
+
+
+@BOTH
+def test_booleans_may_be_negated(tracker: Names) -> None:
+    assert values(tracker, "I need a shop with parking.") == {"has_parking": "True"}
+    assert values(tracker, "I need no parking.") == {"has_parking": "False"}
+    assert values(tracker, "A shop in Dunwick.", ("Do you need parking?", []), "Yes.")["has_parking"] == "True"
+
+
+@BOTH
+def test_no_preference(tracker: Names) -> None:
+    question = ("In which city?", [Action("REQUEST", "city", [])])
+    assert values(tracker, "I need shoes.", question, "I don't care.")["city"] == "dontcare"
+
+
+@BOTH
+def test_a_question_requests_slots(tracker: Names) -> None:
+    assert "has_parking" in state(tracker, "Do they have parking?")["requested_slots"]
+    assert state(tracker, "I need parking.")["requested_slots"] == []
+
+
+def test_reworded_slots_cost_names_more_than_meaning() -> None:
+    text = "Find me a shop in Dunwick on Friday."
+    assert values(Names(), text, schema=REWORDED) == {}
+    assert values(Meaning(), text, schema=REWORDED) == {"where_one_lives": "Dunwick", "day_for_it": "Friday"}
+
+
+def test_slot_names_of_acts_are_not_read_for_what_the_user_says() -> None:
+    question = ("Well?", [Action("REQUEST", "where_one_lives", [])])
+    assert values(Names(), "Hello.", question, "Dunwick.", schema=REWORDED) == {}
+
+
+def test_both_are_right_for_half_of_the_sample() -> None:
+    sample = parapet.load_corpus()
+    for tracker in (Names(), Meaning()):
+        assert parapet.score_states(sample, tracker, split="train").joint_goal_accuracy > 0.5
