@@ -56,9 +56,9 @@ class Method(msgspec.Struct, frozen=True):
 
 
 @cache
-def metric_named(distance: str) -> Metric:
-    """Return a distance by name. Raises InputError if it does not exist."""
-    chosen = plugins.choose(plugins.DISTANCES, distance, "")
+def metric_named(distance: str, place: str = "") -> Metric:
+    """Return the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
+    chosen = plugins.choose(plugins.DISTANCES, distance, place)
     metric: Metric = plugins.make(chosen, ["__call__"])
     return metric if chosen.plugin.built_in else partial(_of_plugin, chosen, metric)
 
@@ -86,13 +86,6 @@ class Jaccard:
     def __call__(self, original: str, paraphrase: str) -> float:
         """Return the distance, from 0 to 1."""
         return jaccard(lemma_set(original), lemma_set(paraphrase))
-
-
-def check_distance(name: str, place: str) -> plugins.Chosen:
-    """Find the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
-    chosen = plugins.choose(plugins.DISTANCES, name, place)
-    plugins.make(chosen, ["__call__"])
-    return chosen
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
