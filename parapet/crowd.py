@@ -46,16 +46,15 @@ def rank(original: str, paraphrases: Iterable[str], by: str = "levenshtein") -> 
     >>> rank("City of the event", ["Where an event is", "The city of events"], by="jaccard")
     [(0.0, 'The city of events'), (0.8, 'Where an event is')]
     """
-    from parapet.transforms.variants.distance import check_distance, metric_named
+    from parapet.transforms.variants.distance import metric_named
 
-    check_distance(by, "by")
+    metric = metric_named(by, "by")
     if isinstance(paraphrases, str):
         raise InputError("expected a list of texts, found one text: put it in a list", "paraphrases")
     texts = list(paraphrases)
     for place, text in [("original", original), *((f"paraphrases[{i}]", text) for i, text in enumerate(texts))]:
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", place)
-    metric = metric_named(by)
     return sorted((float(metric(original, text)), text) for text in texts)
 
 

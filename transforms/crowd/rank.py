@@ -164,8 +164,8 @@ class Rank(WithDeadLetters):
     ) -> None:
         super().__init__()
         seed_text(seed)
-        distance.check_distance(name, "name")
-        distance.check_distance(description, "description")
+        distance.metric_named(name, "name")  # checked here, where the argument is known
+        distance.metric_named(description, "description")
         if selection not in SELECTIONS:
             raise InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
         self.ranker = Ranker(Method(name, description), seed, selection, answers)

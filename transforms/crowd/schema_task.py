@@ -59,8 +59,8 @@ class Options(msgspec.Struct, frozen=True):
 
     def rank(self) -> Rank:
         """Return the transform that ranks answers. Raises InputError if an option is invalid."""
-        distance.check_distance(self.name_distance, "name_distance")
-        distance.check_distance(self.description_distance, "description_distance")
+        distance.metric_named(self.name_distance, "name_distance")  # checked here, where the flag is known
+        distance.metric_named(self.description_distance, "description_distance")
         return Rank(self.name_distance, self.description_distance, NEEDED, self.seed, selection=self.selection)
 
     def method(self) -> dict[str, str]:

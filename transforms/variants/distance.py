@@ -57,9 +57,9 @@ class Method(msgspec.Struct, frozen=True):
 
 
 @cache
-def metric_named(distance: str) -> Metric:
-    """Return a distance by name. Raises InputError if it does not exist."""
-    chosen = plugins.choose(plugins.DISTANCES, distance, "")
+def metric_named(distance: str, place: str = "") -> Metric:
+    """Return the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
+    chosen = plugins.choose(plugins.DISTANCES, distance, place)
     metric: Metric = plugins.make(chosen, ["__call__"])
     return metric if chosen.plugin.built_in else partial(_of_plugin, chosen, metric)
 
@@ -108,16 +108,8 @@ class SpacyJaccard:
         from spacy.lang.en.stop_words import STOP_WORDS
 
         tokens = load_spacy_model(self.model, "jaccard_spacy")(_LONG.sub(r"\g<0> ", storable(text)))
-        return (
-            frozenset(token.lemma_.lower() for token in tokens if not (token.is_punct or token.is_space)) - STOP_WORDS
-        )
-
-
-def check_distance(name: str, place: str) -> plugins.Chosen:
-    """Find the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
-    chosen = plugins.choose(plugins.DISTANCES, name, place)
-    plugins.make(chosen, ["__call__"])
-    return chosen
+        lemmas = (token.lemma_.lower() for token in tokens if not (token.is_punct or token.is_space))
+        return frozenset(lemmas) - STOP_WORDS
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
