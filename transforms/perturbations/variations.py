@@ -96,10 +96,10 @@ class LanguageVariation(Perturbation):
         self.languages = () if rewritten else (ENGLISH,)
         rates = comma_separated(env)
         self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
+        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
         if rewritten and not isinstance(rewritten, Rewritten):
-            rewritten = Rewritten([rewritten] if isinstance(rewritten, str | Path) else rewritten)
-            rewritten.check(Fraction(0))
-        self.rewritten = rewritten or None
+            self.rewritten = Rewritten([rewritten] if isinstance(rewritten, str | Path) else rewritten)
+            self.rewritten.check(Fraction(0))
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Apply the rules of the kind to a turn.
