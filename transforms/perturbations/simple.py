@@ -59,7 +59,7 @@ def _end(text: str, acts: frozenset[str]) -> str:
     thanks = ", thanks" if acts & _END_ACTS and THANKS.search(text) else ""
     if "GOODBYE" not in acts:
         return thanks
-    leave = ", that's all" if ALL.search(text) else ""
+    leave = ", bye" if BYE.search(text) else ", that's all" if ALL.search(text) else ""
     # The other words may be an unknown farewell, so they are kept.
     return thanks + leave if leave or THANKING.match(text) else ""
 
@@ -213,6 +213,10 @@ ALL = rule(
     r"\b(?:(?:that|it|this)(?:'s|\s+is|\s+was|\s+will\s+be|\s+would\s+be|'ll\s+be)\s+(?:about\s+)?(?:all|it|everything)"
     r"|(?:that|this|it)(?:\s+will|'ll|\s+should)\s+do(?:\s+it)?|all\s+i\s+need(?:ed)?|(?:i'm|i\s+am)\s+all\s+set"
     r"|nothing\s+else|(?:don't|do\s+not|won't)\s+need\s+anything\s+(?:else|more))\b"
+)
+BYE = rule(
+    r"\b(?:bye|goodbye|good\s+(?:bye|night|day)|see\s+you|so\s+long|take\s+care"
+    r"|have\s+an?\s+\w+\s+(?:one|day|night|evening|afternoon|weekend|time))\b"
 )
 PLEASANT = rule(
     r"(?:sounds|(?:that|it|this|everything)(?:\s+(?:one|all))?"

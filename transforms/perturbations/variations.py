@@ -94,10 +94,8 @@ class LanguageVariation(Perturbation):
         self.languages = () if rewritten else (ENGLISH,)
         rates = comma_separated(env)
         self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
-        self.rewritten: Rewritten | None = None
-        if isinstance(rewritten, Rewritten):
-            self.rewritten = rewritten
-        elif rewritten:
+        self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
+        if rewritten and not isinstance(rewritten, Rewritten):
             self.rewritten = Rewritten([rewritten] if isinstance(rewritten, str | Path) else rewritten)
             self.rewritten.check(Fraction(0))
 

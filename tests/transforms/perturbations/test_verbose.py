@@ -148,7 +148,7 @@ def said(text, acts="", *values, position=0, wrong=()):
     ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
     ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
     ("That one sounds perfect.", "SELECT", (), "Perfect."),
-    ("Okay. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Okay, thanks, that's all."),
+    ("Okay. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Okay, thanks, bye."),
     ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
     ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
     ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
