@@ -12,12 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import apache_beam as beam
-import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, typed
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_whole
 from parapet.schemas.rows import ASR_TURNS
 from parapet.transforms.perturbation import base, corpora
 from parapet.transforms.perturbation.languages import ENGLISH
@@ -29,8 +26,7 @@ from parapet.transforms.perturbations.speech.transcribing import (
     Channel,
     Outcome,
     Transcriber,
-    Transcript,
-    decode,
+    read_transcripts,
     transcribe,
 )
 from parapet.transforms.reports.numbers import Metric, Numbers
@@ -313,15 +309,6 @@ class SpeechErrors(base.Perturbation):
             **self.made_with,
             **dict.fromkeys(("cache", "transcripts", *AZURE), ""),
         }
-
-
-def read_transcripts(path: str) -> dict[str, Transcript]:
-    """Read transcripts by key. Raise InputError if the file has none."""
-    data = read_whole(as_path(path), where="--transcripts")
-    try:
-        return decode(data)
-    except msgspec.DecodeError as error:
-        raise InputError(f"contains no transcripts: {error}", path, "--transcripts") from None
 
 
 def parse_targets(text: str) -> list[float]:

@@ -15,6 +15,8 @@ from apache_beam.pvalue import AsIter, TaggedOutput
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import as_path
+from parapet.schemas.limits import read_whole
 from parapet.transforms.perturbation.base import REFUSED
 from parapet.transforms.perturbations.speech import alignment, sound, spoken
 from parapet.transforms.perturbations.speech.alignment import Calibration
@@ -50,7 +52,16 @@ class Transcript(msgspec.Struct, frozen=True):
     seconds: float
 
 
-decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before threads start, as in schemas/service.py
+_decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before threads start, as in schemas/service.py
+
+
+def read_transcripts(path: str) -> dict[str, Transcript]:
+    """Read transcripts by key. Raise InputError if the file has none."""
+    data = read_whole(as_path(path), where="--transcripts")
+    try:
+        return _decode(data)
+    except msgspec.DecodeError as error:
+        raise InputError(f"contains no transcripts: {error}", path, "--transcripts") from None
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -119,7 +130,7 @@ class Transcriber:
         file = f"heard/{shard}.json"
         path, cached = join(self.channel.cache, file), dict[str, Transcript]()
         if FileSystems.exists(path):
-            cached = decode(read_written(self.channel.cache, file))
+            cached = _decode(read_written(self.channel.cache, file))
 
         def outcome(utterance: Utterance) -> Outcome:
             known = len(cached)
