@@ -138,14 +138,12 @@ class Analysis(NamedTuple):
       shared: name to PCollection of (key, value) shared by all dialogues, small enough for each worker. Those named
         ``REFUSED`` are ((file.relative, position in the file), InputError) of dialogues that the analysis could not
         process. They are in no set; the step that writes the sets makes their dead letters.
-      reported: PCollection of values that :meth:`Perturbation.statistics` needs.
       counts: PCollection of (CountKey as a tuple, n), added to those of the run.
       dead_letters: PCollection of (key, list of DeadLetter), added to those of the run.
     """
 
     states: beam.PCollection | None = None
     shared: Mapping[str, beam.PCollection] = {}
-    reported: beam.PCollection | None = None
     counts: beam.PCollection | None = None
     dead_letters: beam.PCollection | None = None
 
@@ -340,13 +338,8 @@ class Perturbation:
         """Return checks on the counts before publishing: every dialogue must be in every set or left out."""
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
-    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
-        """Return the content of ``statistics.json``, by default the counts of each set.
-
-        Args:
-          counts: the counts summed over all dialogues.
-          reported: the values reported by the analysis.
-        """
+    def statistics(self, counts: Counts) -> dict[str, Any]:
+        """Return the content of ``statistics.json``, by default the summed counts of each set."""
         return report.statistics_of(self, counts)
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:

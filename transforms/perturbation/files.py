@@ -79,7 +79,6 @@ class PerturbCorpus(beam.PTransform):
                 options=self.info.options,
                 schemas=self.perturbation.schema_files(self.corpus),
             ),
-            *([] if analysis.reported is None else [beam.pvalue.AsList(analysis.reported)]),
             tallies=self.tallies,
             invariants=self.perturbation.invariants(),
             shown=quality.DRAWN,
@@ -236,14 +235,13 @@ class _FileOfSets:
 def metadata_files(
     counts: Counts,
     changed: Mapping[str, Sequence[quality.Changed]],
-    reported: Sequence[Any] = (),
     *,
     perturbation: Perturbation,
     options: Mapping[str, object],
     schemas: Mapping[str, bytes],
 ) -> dict[str, bytes]:
     """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
-    statistics = perturbation.statistics(counts, reported)
+    statistics = perturbation.statistics(counts)
     in_order = {name: changed[name] for name in perturbation.sets if name in changed}
     if in_order:
         statistics["quality"] = {name: quality.quality_of(turns) for name, turns in in_order.items()}

@@ -374,7 +374,7 @@ class ApplyVariants(base.Perturbation):
         """Return tallies of the dialogues that may be left out of each variant."""
         return of_variants(counts, self.sets)
 
-    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
+    def statistics(self, counts: Counts) -> dict[str, Any]:
         """Count the dialogues of each variant."""
         of_all = counts.sum("left_out", set="")
         left_out = {name: counts.sum("left_out", set=name) + of_all for name in self.sets}

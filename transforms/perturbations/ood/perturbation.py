@@ -144,7 +144,7 @@ class OutOfDomain(Perturbation):
             ]
         return (*super().invariants(), *rates)
 
-    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
+    def statistics(self, counts: Counts) -> dict[str, Any]:
         """Count the turns of each set and split, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {

@@ -293,7 +293,7 @@ class SpeechErrors(base.Perturbation):
         """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
         return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
 
-    def statistics(self, counts: Counts, reported: Sequence[Any]) -> dict[str, Any]:
+    def statistics(self, counts: Counts) -> dict[str, Any]:
         """Return the word error rates of the sets, and the settings they depend on."""
         sets = {set_name(target): replacing.set_statistics(target, counts) for target in self.targets}
         return {"sets": sets, "made_with": self.made_with}
