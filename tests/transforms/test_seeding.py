@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import THOROUGH
 
-from parapet.transforms.perturbation.base import level_of, size_of, thresholds
+from parapet.transforms.perturbations.mixes import level_of, size_of, thresholds
 from parapet.transforms.running import seeding
 from parapet.transforms.running.seeding import NumberRng, SeededRng, StratifiedRng, key_of, stable_digest, stable_hash
 

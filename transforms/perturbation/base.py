@@ -1,16 +1,9 @@
-"""The base class of perturbations, and the selection of an exact share of a corpus's turns in random order.
-
-Each turn has a key, a hash of its identity; the share consists of the turns with the lowest keys. It is determined by a
-single threshold, the highest selected key. So the selection does not depend on how turns are distributed over files and
-workers, and a smaller share is part of a larger one. All keys of a group are sorted in memory, at some 20 bytes per
-turn.
-"""
+"""The base class of perturbations, what it returns, and the analysis of a corpus before it is perturbed."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -43,53 +36,6 @@ if TYPE_CHECKING:
 
     from parapet.transforms.running.counts import Tally
     from parapet.transforms.running.plugins import Chosen
-
-
-# A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
-# that can be selected.
-Keys = tuple[int, Sequence[bytes]]
-
-
-def size_of(rate: str, turns: int) -> int:
-    """Return ``round(rate × turns)``, halves rounded up; the rate is a string, since 0.1 has no exact float."""
-    return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
-
-
-def level_of(key: bytes, thresholds: Sequence[bytes]) -> int:
-    """Return the number of the smallest share that contains the turn, from 1; 0 if none does."""
-    return next((i for i, threshold in enumerate(thresholds, 1) if key <= threshold), 0)
-
-
-def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
-    """Return the threshold of each rate: empty if no key is selected, and the last key if there are too few.
-
-    Args:
-      parts: the keys of all turns.
-      rates: the rates as strings.
-    """
-    turns, ordered = 0, list[bytes]()
-    for n, keys in parts:
-        turns += n
-        ordered += keys
-    ordered.sort()
-    sizes = [min(size_of(rate, turns), len(ordered)) for rate in rates]
-    return [ordered[size - 1] if size else b"" for size in sizes]
-
-
-def thresholds_of(keys: beam.PCollection, rates: Sequence[str]) -> beam.PCollection:
-    """Compute the threshold of each rate in each group, such as splits.
-
-    Args:
-      keys: PCollection of (group, Keys) of parts of the corpus, such as files.
-      rates: the rates as strings.
-
-    Returns:
-      PCollection of (group, list of thresholds).
-    """
-    import apache_beam as beam
-
-    grouped = keys | "Gather" >> beam.GroupByKey()
-    return grouped | "Thresholds" >> beam.MapTuple(lambda group, parts: (group, thresholds(parts, rates)))
 
 
 Place = tuple[str, int]  # of a dialogue: its file below the root, its position in the file

@@ -1,20 +1,21 @@
 """Mixes of a set with the original: an exact share of all user turns is varied.
 
-The turns of a smaller share are among those of a larger one. All turns of a split are ordered by a hash of seed,
+The turns of a smaller share are among those of a larger one. All turns of a split are ordered by a key, a hash of seed,
 dialogue and turn, whatever the kind. A mix has the first ``round(rate × user turns)``, halves rounded up, of the turns
-that the kind can vary, or all of them if there are fewer. The selection is a threshold on the hash, so that a worker
-does not need other files.
+that the kind can vary, or all of them if there are fewer. The selection is a threshold, the highest selected key, so
+that a worker does not need other files. All keys of a split are sorted in memory, at some 20 bytes per turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.base import REFUSED, Analysis, Keys, Place, analyze_dialogues, thresholds_of
+from parapet.transforms.perturbation.base import REFUSED, Analysis, Place, analyze_dialogues
 from parapet.transforms.perturbation.corpora import listed
 from parapet.transforms.perturbation.user_turns import UserTurn
 from parapet.transforms.running.seeding import key_of, short_digest
@@ -22,6 +23,9 @@ from parapet.transforms.running.seeding import key_of, short_digest
 if TYPE_CHECKING:
     import apache_beam as beam
 
+# A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
+# that can be selected.
+Keys = tuple[int, Sequence[bytes]]
 VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[UserTurn]]]]
 
 
@@ -42,13 +46,41 @@ def names(kind: str, rates: Sequence[str]) -> list[str]:
     return [f"{kind}-env{i}" for i in range(1, len(rates) + 1)]
 
 
+def size_of(rate: str, turns: int) -> int:
+    """Return ``round(rate × turns)``, halves rounded up; the rate is a string, since 0.1 has no exact float."""
+    return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def level_of(key: bytes, thresholds: Sequence[bytes]) -> int:
+    """Return the number of the smallest share that contains the turn, from 1; 0 if none does."""
+    return next((i for i, threshold in enumerate(thresholds, 1) if key <= threshold), 0)
+
+
+def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
+    """Return the threshold of each rate: empty if no key is selected, and the last key if there are too few.
+
+    Args:
+      parts: the keys of all turns.
+      rates: the rates as strings.
+    """
+    turns, ordered = 0, list[bytes]()
+    for n, keys in parts:
+        turns += n
+        ordered += keys
+    ordered.sort()
+    sizes = [min(size_of(rate, turns), len(ordered)) for rate in rates]
+    return [ordered[size - 1] if size else b"" for size in sizes]
+
+
 def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
     """Return the place of a turn in the order of all; file and position tell dialogues with the same id apart."""
     of_dialogue = short_digest(key_of(place[0], str(place[1])))[:8]
     return short_digest(key_of(seed, "env", turn.dialogue_id, str(turn.position))) + of_dialogue
 
 
-def thresholds(files: beam.PCollection[DialogueFile], seed: str, rates: Sequence[str], varied: VariedTurns) -> Analysis:
+def find_thresholds(
+    files: beam.PCollection[DialogueFile], seed: str, rates: Sequence[str], varied: VariedTurns
+) -> Analysis:
     """Compute the thresholds of each kind and split: ``thresholds``, shared by all dialogues.
 
     Args:
@@ -61,8 +93,10 @@ def thresholds(files: beam.PCollection[DialogueFile], seed: str, rates: Sequence
 
     spread = files | "Spread files" >> beam.Reshuffle()
     read = beam.FlatMap(analyze_dialogues, partial(_keys, seed, varied))
-    keys = spread | "Keys" >> read.with_outputs(REFUSED, main="keys")
-    return Analysis(shared={"thresholds": thresholds_of(keys["keys"], rates), REFUSED: keys[REFUSED]})
+    outputs = spread | "Keys" >> read.with_outputs(REFUSED, main="keys")
+    grouped = outputs["keys"] | "Gather" >> beam.GroupByKey()
+    by_group = grouped | "Thresholds" >> beam.MapTuple(lambda group, parts: (group, thresholds(parts, rates)))
+    return Analysis(shared={"thresholds": by_group, REFUSED: outputs[REFUSED]})
 
 
 def _keys(

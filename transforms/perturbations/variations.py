@@ -25,9 +25,7 @@ from parapet.transforms.perturbation.base import (
     Shared,
     Texts,
     comma_separated,
-    level_of,
     share_of,
-    size_of,
 )
 from parapet.transforms.perturbation.corpora import Item, listed
 from parapet.transforms.perturbation.languages import ENGLISH, language_of
@@ -157,7 +155,7 @@ class LanguageVariation(Perturbation):
         """Compute the thresholds of the mixes by kind and split, and find rewritten lines without a turn."""
         analysis = Analysis()
         if self.envs:
-            analysis = mixes.thresholds(files, self.seed, self.envs, self._varied_turns)
+            analysis = mixes.find_thresholds(files, self.seed, self.envs, self._varied_turns)
         if self.rewritten is None:
             return analysis
         dead_letters, counts = unused_lines(files, self.rewritten, self.row_sets())
@@ -198,7 +196,7 @@ class LanguageVariation(Perturbation):
             if rewrite.text:
                 new[turn.position] = write_into(raw["turns"][turn.position], rewrite)
                 if thresholds:
-                    levels[turn.position] = level_of(mixes.order_of(self.seed, turn, state.place), thresholds)
+                    levels[turn.position] = mixes.level_of(mixes.order_of(self.seed, turn, state.place), thresholds)
             elif rewrite.reason.startswith((BAD_SPAN, NOT_ANSWERED)):
                 bad.append(InputError(rewrite.reason, "", f"turns[{turn.position}]"))
             rows.append(row_of(turn, rewrite, levels.get(turn.position, 0)))
@@ -227,7 +225,7 @@ class LanguageVariation(Perturbation):
         return (
             *super().invariants(),
             *(
-                Exact("varied", "turns", name, partial(size_of, rate), total_set=kind, available="varied")
+                Exact("varied", "turns", name, partial(mixes.size_of, rate), total_set=kind, available="varied")
                 for kind in self.row_sets()
                 for name, rate in zip(mixes.names(kind, self.envs), self.envs, strict=True)
             ),

@@ -19,7 +19,6 @@ from parapet.transforms.perturbation.base import (
     Texts,
     comma_separated,
     share_of,
-    size_of,
 )
 from parapet.transforms.perturbation.corpora import Corpus
 from parapet.transforms.perturbation.languages import ENGLISH
@@ -139,7 +138,7 @@ class OutOfDomain(Perturbation):
         for rate in self.rates:
             name = set_name(rate)
             rates += [
-                Exact("ood_turns", "user_turns", name, partial(size_of, rate), name),
+                Exact("ood_turns", "user_turns", name, partial(mixes.size_of, rate), name),
                 Exact("in_domain_turns", "user_turns", name, int, name),
             ]
         return (*super().invariants(), *rates)

@@ -14,7 +14,7 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.base import size_of
+from parapet.transforms.perturbations.mixes import size_of
 from parapet.transforms.perturbations.ood.pool import Utterance
 from parapet.transforms.perturbations.ood.requests import asks_for_action
 from parapet.transforms.running.counts import Counts
