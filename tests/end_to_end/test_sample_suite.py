@@ -95,8 +95,8 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
         assert not mixes.is_visible()
         page.locator("summary").first.click()
         assert mixes.is_visible()
-        page.locator('a[href="scores/keywords/dst/failures/v5.html"]').click()
-        assert "Where keywords is wrong on v5" in page.locator("h1").inner_text()
+        page.locator('a[href="scores/names/dst/failures/v5.html"]').click()
+        assert "Where names is wrong on v5" in page.locator("h1").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         page.locator("summary").first.click()
         assert page.locator("details[open] dt").first.is_visible()
