@@ -243,12 +243,7 @@ class Meaning(Names):
 
     def kinds(self, slot: Slot) -> dict[str, float]:
         """Returns the kinds that the words tell; the nouns that head the name and the description tell most."""
-        words, heads = _described(slot.name, slot.description)
-        fits: dict[str, float] = {}
-        for kind, telling in _KINDS.items():
-            likes = [max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words]
-            fits |= {kind: max(likes)} if max(likes, default=0.0) >= 0.4 else {}
-        return fits
+        return _described(slot.name, slot.description)[1]
 
     def like(self, word: str, other: str) -> float:
         """The similarity of the words where it is high."""
@@ -262,12 +257,17 @@ def _alike(word: str, other: str) -> float:
 
 
 @lru_cache(1 << 14)
-def _described(name: str, description: str) -> tuple[dict[str, float], frozenset[str]]:
-    """Returns the words of a name and of a description, with weights; and the nouns that head them."""
+def _described(name: str, description: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns the words of a name and of a description, with weights; and the kinds that they tell."""
     named, described = _phrases(stems(" ".join(name_words(name)))), _phrases(stems(description))
     words = {word: 0.6 for phrase in described for word in phrase}
     words |= {word: 1.0 for phrase in named for word in phrase}
-    return words, frozenset(word for phrases in (named, described) for word in phrases[0][-2:])
+    heads = {word for phrases in (named, described) for word in phrases[0][-2:]}
+    kinds: dict[str, float] = {}
+    for kind, telling in _KINDS.items():
+        likes = [max(_alike(word, other) for other in telling) * (1 if word in heads else 0.5) for word in words]
+        kinds |= {kind: max(likes)} if max(likes, default=0.0) >= 0.4 else {}
+    return words, kinds
 
 
 def _phrases(words: Sequence[str]) -> list[list[str]]:
