@@ -125,7 +125,7 @@ def text_table(statistics: dict[str, Any]) -> str:
         "refused": ("refused", ""),
     }
     self_bleu = statistics["self_bleu"]
-    return f"{measure_lines(rows, columns)}\nself-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"
+    return "\n".join([*measure_lines(rows, columns), f"self-BLEU {'-' if self_bleu is None else f'{self_bleu:.1f}'}"])
 
 
 def plan_lines(texts: Sequence[str], how: Translating) -> Iterator[str]:

@@ -116,6 +116,7 @@ def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
 
 
 def _opened(perturbation: Perturbation) -> Perturbation:
+    gc.freeze()  # what is imported stays: collections need not look at it
     gc.set_threshold(50_000, 20, 50)  # dialogues are many small objects without cycles
     perturbation.open()
     return perturbation

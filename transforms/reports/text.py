@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 
@@ -64,13 +64,6 @@ def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
 def counted(n: int, noun: str, plural: str = "") -> str:
     """Format a count, such as ``1 service`` or ``2 services``; ``plural`` is for irregular nouns."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:

@@ -33,7 +33,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
 from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import aligned, counted, number
+from parapet.transforms.reports.text import counted, number
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -359,14 +359,20 @@ def text_table(statistics: Mapping[str, Any]) -> str:
     columns = {"slots seen": ("slot_names_seen", ".1%"), "intents seen": ("intent_names_seen", ".1%")}
     if variants:
         columns |= {"name distance": ("name_distance", ".3f"), "description BLEU": ("description_bleu", ".2f")}
-    self_bleu = f"\nself-BLEU {_form(statistics['self_bleu'], '.2f')}" if variants else ""
-    return measure_lines(rows, columns) + self_bleu
+    lines = measure_lines(rows, columns)
+    if variants:
+        lines.append(f"self-BLEU {_form(statistics['self_bleu'], '.2f')}")
+    return "\n".join(lines)
 
 
-def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> str:
+def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
     """Format numbers as lines of text: a row per name, and a column per heading, given its key and format."""
-    cells = ([name, *(_form(row.get(key), form) for key, form in columns.values())] for name, row in rows.items())
-    return aligned([["", *columns], *cells])
+    width = max(len(name) for name in rows)
+    lines = ["  ".join((" " * width, *columns))]
+    for name, row in rows.items():
+        cells = [f"{_form(row.get(key), form):>{len(title)}}" for title, (key, form) in columns.items()]
+        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
+    return lines
 
 
 def _form(value: float | None, form: str) -> str:
