@@ -8,4 +8,4 @@ MODELS, command = models.MODELS, models.train_command
 ABOUT = """\
 Trains a baseline model of the papers. Run the same command again to resume a
 training that was stopped."""
-EXAMPLE = "  parapet train t5dst --checkpoint t5-base --train my_corpus --dev my_corpus --output my_model"
+EXAMPLE = "  parapet train damd --train my_corpus --output my_model"
