@@ -203,7 +203,7 @@ class Run:
                     continue
                 self._done[stage, unit] += int(done)
                 self._total[stage, unit] += int(total)
-                # A total is shown until something is done. Reading is not shown beside a stage that counts its own work.
+                # A total is shown before anything is done; reading is not, beside a stage that counts its own work.
                 if (int(done) and stage != READING) or not self._shown[1]:
                     self._shown = stage, unit
             (stage, unit), n, most = self._shown, self._done[self._shown], self._total[self._shown]
