@@ -136,6 +136,11 @@ OFFER = ("How about Elm Store?", [Action("OFFER", "shop_name", ["Elm Store"])])
         ("Is it expensive?", False),
         ("No, show me another.", False),
         ("Not my taste, do you have something else?", False),
+        ("Just what we need.", True),
+        ("Can you book a visit on Friday?", True),
+        ("We come by bus. Is it far?", False),
+        ("Tell me the address.", False),
+        ("I would rather see the Elm Store.", True),
     ],
 )
 def test_an_offer_counts_once_it_is_accepted(tracker: Names, answer: str, is_accepted: bool) -> None:
@@ -172,6 +177,7 @@ def test_booleans_may_be_negated(tracker: Names) -> None:
 def test_no_preference(tracker: Names) -> None:
     question = ("In which city?", [Action("REQUEST", "city", [])])
     assert values(tracker, "I need shoes.", question, "I don't care.")["city"] == "dontcare"
+    assert values(tracker, "Shoes. Parking is not important.") == {"goods": "shoes", "has_parking": "dontcare"}
 
 
 @BOTH
@@ -191,7 +197,7 @@ def test_slot_names_of_acts_are_not_read_for_what_the_user_says() -> None:
     assert values(Names(), "Hello.", question, "Dunwick.", schema=REWORDED) == {}
 
 
-def test_both_are_right_for_half_of_the_sample() -> None:
+def test_both_are_right_for_three_of_five_states() -> None:
     sample = parapet.load_corpus()
     for tracker in (Names(), Meaning()):
-        assert parapet.score_states(sample, tracker, split="train").joint_goal_accuracy > 0.5
+        assert parapet.score_states(sample, tracker, split="train").joint_goal_accuracy > 0.6
