@@ -153,7 +153,7 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     assert "responses.parquet" in named
     outputs = [demo, *(path.parent for folder in (demo, tmp_path) for path in folder.rglob("run.json"))]
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
-    files = [path.name for path in (tmp_path / "reviewed").iterdir() if path.is_file()]
+    files = [path.name for path in (tmp_path / "one").iterdir() if path.is_file()]
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
