@@ -203,8 +203,8 @@ class Run:
                     continue
                 self._done[stage, unit] += int(done)
                 self._total[stage, unit] += int(total)
-                # Reading is not shown beside a stage that counts its own work.
-                if int(done) and (stage != READING or not self._shown[1]):
+                # A total is shown before anything is done; reading is not, beside a stage that counts its own work.
+                if (int(done) and stage != READING) or not self._shown[1]:
                     self._shown = stage, unit
             (stage, unit), n, most = self._shown, self._done[self._shown], self._total[self._shown]
             spent = ", ".join(_counted(amount, name) for name, amount in self._spent.items() if amount)

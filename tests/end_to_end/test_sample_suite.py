@@ -89,7 +89,7 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.goto((demo / "index.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-        first, mixes = page.locator(".scroll").all()[:2]
+        first, folded = page.locator(".scroll").first, page.locator("details .scroll").first
         headings = [heading.inner_text() for heading in first.locator("thead th").all()]
         assert headings[2:8] == ["original", "v1", "v2", "v3", "v4", "v5"]
         assert not [heading for heading in headings if "-env" in heading]
@@ -100,9 +100,9 @@ def test_the_table_scrolls_beside_its_first_column(demo, width):
         assert first.locator("tbody th").first.bounding_box()["x"] == left
         last = first.locator("thead th").last.bounding_box()
         assert last["x"] + last["width"] <= width
-        assert not mixes.is_visible()
+        assert not folded.is_visible()
         page.locator("summary").first.click()
-        assert mixes.is_visible()
+        assert folded.is_visible()
         page.locator('a[href="scores/names/dst/failures/v5.html"]').click()
         assert "Where names is wrong on v5" in page.locator("h1").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
@@ -148,11 +148,12 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     named = {path for text in pages.values() for path in re.findall(r"\bOUT/(\w[\w./]*\w)", text)}
     named = {path.replace("/SET", "/original") for path in named} - {"NAME/VERSION", "NAME", "STEP", "SET"}
     named -= {"sets/NAME", "scores/SYSTEM/TASK"}
-    named -= {"answers/original.jsonl", "predictions/original/SPLIT", "responses", "rules.toml"}  # of other models
+    named -= {"answers/original.jsonl", "predictions", "predictions/original/SPLIT", "rules.toml"}  # of other models
+    named -= {"responses", "responses/original/SPLIT/responses.jsonl"}
     assert "responses.parquet" in named
     outputs = [demo, *(path.parent for folder in (demo, tmp_path) for path in folder.rglob("run.json"))]
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
-    files = [path.name for path in (tmp_path / "reviewed").iterdir() if path.is_file()]
+    files = [path.name for path in (tmp_path / "one").iterdir() if path.is_file()]
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
 
 
