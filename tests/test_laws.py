@@ -42,7 +42,7 @@ RARE = {
     *(("predict", flag) for flag in ("--candidates", "--domains", "--examples", "--prompt")),
     ("evaluate", "--prompt"),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base")),
-    *(("evaluate", "--dev"), ("evaluate", "--hits"), ("language_variations", "--memory"), ("predict", "--also")),
+    *(("evaluate", "--dev"), ("evaluate", "--hits"), ("predict", "--also")),
     ("leaderboard", "--ood"),
     ("speech_errors", "--messages"),
     *(("suite", "--tasks"), ("export", "--variants"), ("export", "--sets")),

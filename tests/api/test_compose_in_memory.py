@@ -227,7 +227,7 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by):
 
 
 def test_rank_refuses_what_it_cannot_rank():
-    with pytest.raises(InputError, match="there is no distance 'cosine': built in: jaccard, levenshtein"):
+    with pytest.raises(InputError, match="no distance 'cosine': built in: jaccard, jaccard_spacy, levenshtein"):
         rank("a", ["b"], by="cosine")
     raised(InputError, rank, "a", "bc", match="put it in a list")
     raised(InputError, rank, "a", ["b", None], match=r"paraphrases\[1\]: expected a text, found NoneType")

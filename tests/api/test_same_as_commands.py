@@ -1,7 +1,6 @@
 """The API gives what the commands write, the same dialogues and rows byte for byte; and refuses what it cannot use."""
 
 import gc
-import json
 import shutil
 import tempfile
 from itertools import product
@@ -154,9 +153,9 @@ def test_caches_of_speech_end_with_their_sets(roots, tmp_path, monkeypatch):
 
 
 def test_bad_rows_of_a_source(tmp_path, roots, capfd):
-    lines = [json.dumps({"text": text}) for text in FOREIGN]
-    few = write(tmp_path / "few.jsonl", "\n".join([*lines, '{"txt": 1}']))
-    many = write(tmp_path / "many.jsonl", "\n".join([*lines[:60], '{"txt": 1}']))
+    few, many = tmp_path / "few.txt", tmp_path / "many.txt"
+    few.write_bytes("\n".join(FOREIGN).encode() + b"\n\xff")
+    many.write_bytes("\n".join(FOREIGN[:60]).encode() + b"\n\xff")
     assert parapet.perturb(roots["test"], "ood", source=few, rates=0.1).rows.num_rows
     with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, more than max_bad 1% allows"):
         parapet.perturb(roots["test"], "ood", source=many, rates=0.1)

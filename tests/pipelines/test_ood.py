@@ -98,7 +98,11 @@ def test_what_cannot_be_read(sample, talk, tmp_path):
     (["--rates", "0.1,0.1"], 2, "--rates: '0.1,0.1' must be different numbers"),
     (["--split", "validation"], 2, "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--rates", "0.9"], 1, "lower --rates to 0.836 or less, the highest possible rate"),
-    (["--source", "own,talk"], 2, "talk: --source: contains no utterances: give own, chat, text (.txt), dialogues"),
+    (
+        ["--source", "own,talk"],
+        2,
+        "talk: --source: there is no such file or folder; give own, chat, text (.txt)",
+    ),
 )
 def test_mistakes(flags, status, told, tmp_path):
     said = refused("ood", "--split", "train,test", *flags, output=tmp_path / "out", status=status)

@@ -48,15 +48,14 @@ def _files_of(name: str) -> list[SourceFile]:
     if name == CHAT:
         return [SourceFile(CHAT, "")]
     place = as_path(name)
-    if not is_there(name):
-        raise InputError("there is no such file or folder", name, "--source")
     if place.is_file():
         folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
     else:
         dialogues = [path for path in place.rglob("*.json") if DIALOGUE_FILE.fullmatch(path.name)]
         folder, paths = place, sorted(dialogues or place.rglob("*.txt"))
     if not paths:
-        reason = "contains no utterances: give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
+        problem = "contains no utterances" if is_there(name) else "there is no such file or folder"
+        reason = f"{problem}; give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
         raise InputError(reason, name, "--source")
     return [SourceFile(path.relative_to(folder).as_posix(), str(path)) for path in paths]
 
