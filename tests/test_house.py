@@ -111,22 +111,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 7_751,
-    "transforms/crowd/": 5_973,
-    "transforms/variants/": 1_454,
-    "transforms/translation/": 617,
-    "transforms/splits/": 915,
+    "transforms/perturbation": 7_151,
+    "transforms/crowd/": 5_965,
+    "transforms/variants/": 1_400,
+    "transforms/translation/": 608,
+    "transforms/splits/": 840,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
     "transforms/release/": 1_669,
     "transforms/reports/": 648,
-    "transforms/": 2_343,
-    "evaluation/models/": 5_664,
-    "evaluation/": 9_125,
-    "pipelines/": 6_834,
-    "schemas/": 2_895,
-    "parapet/": 692,
-    "tests/": 39_005,
+    "transforms/": 2_333,
+    "evaluation/models/": 5_344,
+    "evaluation/": 9_397,
+    "pipelines/": 6_814,
+    "schemas/": 2_894,
+    "parapet/": 676,
+    "tests/": 38_923,
 }
 
 

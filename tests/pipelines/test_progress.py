@@ -93,7 +93,7 @@ def test_events_and_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     assert [event for event in events if event.unit][-1] == Event("", counted, counted, "dialogues")
     assert rewrite(sample, tmp_path / "out") == 0
     messages = capfd.readouterr().err.splitlines()
-    assert "parapet rewrite: starting: 0:00 so far" in messages
+    assert f"parapet rewrite: 0 of {counted} dialogues" in messages
     assert any(message.startswith("done in ") for message in messages)
 
 
