@@ -1,10 +1,10 @@
-"""The models of dialogue states: tiny_dst, t5dst, sgp_dst."""
+"""The models of dialogue states: tiny_dst, t5dst, sgp_dst, sgd_baseline."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig, TinyConfig
+from parapet.evaluation.models.configs import SgdBaselineConfig, SgpDstConfig, T5DstConfig, TinyConfig
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 
@@ -77,6 +77,30 @@ class SgpDst(SgpDstConfig, TrainTracker):
             "negatives": 0.3,
             "module_negatives": "copy_slot=0.1,cross_copy=0.01",
             "keep": "last",
+        }
+    )
+
+
+class SgdBaseline(SgdBaselineConfig, TrainTracker):
+    """A BERT encoder with small heads that compare a turn with the schema."""
+
+    learner_class = "dst.sgd_baseline:BaselineLearner"
+    description = """\
+Fine-tunes a BERT encoder of the last two utterances, with small heads that compare them with fixed vectors of the
+schema's elements (Rastogi et al. 2020)."""
+    example = family.FINE_TUNING
+    # The earlier version of SGD-X, Appendix A: batches of 32, a learning rate of 1e-4, five epochs. What it does not
+    # specify follows the authors' code: a linear schedule with warm-up, gradients of norm 1 at most, 80 tokens.
+    preset: str | None = family.preset(
+        sgdx={
+            "epochs": 5,
+            "batch_size": 32,
+            "learning_rate": 1e-4,
+            "schedule": "linear",
+            "warmup": 0.1,
+            "clip": 1,
+            "keep": "last",
+            "max_length": 80,
         }
     )
 

@@ -191,6 +191,7 @@ MODULES = {
     "tiny_dst": "parapet.evaluation.models.dst.tiny",
     "t5dst": "parapet.evaluation.models.dst.t5",
     "sgp_dst": "parapet.evaluation.models.dst.sgp_tracking",
+    "sgd_baseline": "parapet.evaluation.models.dst.sgd_baseline",
 }
 
 
