@@ -32,11 +32,11 @@ from parapet.schemas.service import Service, Slot
 from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
-KEPT, NEW, ANY = 0, 1, 2  # what a turn does with a slot: it keeps its value, gets a new one, or "dontcare"
-STATUSES = 3
+# What a turn does with a slot: it keeps its value, gets a new one, or "dontcare".
+KEPT, NEW, ANY = 0, 1, 2
 
 
-NO_TEXT, CLS, SYSTEM, USER = -1, 0, 1, 2  # where a token is from; a span of [CLS] stands for values said earlier
+CLS = 0  # the column of [CLS], which is the span of values that neither utterance has
 
 
 IGNORED = -100  # a label that the loss ignores
@@ -159,11 +159,14 @@ def next_state(row: Row, options: Outputs, before: State, texts: Texts) -> State
     possible = possible_values(categorical)
     new = {}
     for slot, status, value in zip(categorical, options.categorical, options.values, strict=False):
-        if status != KEPT:
-            new[slot.name] = rules.DONTCARE if status == ANY else possible[value][1]
+        if status == ANY:
+            new[slot.name] = rules.DONTCARE
+        elif status == NEW:
+            new[slot.name] = possible[value][1]
     for slot, status, first, last in zip(free, options.free, options.starts, options.ends, strict=False):
-        text = rules.DONTCARE if status == ANY else row.text_of(first, last, texts)
-        if status != KEPT and text:
+        if status == ANY:
+            new[slot.name] = rules.DONTCARE
+        elif status == NEW and (text := row.text_of(first, last, texts)):
             new[slot.name] = text
     return rules.next_state(before, row.service, rules.intent_name(row.service, options.intents[0]), requested, new)
 
@@ -259,7 +262,8 @@ class Batch(NamedTuple):
 
     Attributes:
       tokens, mask, types: the inputs of BERT; shape (rows, width).
-      sources: where each token is from; shape (rows, width).
+      sources: the text that each token is from: 0 for [CLS], 1 for the system's utterance, 2 for the user's, and -1
+        for none; shape (rows, width).
       elements: those of the service of each row.
     """
 
@@ -280,8 +284,8 @@ class Turns:
 
     def __init__(self, rows: Sequence[Row], encoder: ElementEncoder) -> None:
         self.fill, self.device = encoder.tokenizer.pad_token_id, encoder.device
-        self.tokens = Rows([row.tokens for row in rows])
-        self.starts = torch.tensor([(row.system, row.user) for row in rows])
+        self.tokens = Rows([row.tokens for row in rows], self.device)
+        self.starts = torch.tensor([(row.system, row.user) for row in rows], device=self.device)
         services = {id(row.service): row.service for row in rows}
         numbers = {key: number for number, key in enumerate(services)}
         self.services = torch.tensor([numbers[id(row.service)] for row in rows], device=self.device)
@@ -290,17 +294,16 @@ class Turns:
     def batch(self, ids: Tensor) -> Batch:
         """Makes a batch; ``ids`` are the numbers of its rows, on the CPU."""
         tokens, mask = self.tokens.padded(ids, self.fill)
-        columns = torch.arange(tokens.shape[1])
+        ids = ids.to(self.device)
         system, user = self.starts[ids].split(1, 1)
-        sources = torch.full_like(tokens, NO_TEXT)
-        sources[:, 0] = CLS
-        last = self.tokens.lengths[ids][:, None] - 1
-        sources[(columns >= system.clamp(min=1)) & (columns < user - 1)] = SYSTEM
-        sources[(columns >= user.clamp(min=1)) & (columns < last)] = USER
-        types = (columns >= user).long() * mask
-        inputs = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, types, sources))
-        services = self.services[ids.to(self.device)]
-        return Batch(*inputs, Elements(*(column[services] for column in self.elements)))
+        last = mask.sum(1, keepdim=True) - 1
+        columns = torch.arange(tokens.shape[1], device=self.device)
+        sources = torch.full_like(tokens, -1)
+        sources[:, CLS] = 0
+        sources[(columns >= system.clamp(min=1)) & (columns < user - 1)] = 1
+        sources[(columns >= user.clamp(min=1)) & (columns < last)] = 2
+        elements = Elements(*(column[self.services[ids]] for column in self.elements))
+        return Batch(tokens, mask, (columns >= user).long() * mask, sources, elements)
 
 
 class Match(nn.Module):
@@ -343,7 +346,7 @@ class BaselineHeads(nn.Module):
         self.no_intent = nn.Parameter(torch.empty(size))
         nn.init.normal_(self.no_intent, std=0.02)
         self.intents, self.requested, self.values = (ElementHead(size, 1) for _ in range(3))
-        self.categorical, self.free = (ElementHead(size, STATUSES) for _ in range(2))
+        self.categorical, self.free = (ElementHead(size, 3) for _ in range(2))  # a score for each status
         self.spans = Match(size, 2)
 
     def forward(self, utterance: Tensor, tokens: Tensor, batch: Batch) -> Outputs:
@@ -359,7 +362,7 @@ class BaselineHeads(nn.Module):
         values = self.values(utterance, elements.values).mT
         values = torch.where(elements.owners[:, None] == slots, values, NEVER)
         spans = self.spans(tokens[:, None], free[:, :, None])
-        spans = spans.masked_fill((batch.sources == NO_TEXT)[:, None, :, None], NEVER)
+        spans = spans.masked_fill((batch.sources < 0)[:, None, :, None], NEVER)
         return Outputs(
             intents=intents[:, None],
             requested=requested,
