@@ -43,7 +43,7 @@ def test_it_learns_and_what_it_learned_is_predicted_and_scored(model, toy, tmp_p
     run("predict", "sgd_baseline", model=model, reference=corpus, output=tmp_path / "states")
     predictions = tmp_path / "states" / "predictions"
     run("evaluate", "--task", "dst", reference=corpus, predictions=predictions, output=tmp_path / "scores")
-    scores = json_of(tmp_path / "scores" / "metrics.json")["original"]["#ALL_SERVICES"]
+    scores = json_of(tmp_path / "scores" / "metrics.json")["#ALL_SERVICES"]
     assert (scores["joint_goal_accuracy"], scores["active_intent_accuracy"]) == (1.0, 1.0)
     asked = [one.asked for one in read_labels(str(corpus), "test").rows]
     alone = baseline.load(str(model), "cpu", 1)

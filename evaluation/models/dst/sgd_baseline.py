@@ -52,35 +52,36 @@ class Row(msgspec.Struct, frozen=True):
     """A service in a user turn, as ``[CLS] system [SEP] user [SEP]``. If that is too long, its beginning is cut off.
 
     Attributes:
+      texts: the tokens of the utterances.
       tokens: the token ids.
       system, user: the columns of the utterances' first tokens; below 1 if these are cut off.
     """
 
-    service: Service
+    texts: Texts
     exchange: rules.Exchange
+    service: Service
     tokens: list[int]
     system: int
     user: int
 
-    def span_of(self, values: Sequence[str], texts: Texts) -> tuple[int, int] | None:
+    def span_of(self, values: Sequence[str]) -> tuple[int, int] | None:
         """Returns the first and the last column of a value, first of all in the user's utterance; None if not there."""
         for start, utterance in ((self.user, self.exchange[1]), (self.system, self.exchange[0])):
             place = rules.found_last(values, utterance)
-            tokens = texts.tokens_of(utterance, *place) if place else None
+            tokens = self.texts.tokens_of(utterance, *place) if place else None
             if tokens and start + tokens[0] >= 1:
                 return start + tokens[0], start + tokens[1]
         return None
 
-    def text_of(self, first: int, last: int, texts: Texts) -> str:
+    def text_of(self, first: int, last: int) -> str:
         """Returns the text of a span; empty for that of [CLS]."""
         if first == CLS:
             return ""
-        if first >= self.user:
-            return texts.text_of(self.exchange[1], first - self.user, last - self.user)
-        return texts.text_of(self.exchange[0], first - self.system, last - self.system)
+        start, utterance = (self.user, self.exchange[1]) if first >= self.user else (self.system, self.exchange[0])
+        return self.texts.text_of(utterance, first - start, last - start)
 
 
-def row_of(exchange: rules.Exchange, service: Service, texts: Texts, limit: int) -> Row:
+def row_of(texts: Texts, exchange: rules.Exchange, service: Service, limit: int) -> Row:
     """Makes a row of at most ``limit`` tokens."""
     system, user = (texts.utterance(utterance) for utterance in exchange)
     separator = texts.tokenizer.sep_token_id
@@ -88,7 +89,7 @@ def row_of(exchange: rules.Exchange, service: Service, texts: Texts, limit: int)
     kept = utterances[max(0, len(utterances) + 2 - limit) :]
     start = 1 + len(kept) - len(user)
     tokens = [texts.tokenizer.cls_token_id, *kept, separator]
-    return Row(service, exchange, tokens, start - 1 - len(system), start)
+    return Row(texts, exchange, service, tokens, start - 1 - len(system), start)
 
 
 class Outputs(NamedTuple):
@@ -123,22 +124,15 @@ def possible_values(categorical: Sequence[Slot]) -> list[tuple[int, str]]:
     return [(number, value) for number, slot in enumerate(categorical) for value in slot.possible_values]
 
 
-def labels_of(row: Row, before: State, after: State, texts: Texts) -> Outputs:
-    """Returns the right options.
-
-    Args:
-      row: the turn.
-      before, after: the states of the service.
-      texts: the tokens of the utterances.
-    """
+def labels_of(row: Row, before: State, after: State) -> Outputs:
+    """Returns the right options of a turn from the states of the service before and after it."""
     categorical, free = with_values(row.service)
     possible = possible_values(categorical)
     new = {slot.name: rules.new_values(slot, before, after) for slot in (*categorical, *free)}
     status = {name: (ANY if values[0] == rules.DONTCARE else NEW) if values else KEPT for name, values in new.items()}
     pairs = [(number, (new[slot.name] or [""])[0]) for number, slot in enumerate(categorical)]
     spans = [
-        (row.span_of(new[slot.name], texts) or (CLS, CLS)) if status[slot.name] == NEW else (IGNORED, IGNORED)
-        for slot in free
+        (row.span_of(new[slot.name]) or (CLS, CLS)) if status[slot.name] == NEW else (IGNORED, IGNORED) for slot in free
     ]
     return Outputs(
         intents=[rules.intent_label(row.service, after)],
@@ -151,7 +145,7 @@ def labels_of(row: Row, before: State, after: State, texts: Texts) -> Outputs:
     )
 
 
-def next_state(row: Row, options: Outputs, before: State, texts: Texts) -> State:
+def next_state(row: Row, options: Outputs, before: State) -> State:
     """Updates the state of a service by the options that were chosen for a turn."""
     slots = row.service.slots
     requested = [slot.name for slot, flag in zip(slots, options.requested, strict=False) if flag]
@@ -166,16 +160,15 @@ def next_state(row: Row, options: Outputs, before: State, texts: Texts) -> State
     for slot, status, first, last in zip(free, options.free, options.starts, options.ends, strict=False):
         if status == ANY:
             new[slot.name] = rules.DONTCARE
-        elif status == NEW and (text := row.text_of(first, last, texts)):
+        elif status == NEW and (text := row.text_of(first, last)):
             new[slot.name] = text
     return rules.next_state(before, row.service, rules.intent_name(row.service, options.intents[0]), requested, new)
 
 
-def stacked(rows: Iterable[Sequence[int] | Tensor], fill: int) -> Tensor:
+def stacked(rows: Sequence[Tensor], fill: int) -> Tensor:
     """Pads rows of different lengths. A row of ``fill`` alone follows, so that no dimension is zero."""
-    tensors = [torch.as_tensor(row) for row in rows]
-    padding = tensors[0].new_full((1, *tensors[0].shape[1:]), fill)
-    return pad_sequence([*tensors, padding], batch_first=True, padding_value=fill)
+    padding = rows[0].new_full((1, *rows[0].shape[1:]), fill)
+    return pad_sequence([*rows, padding], batch_first=True, padding_value=fill)
 
 
 class Elements(NamedTuple):
@@ -453,14 +446,14 @@ class BaselineTracker:
         for number, dialogue in enumerate(dialogues):
             memory = rules.Memory()
             for turn in rules.follow(dialogue, memory):
-                rows += [row_of(turn.exchange, service, texts, self.length) for service in turn.services]
+                rows += [row_of(texts, turn.exchange, service, self.length) for service in turn.services]
                 places += [(number, turn.position)] * len(turn.services)
                 memory.conclude({service.service_name: rules.START for service in turn.services}, turn.services)
         last: dict[tuple[int, str], State] = {}
         states: dict[tuple[int, int, str], State] = {}
         for (number, position), row, options in zip(places, rows, self._options(rows), strict=True):
             name = row.service.service_name
-            state = next_state(row, options, last.get((number, name), rules.START), texts)
+            state = next_state(row, options, last.get((number, name), rules.START))
             last[number, name] = states[number, position, name] = state
         predicted = [
             states[number, example.turn, example.service.service_name]
@@ -520,13 +513,14 @@ class BaselineLearner(Learner):
         rows, labels = [], []
         for memory, turn, states in labelled_turns(frames):
             for service in turn.services:
-                row = row_of(turn.exchange, service, texts, self.config.max_length)
+                row = row_of(texts, turn.exchange, service, self.config.max_length)
                 rows.append(row)
-                labels.append(labels_of(row, memory.state(service), states[service.service_name], texts))
+                labels.append(labels_of(row, memory.state(service), states[service.service_name]))
         self.turns = Turns(rows, self.elements)
-        self.labels = Outputs(
-            *(stacked(column, IGNORED).to(self.elements.device) for column in zip(*labels, strict=True))
+        columns = (
+            [torch.tensor(numbers, dtype=torch.long) for numbers in column] for column in zip(*labels, strict=True)
         )
+        self.labels = Outputs(*(stacked(column, IGNORED).to(self.elements.device) for column in columns))
         if cut := sum(row.system < 1 for row in rows):
             message = "%s turns are longer than %d tokens: the oldest part of the utterances is cut off"
             logging.warning(message, f"{cut:,}", self.config.max_length)
