@@ -28,7 +28,7 @@ from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, so
 from parapet.evaluation.models.dst.sgp_learning import groups_of, labelled_turns
 from parapet.evaluation.models.dst.sgp_tracking import NEVER, Texts, best_spans, load_encoder
 from parapet.evaluation.models.training import Learner
-from parapet.schemas.service import Service, Slot
+from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.storage import files
 from parapet.transforms.storage.checkpoints import Checkpoint, inspect
 
@@ -192,6 +192,11 @@ class Elements(NamedTuple):
     owners: Tensor
 
 
+def named(element: Intent | Slot) -> str:
+    """Returns the name and the description of an element."""
+    return f"{element.name} {element.description}"
+
+
 class ElementEncoder:
     """Encodes the elements of schemas, each as its text's [CLS], and keeps the vectors.
 
@@ -219,12 +224,11 @@ class ElementEncoder:
     def _encode(self, service: Service) -> Elements:
         categorical, free = with_values(service)
         possible = possible_values(categorical)
-        described = [f"{slot.name} {slot.description}" for slot in categorical]
         vectors = self._vectors(
             [
-                *((service.description, f"{intent.name} {intent.description}") for intent in service.intents),
-                *((service.description, f"{slot.name} {slot.description}") for slot in service.slots),
-                *((described[number], value) for number, value in possible),
+                *((service.description, named(intent)) for intent in service.intents),
+                *((service.description, named(slot)) for slot in service.slots),
+                *((named(categorical[number]), value) for number, value in possible),
             ]
         )
         counts = [len(service.intents), len(service.slots)]
@@ -440,7 +444,7 @@ class BaselineTracker:
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
         """Predicts the state of each example; also returns the number of inputs that were cut."""
         dialogues, numbers = rules.longest_of(batch)
-        texts = Texts(self.elements.tokenizer, ["", *(text for one in dialogues for _, text in one.history)])
+        texts = Texts(self.elements.tokenizer, ["", *(text for dialogue in dialogues for _, text in dialogue.history)])
         rows: list[Row] = []
         places: list[tuple[int, int]] = []  # (dialogue, turn) of each row
         for number, dialogue in enumerate(dialogues):
