@@ -48,7 +48,7 @@ DROPOUT = 0.1  # of the encoder's outputs; its own is that of the checkpoint
 ELEMENTS = 64  # elements of a schema that are encoded at a time
 
 
-class Row(msgspec.Struct, frozen=True):
+class TurnRow(msgspec.Struct, frozen=True):
     """A service in a user turn, as ``[CLS] system [SEP] user [SEP]``. If that is too long, its beginning is cut off.
 
     Attributes:
@@ -81,7 +81,7 @@ class Row(msgspec.Struct, frozen=True):
         return self.texts.text_of(utterance, first - start, last - start)
 
 
-def row_of(texts: Texts, exchange: rules.Exchange, service: Service, limit: int) -> Row:
+def row_of(texts: Texts, exchange: rules.Exchange, service: Service, limit: int) -> TurnRow:
     """Makes a row of at most ``limit`` tokens."""
     system, user = (texts.utterance(utterance) for utterance in exchange)
     separator = texts.tokenizer.sep_token_id
@@ -89,7 +89,7 @@ def row_of(texts: Texts, exchange: rules.Exchange, service: Service, limit: int)
     kept = utterances[max(0, len(utterances) + 2 - limit) :]
     start = 1 + len(kept) - len(user)
     tokens = [texts.tokenizer.cls_token_id, *kept, separator]
-    return Row(texts, exchange, service, tokens, start - 1 - len(system), start)
+    return TurnRow(texts, exchange, service, tokens, start - 1 - len(system), start)
 
 
 class Outputs(NamedTuple):
@@ -124,7 +124,7 @@ def possible_values(categorical: Sequence[Slot]) -> list[tuple[int, str]]:
     return [(number, value) for number, slot in enumerate(categorical) for value in slot.possible_values]
 
 
-def labels_of(row: Row, before: State, after: State) -> Outputs:
+def labels_of(row: TurnRow, before: State, after: State) -> Outputs:
     """Returns the right options of a turn from the states of the service before and after it."""
     categorical, free = with_values(row.service)
     possible = possible_values(categorical)
@@ -145,7 +145,7 @@ def labels_of(row: Row, before: State, after: State) -> Outputs:
     )
 
 
-def next_state(row: Row, options: Outputs, before: State) -> State:
+def next_state(row: TurnRow, options: Outputs, before: State) -> State:
     """Updates the state of a service by the options that were chosen for a turn."""
     slots = row.service.slots
     requested = [slot.name for slot, flag in zip(slots, options.requested, strict=False) if flag]
@@ -254,7 +254,7 @@ class ElementEncoder:
         return torch.cat(vectors)
 
 
-class Batch(NamedTuple):
+class BaselineBatch(NamedTuple):
     """Rows as inputs of the net.
 
     Attributes:
@@ -271,7 +271,7 @@ class Batch(NamedTuple):
     elements: Elements
 
 
-class Turns:
+class TurnRows:
     """Rows with the elements of their services.
 
     Args:
@@ -279,7 +279,7 @@ class Turns:
       encoder: of the elements.
     """
 
-    def __init__(self, rows: Sequence[Row], encoder: ElementEncoder) -> None:
+    def __init__(self, rows: Sequence[TurnRow], encoder: ElementEncoder) -> None:
         self.fill, self.device = encoder.tokenizer.pad_token_id, encoder.device
         self.tokens = Rows([row.tokens for row in rows], self.device)
         self.starts = torch.tensor([(row.system, row.user) for row in rows], device=self.device)
@@ -288,7 +288,7 @@ class Turns:
         self.services = torch.tensor([numbers[id(row.service)] for row in rows], device=self.device)
         self.elements = encoder.elements(services.values())
 
-    def batch(self, ids: Tensor) -> Batch:
+    def batch(self, ids: Tensor) -> BaselineBatch:
         """Makes a batch; ``ids`` are the numbers of its rows, on the CPU."""
         tokens, mask = self.tokens.padded(ids, self.fill)
         ids = ids.to(self.device)
@@ -300,7 +300,7 @@ class Turns:
         sources[(columns >= system.clamp(min=1)) & (columns < user - 1)] = 1
         sources[(columns >= user.clamp(min=1)) & (columns < last)] = 2
         elements = Elements(*(column[self.services[ids]] for column in self.elements))
-        return Batch(tokens, mask, (columns >= user).long() * mask, sources, elements)
+        return BaselineBatch(tokens, mask, (columns >= user).long() * mask, sources, elements)
 
 
 class Match(nn.Module):
@@ -346,7 +346,7 @@ class BaselineHeads(nn.Module):
         self.categorical, self.free = (ElementHead(size, 3) for _ in range(2))  # a score for each status
         self.spans = Match(size, 2)
 
-    def forward(self, utterance: Tensor, tokens: Tensor, batch: Batch) -> Outputs:
+    def forward(self, utterance: Tensor, tokens: Tensor, batch: BaselineBatch) -> Outputs:
         """Computes the scores from the encodings of the utterances, of shape (rows, size), and of their tokens."""
         elements, rows = batch.elements, torch.arange(len(tokens), device=tokens.device)[:, None]
         places = torch.arange(elements.intents.shape[1], device=tokens.device)
@@ -381,7 +381,7 @@ class BaselineNet(nn.Module):
         # RoBERTa has one type of token, DistilBERT none.
         self.typed = getattr(encoder.config, "type_vocab_size", 0) > 1
 
-    def forward(self, batch: Batch) -> Outputs:
+    def forward(self, batch: BaselineBatch) -> Outputs:
         """Computes the scores of a batch."""
         types = {"token_type_ids": batch.types} if self.typed else {}
         encoded = self.encoder(input_ids=batch.tokens, attention_mask=batch.mask, **types)
@@ -401,7 +401,7 @@ def loss_of(scores: Outputs, labels: Outputs) -> Tensor:
     return torch.stack(losses).mean()
 
 
-def choose(scores: Outputs, batch: Batch) -> tuple[Outputs, Tensor]:
+def choose(scores: Outputs, batch: BaselineBatch) -> tuple[Outputs, Tensor]:
     """Chooses the best options; also returns how far the closest choice of each row is ahead of the next."""
     elements, leads = batch.elements, []
 
@@ -445,7 +445,7 @@ class BaselineTracker:
         """Predicts the state of each example; also returns the number of inputs that were cut."""
         dialogues, numbers = rules.longest_of(batch)
         texts = Texts(self.elements.tokenizer, ["", *(text for dialogue in dialogues for _, text in dialogue.history)])
-        rows: list[Row] = []
+        rows: list[TurnRow] = []
         places: list[tuple[int, int]] = []  # (dialogue, turn) of each row
         for number, dialogue in enumerate(dialogues):
             memory = rules.Memory()
@@ -465,11 +465,11 @@ class BaselineTracker:
         ]
         return predicted, sum(row.system < 1 for row in rows)
 
-    def _options(self, rows: Sequence[Row]) -> list[Outputs]:
+    def _options(self, rows: Sequence[TurnRow]) -> list[Outputs]:
         if not rows:
             return []
         with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
-            turns = Turns(rows, self.elements)
+            turns = TurnRows(rows, self.elements)
 
             def decide(numbers: Sequence[int]) -> Iterator[tuple[Outputs, float]]:
                 batch = turns.batch(torch.tensor(numbers))
@@ -520,7 +520,7 @@ class BaselineLearner(Learner):
                 row = row_of(texts, turn.exchange, service, self.config.max_length)
                 rows.append(row)
                 labels.append(labels_of(row, memory.state(service), states[service.service_name]))
-        self.turns = Turns(rows, self.elements)
+        self.turns = TurnRows(rows, self.elements)
         columns = (
             [torch.tensor(numbers, dtype=torch.long) for numbers in column] for column in zip(*labels, strict=True)
         )

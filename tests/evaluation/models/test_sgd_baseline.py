@@ -68,7 +68,7 @@ def test_rows(elements):
     rows = [
         baseline.row_of(words, EXCHANGE, service, limit) for service, limit in ((FOODS, 80), (TAXIS, 9), (TAXIS, 4))
     ]
-    batch = baseline.Turns(rows, elements).batch(torch.tensor([0, 1, 2]))
+    batch = baseline.TurnRows(rows, elements).batch(torch.tensor([0, 1, 2]))
 
     def read(row, chosen):
         return tokenizer.decode(batch.tokens[row][chosen[row].bool()])
@@ -212,7 +212,7 @@ def plain_choice(scores, service):
 def test_choices_are_those_of_a_plain_loop(elements):
     words = Texts(elements.tokenizer, EXCHANGE)
     rows = [baseline.row_of(words, EXCHANGE, service, 80) for service in (FOODS, TAXIS) * 20]
-    batch = baseline.Turns(rows, elements).batch(torch.arange(40))
+    batch = baseline.TurnRows(rows, elements).batch(torch.arange(40))
     with torch.no_grad():
         scores = net_of(elements.encoder)(batch)
     generator = torch.Generator().manual_seed(SEED)
@@ -305,5 +305,5 @@ def test_encoders_of_other_kinds(architecture, loaded, elements):
     config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape)
     torch.manual_seed(SEED)
     rows = [baseline.row_of(Texts(loaded[0], EXCHANGE), EXCHANGE, FOODS, 80)]
-    scores = net_of(AutoModel.from_config(config))(baseline.Turns(rows, elements).batch(torch.tensor([0])))
+    scores = net_of(AutoModel.from_config(config))(baseline.TurnRows(rows, elements).batch(torch.tensor([0])))
     assert [tuple(column.shape) for column in scores[:2]] == [(1, 1, 3), (1, 4, 2)]
