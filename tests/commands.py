@@ -181,6 +181,7 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
     corpora = {
         "t5dst": [*t5, *few, *short],
         "sgp_dst": [*bert, *few, *short],
+        "sgd_baseline": [*bert, *few, *short],
         "ft_t5": [*t5, "--steps", "1", "--max_input", "32"],
         "pt_t5": [*t5, "--steps", "1", "--max_input", "32"],
         "soloist": [*gpt2, "--steps", "1", "--max_length", "320"],

@@ -15,13 +15,14 @@ LABELS = ("neutral", "CONTRADICTION", "Entailment")
 PAIRS = ["Request City of the restaurant", "Name of the restaurant is Opa", "has live music? Yes.", "Goodbye."]
 
 
-def save_bert(folder: Path, texts: Sequence[str], positions: int = 64) -> Path:
+def save_bert(folder: Path, texts: Sequence[str], positions: int = 64, spread: float = 0.2) -> Path:
     """Makes a BERT as it is after pre-training: an encoder with its pooler, and no head for a task.
 
     Args:
       folder: a new one.
       texts: their most frequent words are pieces of the tokenizer, besides their letters; it is uncased.
       positions: the number of tokens of an input at most.
+      spread: the standard deviation of its weights; so small a model learns slowly with the usual 0.02.
     """
     from transformers import BertConfig, BertForPreTraining, BertTokenizerFast
 
@@ -41,7 +42,7 @@ def save_bert(folder: Path, texts: Sequence[str], positions: int = 64) -> Path:
         intermediate_size=64,
         max_position_embeddings=positions,
         pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.2,  # so small a model learns slowly with the usual 0.02
+        initializer_range=spread,
     )
     return _save(folder, tokenizer, BertForPreTraining, config)
 

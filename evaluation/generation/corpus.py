@@ -17,6 +17,7 @@ import msgspec
 from msgspec import UNSET
 
 from parapet.evaluation import sets
+from parapet.evaluation.generation.templates import filled, key_of
 from parapet.evaluation.sets import ORIGINAL, read_lines
 from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker, read_dialogues
 from parapet.schemas.errors import InputError
@@ -46,11 +47,13 @@ class ServiceWords(msgspec.Struct, frozen=True):
     Attributes:
       slots, intents: by name.
       domain: ``Flights`` for ``Flights_4``.
+      templates: sentences that users have written for acts, by the acts' keys.
     """
 
     slots: dict[str, Words]
     intents: dict[str, Words]
     domain: str = ""
+    templates: Mapping[str, str] = {}
 
     def slot(self, name: str) -> Words:
         """Returns the words of a slot. If the schema lacks it (``intent``, ``count``), they are made from its name."""
@@ -204,7 +207,10 @@ def references(act: Act, words: ServiceWords, rules: Rules = "extended") -> tupl
       act: the act.
       words: the words of its service.
       rules: the set of rules. Models of generation make their templates from ``extended``, whatever the scoring uses.
+        An act with a template of the user's has its sentence alone.
     """
+    if template := words.templates.get(key_of(act)):
+        return (filled(template, act.values),)
     return tuple(dict.fromkeys(_rule(act, rules)(act, words)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
+from parapet.evaluation.generation.templates import Templates, key_of, read_templates, template_of
 from parapet.evaluation.results import SEEN, UNSEEN, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
 from parapet.schemas.errors import InputError
@@ -43,6 +45,7 @@ SCORERS = {
 RULES = {
     "paper": "References are built by the rules of the paper (`--rules paper`).",
     "extended": "References are built by rules of our own (`--rules extended`), not by those of the paper.",
+    "templates": "References are sentences of the user's templates (`--templates`): semantic accuracy, not SGSAcc.",
 }
 TERMS = {
     "SGSAcc": "Schema-guided semantic accuracy (Chen, Lin and Byrne 2023): the share of valid turns whose utterance is "
@@ -132,6 +135,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
       cache: a file that keeps judgements, or answers of ``llm``, for other runs.
       metrics: names of plug-ins' metrics.
       rules: the rules that make the sentences.
+      templates: a folder of templates, whose sentences take the place of those by rules.
       validation: whether acts count only if the ground truth entails a sentence, and none with tampered values.
       seed: the seed of tampered values.
     """
@@ -148,31 +152,35 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
     cache: str | None = None
     metrics: tuple[str, ...] = ()
     rules: Rules = "paper"
+    templates: str | None = None
     validation: bool = True
     seed: str = "0"
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the folders, and the file of predictions."""
         predictions = None if self.predictions == REFERENCE else self.predictions
-        return {**self.sources.inputs(), "predictions": predictions}
+        return {**self.sources.inputs(), "predictions": predictions, "templates": self.templates}
 
     def read(self) -> Inputs:
         """Reads the corpora and the predictions, and makes the scorer.
 
         Raises InputError if one of them cannot be used.
         """
+        if self.templates and self.sources.variants:
+            raise InputError("cannot be used with --variants: templates do not depend on the schema", "--templates")
         metrics = measures.read_metrics(self.metrics, TAKEN)
         scorer = Cached(self._scorer(), "" if self.scorer == "llm" else self.cache or "")
         split = self.sources.split
         (_, path, _), *roots = find_sets(self.sources)
         variants = {root.name: root.path for root in roots if root.kind == "variant"}
-        original = read_corpus(path, split, variants)
+        templates = read_templates(self.templates)[0] if self.templates else {}
+        original = with_templates(read_corpus(path, split, variants), templates)
         corpora = {ORIGINAL: original}
         own_words = msgspec.structs.replace(original, words={ORIGINAL: original.words[ORIGINAL]})
         corpora |= dict.fromkeys(predicted_variants(self.predictions, split, list(variants)), own_words)
         for root in roots:
             if root.kind == "other":
-                corpus = read_corpus(root.path, split)
+                corpus = with_templates(read_corpus(root.path, split), templates)
                 seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
                 corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
         predictions = read_predictions(
@@ -219,7 +227,8 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             sets[name] = measures.scored_set(set_input.corpus, scores, inputs.metrics)
         metrics = measures.metrics_of(sets)
         names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
-        details = measures.details_of(sets, scorer=names, rules=self.rules, validation=self.validation)
+        rules = "templates" if self.templates else self.rules
+        details = measures.details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
         groups = {measures.SEEN_DOMAINS: SEEN, measures.UNSEEN_DOMAINS: UNSEEN}
         results = results_of("generation", metrics, sizes, groups)
@@ -236,7 +245,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
                 "variants": list(original.words)[1:],
                 "scorer": scorer.name,
                 "model": scorer.model,
-                "rules": self.rules,
+                "rules": rules,
                 "validation": self.validation,
                 "seed": self.seed,
                 "own_turns": self.predictions == REFERENCE,
@@ -245,6 +254,22 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             counts={"turns": details["turns"], "acts": details["coverage"]["acts"]["acts"]},
             plugins=recorded(*(chosen for chosen, _ in inputs.metrics.values())),
         )
+
+
+def with_templates(corpus: Corpus, templates: Templates) -> Corpus:
+    """Makes templates the references of the acts of a corpus, and warns about acts without one."""
+    if not templates:
+        return corpus
+    acts = [act for turn in corpus.turns for act in turn.acts]
+    if without := [act for act in acts if template_of(act, templates) is None]:
+        message = "%s of %s acts have no template and are judged by sentences of the rules, such as %s of %s"
+        key, service = key_of(without[0]), without[0].service
+        logging.warning(message, f"{len(without):,}", f"{len(acts):,}", key, service)
+    words = {
+        service: msgspec.structs.replace(words_of_service, templates=templates.get(service, {}))
+        for service, words_of_service in corpus.words[ORIGINAL].items()
+    }
+    return msgspec.structs.replace(corpus, words={ORIGINAL: words})
 
 
 def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs:

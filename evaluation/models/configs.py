@@ -159,10 +159,14 @@ class FineTuning(CorpusTraining):
     max_length: int = option(
         REQUIRED, "maximum number of tokens of an input; longer dialogues lose their oldest part", rare=True, ge=16
     )
-    negatives: float = option(1.0, "share of inputs without a value to use", ge=0, le=1)
     dev_frames: int = option(
         1000, "number of dev frames, drawn at random, that select the best epoch; 0 for all", rare=True, ge=0
     )
+
+
+def negatives() -> Any:
+    """``--negatives`` of a tracker that is asked for one slot at a time."""
+    return option(1.0, "share of inputs without a value to use", ge=0, le=1)
 
 
 class T5DstConfig(FineTuning):
@@ -173,6 +177,7 @@ class T5DstConfig(FineTuning):
     checkpoint: str = checkpoint("T5 to start from: t5, mt5, umt5 or longt5")
     learning_rate: float = 1e-4
     max_length: int = 512
+    negatives: float = negatives()
     max_output: int = option(64, "maximum number of tokens of an answer, in training and prediction", rare=True, ge=2)
     prompts: Literal["all", "slots"] = option(
         "all", "what is predicted: values of slots alone, or the active intent and the requested slots, too", rare=True
@@ -216,6 +221,7 @@ class SgpDstConfig(FineTuning):
     learning_rate: float = 2e-05
     warmup: float = 0.1
     max_length: int = 256
+    negatives: float = negatives()
     module_epochs: str = of_modules("epochs", 1, 1000)
     module_warmup: str = of_modules("warmup", 0, 1)
     module_negatives: str = of_modules("negatives", 0, 1)
@@ -239,6 +245,18 @@ class SgpDstConfig(FineTuning):
     def clipped_norm(self) -> float:
         """Zero, as the optimiser clips."""
         return 0.0
+
+
+class SgdBaselineConfig(FineTuning):
+    """Heads that compare fixed vectors of schema elements with the last two utterances."""
+
+    unit = "turns"
+    rate_of = " of AdamW"
+    checkpoint: str = checkpoint("BERT to start from: bert, distilbert, electra or roberta")
+    epochs: int | None = 5
+    learning_rate: float = 1e-4
+    warmup: float = 0.1
+    max_length: int = 80
 
 
 class GenerationConfig(CorpusTraining):

@@ -110,6 +110,7 @@ FOLDER = "checkpoint"  # in the folder of a trained model
 BY_MODEL = {
     "t5dst": ("t5", "mt5", "umt5", "longt5"),  # relative positions, so any length is possible
     "sgp_dst": ("bert", "distilbert", "electra", "roberta"),
+    "sgd_baseline": ("bert", "distilbert", "electra", "roberta"),
     "ft_t5": ("t5", "mt5"),
     "pt_t5": ("t5", "mt5"),
     "classifier": ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert"),
@@ -155,13 +156,13 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
     return tokenizer, model.float().eval()
 
 
-def saved(tokenizer: Any, model: Any) -> dict[str, bytes]:
-    """Makes the files of a checkpoint, below ``FOLDER``, as path to content."""
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        paths = sorted(path for path in Path(folder).rglob("*") if path.is_file())
-        return {f"{FOLDER}/{path.relative_to(folder).as_posix()}": path.read_bytes() for path in paths}
+def saved(tokenizer: Any, model: Any, folder: str = FOLDER) -> dict[str, bytes]:
+    """Makes the files of a checkpoint below a folder, as path to content."""
+    with tempfile.TemporaryDirectory() as place:
+        model.save_pretrained(place)
+        tokenizer.save_pretrained(place)
+        paths = sorted(path for path in Path(place).rglob("*") if path.is_file())
+        return {f"{folder}/{path.relative_to(place).as_posix()}": path.read_bytes() for path in paths}
 
 
 def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:

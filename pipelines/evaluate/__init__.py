@@ -287,6 +287,9 @@ class _Scoring(SetOptions):
     batch: int = _scoring(32, "pairs in a batch", rare=True)
     cache: str | None = _scoring(None, "file of judgements that are kept for other runs", rare=True, metavar="FILE")
     rules: Literal["paper", "extended"] = _scoring("paper", "rules of references: the paper's, or better English")
+    templates: str | None = _scoring(
+        None, "templates in T2G2's format as references: a folder with SERVICE.tsv", rare=True, metavar="DIR"
+    )
     no_validation: bool = _scoring(False, "count turns whose ground truth is not validated, too", rare=True)
     seed: str = options.seed("the tampered values")
 

@@ -20,6 +20,7 @@ TABLE = {
     "llm_babi": ("endpoint", "", "BabiAnswers", "bAbI dialog tasks: a language model"),
     "t5dst": ("trackers", "T5Dst", "PredictStates", "dialogue states: a T5, prompted for one slot at a time"),
     "sgp_dst": ("trackers", "SgpDst", "PredictStates", "dialogue states: four BERT encoders, combined by rules"),
+    "sgd_baseline": ("trackers", "SgdBaseline", "PredictStates", "dialogue states: a BERT encoder with small heads"),
     "ft_t5": ("generation", "Generation", "PredictUtterances", "system utterances from their acts: a fine-tuned T5"),
     "pt_t5": ("generation", "Prefixes", "PredictByPrefixes", "system utterances from their acts: a T5 with prefixes"),
     "classifier": ("classifier", "Classifier", "PredictTurns", "intents and out-of-domain turns: a text classifier"),

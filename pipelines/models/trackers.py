@@ -1,10 +1,10 @@
-"""The models of dialogue states: t5dst, sgp_dst."""
+"""The models of dialogue states: t5dst, sgp_dst, sgd_baseline."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from parapet.evaluation.models.configs import SgpDstConfig, T5DstConfig
+from parapet.evaluation.models.configs import SgdBaselineConfig, SgpDstConfig, T5DstConfig
 from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 
@@ -70,6 +70,19 @@ class SgpDst(SgpDstConfig, TrainTracker):
             "keep": "last",
         }
     )
+
+
+class SgdBaseline(SgdBaselineConfig, TrainTracker):
+    """A BERT encoder with small heads that compare a turn with the schema."""
+
+    learner_class = "dst.sgd_baseline:BaselineLearner"
+    description = """\
+Fine-tunes a BERT encoder of the last two utterances, with small heads that compare them with fixed vectors of the
+schema's elements (Rastogi et al. 2020)."""
+    example = family.FINE_TUNING
+    # The defaults are those of SGD-X (Appendix A of its earlier version), too: batches of 32, a learning rate of 1e-4,
+    # five epochs. What it does not specify follows the authors' code.
+    preset: str | None = family.preset(sgdx={"keep": "last"})
 
 
 class PredictStates(SetOptions, family.PredictDialogues):

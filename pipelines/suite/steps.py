@@ -38,7 +38,7 @@ _REFERENCE = re.compile(r"(?:^|(?<==))@([\w.+\-/]+)")
 # The extras that models of 'parapet train' need; the others need none.
 _OF_MODELS = {
     **dict.fromkeys(("embeddings", "memn2n", "classifier", "damd"), "models"),
-    **dict.fromkeys(("t5dst", "sgp_dst", "ft_t5", "pt_t5", "soloist"), "local"),
+    **dict.fromkeys(("t5dst", "sgp_dst", "sgd_baseline", "ft_t5", "pt_t5", "soloist"), "local"),
 }
 _NOT_IN_SUITES = ("suite", "mturk", "doctor")
 

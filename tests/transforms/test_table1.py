@@ -74,6 +74,44 @@ def test_seen_shares_count_every_occurrence():
     assert table1.names_seen([], [HOTELS]) == {"slot_names_seen": None, "intent_names_seen": None}
 
 
+def multiwoz(domain, slots):
+    """A service of MultiWOZ 2.2, by the names of its slots."""
+    return service(domain, [(f"{domain}-{slot}", "") for slot in slots.split()], [], "")
+
+
+MULTIWOZ = [
+    multiwoz("attraction", "area name type entrancefee openhours address phone postcode"),
+    multiwoz(
+        "hotel",
+        "pricerange type parking bookday bookpeople bookstay stars internet name area address phone postcode ref",
+    ),
+    multiwoz("restaurant", "pricerange area food name bookday bookpeople booktime address phone postcode ref"),
+    multiwoz("taxi", "leaveat destination departure arriveby type phone"),
+    multiwoz("train", "arriveby departure day bookpeople leaveat destination trainid ref price duration"),
+]
+
+
+def test_most_slots_of_a_domain_of_multiwoz_are_seen_in_the_others():
+    """SGD-X, section 1: 60 to 100 % in the set-up that leaves one domain out."""
+    shares = {}
+    for held_out in MULTIWOZ:
+        others = [domain for domain in MULTIWOZ if domain is not held_out]
+        shares[held_out.service_name] = round(100 * table1.names_seen([held_out], others)["slot_names_seen"])
+    assert shares == {"attraction": 75, "hotel": 71, "restaurant": 82, "taxi": 100, "train": 60}
+
+
+def booleans(*descriptions):
+    return Service("A_1", "", [Slot("s", text, True, ["True", "False"]) for text in descriptions], [])
+
+
+def test_boolean_slots_are_described_alike():
+    """As in SGD, by two words; letter case does not matter, and other slots do not count."""
+    assert table1.described_alike([booleans("Boolean flag", "Whether it is"), booleans("boolean, or not")]) == 2 / 3
+    assert table1.described_alike([booleans("Boolean flag", "Whether it is"), booleans("whether")]) == 1.0
+    assert table1.described_alike([booleans("Whether", "If", "Is it", "")]) == 0.5
+    assert table1.described_alike([HOTELS, BANKS]) is None
+
+
 V1 = {"city": "town", "The city of the hotel": "The town of the hotel", "FindHotel": "SearchHotel"}
 
 
@@ -88,3 +126,4 @@ def test_table_takes_names_from_unseen_services_only():
     assert (found["variants"]["v1"]["slot_names_seen"], found["variants"]["v1"]["intent_names_seen"]) == (0.0, 1.0)
     assert found["average"] == found["variants"]["v1"]
     assert list(found)[:4] == ["original", "variants", "average", "self_bleu"]
+    assert found["booleans_described_alike"] == {"original": None, "v1": None}

@@ -13,7 +13,7 @@ def statistics(variants=("v1", "v2", "v3", "v4", "v5"), **more):
         "original": {"slot_names_seen": 0.627, "intent_names_seen": 0.8},
         "variants": rows,
         "average": {**rows[variants[0]], "name_distance": 0.46},
-        **{"self_bleu": 4.49, "bleu_signature": "case:lc|tok:13a"},
+        **{"booleans_described_alike": {"original": 1.0}, "self_bleu": 4.49, "bleu_signature": "case:lc|tok:13a"},
         **{"split": "dev", "services": 34, "unseen_services": 8, "services_without_variants": []},
         **more,
     }
@@ -32,6 +32,10 @@ def test_the_page():
     assert found["original"] == ["63%", "80%", "–", "–"]
     assert found["v5"] == ["10%", "0%", "0.68", "3.6"]
     assert found["Average"][2:] == ["0.46", "17.8"]
+    assert [(tile.label, tile.value) for tile in report.tiles] == [
+        ("self-BLEU", "4.5"),
+        ("boolean slots described alike", "100%"),
+    ]
     assert report.lead.startswith("34 services in 5 variants.")
     assert "the 8 services of dev that train lacks" in report.lead
     assert "case:lc|tok:13a" in report.links["statistics.json"]

@@ -190,6 +190,7 @@ CHUNK = 32  # dialogues
 MODULES = {
     "t5dst": "parapet.evaluation.models.dst.t5",
     "sgp_dst": "parapet.evaluation.models.dst.sgp_tracking",
+    "sgd_baseline": "parapet.evaluation.models.dst.sgd_baseline",
 }
 
 

@@ -285,6 +285,14 @@ def questions_of(
     questions = {kind: tracking.Questions(texts, kind, limit) for kind in rules.KINDS}
     labels: dict[rules.Kind, list[rules.Label]] = {kind: [] for kind in rules.KINDS}
     lost = 0
+    for memory, turn, states in labelled_turns(frames):
+        for service in turn.services:
+            lost += _add(questions, labels, memory, turn, service, states[service.service_name])
+    return questions, labels, lost
+
+
+def labelled_turns(frames: Sequence[Labelled]) -> Iterator[tuple[rules.Memory, rules.Turn, dict[str, State]]]:
+    """Yields the user turns of dialogues with the memory before the turn, and the right states after it, by service."""
     for dialogue in dialogues_in(frames):
         states = {(frame.asked.turn, frame.asked.service.service_name): frame.state for frame in dialogue}
         memory = rules.Memory()
@@ -293,10 +301,8 @@ def questions_of(
                 service.service_name: states.get((turn.position, service.service_name)) or memory.state(service)
                 for service in turn.services
             }
-            for service in turn.services:
-                lost += _add(questions, labels, memory, turn, service, known[service.service_name])
+            yield memory, turn, known
             memory.conclude(known, turn.services)
-    return questions, labels, lost
 
 
 def _add(

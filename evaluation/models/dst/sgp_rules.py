@@ -378,6 +378,12 @@ def intent_label(service: Service, state: State) -> int:
     return names.index(state.active_intent) if state.active_intent in names else len(names)
 
 
+def new_values(slot: Slot, before: State, after: State) -> list[str]:
+    """Returns the equivalent values that a turn gives a slot; none if the slot keeps its value."""
+    values = after.slot_values.get(slot.name, [])
+    return [] if set(values) & set(before.slot_values.get(slot.name, [])) else values
+
+
 def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utterance: str) -> Label:
     """Makes the label for "combine".
 
@@ -389,8 +395,8 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
       utterance: the user's utterance.
     """
     requested = slot.name in state.requested_slots
-    values = state.slot_values.get(slot.name, [])
-    if not values or set(values) & set(memory.state(service).slot_values.get(slot.name, [])):
+    values = new_values(slot, memory.state(service), state)
+    if not values:
         return NOTHING[requested]
     if values[0] == DONTCARE:
         return Label(ANY, None, requested, "user")

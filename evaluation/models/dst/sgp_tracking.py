@@ -49,6 +49,12 @@ class Batch(msgspec.Struct, frozen=True):
         """Moves the batch to a device."""
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__struct_fields__))
 
+    @property
+    def sources(self) -> Tensor:
+        """The text that each token is from: 0 for "null", 1 for the user's utterance, -1 for none that has spans."""
+        columns = torch.arange(self.open.shape[1], device=self.open.device)
+        return torch.where(columns == self.null[:, None], 0, 1).masked_fill(~self.open, -1)
+
 
 class Texts:
     """Tokens of texts.
@@ -296,17 +302,17 @@ class Modules(nn.Module):
         return scores
 
 
-def best_spans(scores: Scores, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def best_spans(starts: Tensor, ends: Tensor, sources: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Finds each row's best span: its start and end, the sum of their probabilities, and the lead over the next sum.
 
-    "null" counts as a span.
+    Args:
+      starts, ends: the scores of each token as the start or end; shape (rows, width).
+      sources: the text that each token is from, -1 for none; a span lies in one text.
     """
-    width = scores.starts.shape[1]
-    columns = torch.arange(width, device=scores.starts.device)
-    null = columns == batch.null[:, None]
-    fits = (columns[:, None] <= columns) & (null[:, :, None] == null[:, None, :])
-    fits = fits & batch.open[:, :, None] & batch.open[:, None, :]
-    sums = scores.starts.softmax(1)[:, :, None] + scores.ends.softmax(1)[:, None, :]
+    width = starts.shape[1]
+    columns = torch.arange(width, device=starts.device)
+    fits = (columns[:, None] <= columns) & (sources[:, :, None] == sources[:, None, :]) & (sources >= 0)[:, None, :]
+    sums = starts.softmax(1)[:, :, None] + ends.softmax(1)[:, None, :]
     best = sums.masked_fill(~fits, -1.0).flatten(1).topk(min(2, width * width))
     places = best.indices[:, 0]
     return places // width, places % width, best.values[:, 0], best.values[:, 0] - best.values[:, -1]
@@ -523,7 +529,7 @@ def decided(
         chosen = [rules.Decision(rules.NULL, None, flag, number) for flag, number in zip(yes, score, strict=True)]
         return list(zip(chosen, leads.tolist(), strict=True))
     options, confidence = _confident(scores.options)
-    begins, ends, sums, leads = best_spans(scores, batch)
+    begins, ends, sums, leads = best_spans(scores.starts, scores.ends, batch.sources)
     nothing = begins == batch.null
     certain = sums - rules.CONFIDENT["span"]
     leads = torch.where(nothing, leads, torch.minimum(leads, certain))
@@ -574,8 +580,7 @@ def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """Makes the files of a model's folder, as path to content."""
     files = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
     for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
-        for path, data in saving.saved(tokenizer, modules.encoders[kind]).items():
-            files[folder + path.removeprefix(saving.FOLDER)] = data
+        files |= saving.saved(tokenizer, modules.encoders[kind], folder)
     return files
 
 

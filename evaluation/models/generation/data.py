@@ -1,15 +1,15 @@
 """System turns and their model input: a template for each act (T2G2; Kale and Rastogi 2020).
 
-Users may write their own templates in T2G2's published format (``generation/utterance_templates`` of
-``google-research/task-oriented-dialogue``). Acts without one have a sentence made from the schema's words, like the
-reference sentences of SGSAcc, so that unseen services and variants have sentences, too.
+Users may write their own templates, see :mod:`parapet.evaluation.generation.templates`. Acts without one have a
+sentence made from the schema's words, like the reference sentences of SGSAcc, so that unseen services and variants have
+sentences, too.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -28,29 +28,14 @@ from parapet.evaluation.generation.corpus import (
     varied_words,
     words_of,
 )
+from parapet.evaluation.generation.templates import NONE, Templates, filled, key_of, template_of
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
 from parapet.schemas.dialogue import DialogueFile, is_marker
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, as_path, read_root
-from parapet.schemas.limits import read_text
+from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
-
-Templates = Mapping[str, Mapping[str, str]]  # service to key to sentence
-
-
-NONE: Templates = {}
-
-
-VALUE, SEPARATOR = "@", "!!"
-
-
-_IN_KEYS = (("True",), ("False",), ("dontcare",))  # values that are part of the key
-
-
-_BY_INTENT = ("INFORM_COUNT", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "OFFER_INTENT")
-
 
 # As in T2G2: the order of the acts in a frame, and the beginning of a frame with a CONFIRM.
 ORDER = ("SELECT", "INFORM_COUNT", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "INFORM", "REQUEST", "CONFIRM")
@@ -61,60 +46,6 @@ CONFIRM = "Please confirm the following details:"
 
 # The text before a sentence that does not name its act; other acts have their name.
 LEADS = {"INFORM": "", "OFFER": "How about this:", "CONFIRM": ""}
-
-
-def read_templates(folder: str) -> tuple[Templates, list[Path]]:
-    """Reads the templates of a folder, ``SERVICE.tsv`` for each service; also returns the files.
-
-    A line is a key, a tab and a sentence, with an ``@`` in both for each value: ``INFORM!!city!!@``, ``REQUEST!!city``,
-    ``INFORM!!has_wifi!!True``, ``OFFER_INTENT!!BookHotel``, ``INFORM_COUNT!!FindHotel!!count!!@``, ``GOODBYE``. Of
-    lines with the same key, the last is used.
-
-    Raises:
-      InputError: the folder does not exist or has no such file, or a line has another form; names file and line.
-    """
-    place = as_path(folder)
-    paths = sorted(place.glob("*.tsv")) if place.is_dir() else []
-    if not paths:
-        raise InputError(
-            "contains no templates: expected a folder with SERVICE.tsv for each service", folder, "--templates"
-        )
-    return {path.stem: _read(path) for path in paths}, paths
-
-
-def _read(path: Path) -> dict[str, str]:
-    lines = read_text(path).split("\n")
-    acts = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        columns = [" ".join(column.split()) for column in line.split("\t")]
-        if len(columns) != 2 or not all(columns):
-            reason = "expected a key, a tab and a sentence, as in 'INFORM!!city!!@' and 'It is in @.'"
-            raise InputError(reason, path, f"line {number}")
-        key, sentence = columns
-        values, places = key.count(VALUE), sentence.count(VALUE)
-        if values != places:
-            reason = f"the key has {values} {VALUE}, but the sentence has {places}: both must have one for each value"
-            raise InputError(reason, path, f"line {number}")
-        acts[key] = sentence
-    return acts
-
-
-def key_of(act: Act) -> str:
-    """Returns the key of an act's template: act, slot or intent, and the number of values or the boolean."""
-    values = VALUE * len(act.values)
-    if act.act in _BY_INTENT:
-        intent = act.values[0] if act.act == "OFFER_INTENT" and act.values else act.intent
-        parts = [act.act, intent, *(("count", values) if act.act == "INFORM_COUNT" else ())]
-    else:
-        parts = [act.act, act.slot, act.values[0] if act.values in _IN_KEYS else values]
-    return SEPARATOR.join(part for part in parts if part)
-
-
-def template_of(act: Act, templates: Templates) -> str | None:
-    """Returns the template of an act; None if there is none."""
-    return templates.get(act.service, {}).get(key_of(act))
 
 
 def text_of(acts: Iterable[Act], words: Mapping[str, ServiceWords], templates: Templates = NONE) -> str:
@@ -139,18 +70,12 @@ def sentence(act: Act, words: ServiceWords, template: str | None = None) -> str:
     Name of the restaurant is Opa.``
     """
     if template is not None:
-        pieces, places = template.split(VALUE), template.count(VALUE)
-        filled = zip_longest(pieces, act.values[:places], fillvalue="")
-        return _line("".join(piece + value for piece, value in filled))
-    text = _line(references(act, words)[0])
+        return filled(template, act.values)
+    text = " ".join(references(act, words)[0].split())
     if act.act == "REQUEST" and act.values:
         text = f"{text}: {' or '.join(act.values)}"
     lead = LEADS.get(act.act, f"{act_name(act)}:") if act.states and not is_marker(act.act, act.slot) else ""
     return f"{lead} {text}{'' if text[-1:] in '.?!' else '.'}".lstrip()
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 class Example(msgspec.Struct, frozen=True):

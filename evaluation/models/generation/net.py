@@ -23,10 +23,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.generation.corpus import Candidate
+from parapet.evaluation.generation.templates import NONE, Templates
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.generation.data import NONE, Example, Templates, texts_of
+from parapet.evaluation.models.generation.data import Example, texts_of
 from parapet.evaluation.models.generation.inference import Generated, Search
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, longest
 from parapet.evaluation.models.training import Learner

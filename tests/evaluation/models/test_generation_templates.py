@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from kit import raised
 
 from parapet.evaluation.generation.corpus import Act, ServiceWords, Words
-from parapet.evaluation.models.generation.data import key_of, read_templates, sentence, template_of, text_of
+from parapet.evaluation.generation.templates import key_of, read_templates, template_of
+from parapet.evaluation.models.generation.data import sentence, text_of
 from parapet.schemas.errors import InputError
 
 WORDS = {

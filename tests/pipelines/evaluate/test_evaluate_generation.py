@@ -4,7 +4,8 @@ import json
 
 import kit
 import pytest
-from kit import cases, json_of, lacking, run, sample_dialogues, write
+from generation_toy import write_toy
+from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -54,6 +55,48 @@ def test_without_validation_every_turn_counts(sample, corpus_scores, tmp_path):
     of_all = plain.json("metrics.json")["#ALL"]
     assert of_all["sgsacc"] == of_all["sgsacc_all"] < 1
     assert "Turns were not validated" in plain.text("report.html")
+
+
+TEMPLATES = """\
+REQUEST!!city\tWhich city ?
+CONFIRM!!city!!@\tYou want @ ?
+OFFER!!cafe_name!!@\t@ is nice .
+REQ_MORE\tAnything else ?
+INFORM_COUNT!!count!!@\tI have @ cafes .
+INFORM!!has_garden!!True\tThey have a garden .
+INFORM!!has_garden!!False\tThere is no garden .
+"""
+
+
+def test_templates_are_references(tmp_path):
+    """As in semantic accuracy before SGSAcc (Chen, Lin and Byrne 2023, section 1)."""
+    folder, toy = tmp_path / "templates", tmp_path / "toy"
+    folder.mkdir()
+    write_toy(toy)
+
+    def scored(name, templates, *more):
+        (folder / "Cafes_1.tsv").write_text(templates)
+        flags = ("--reference", toy, "--predictions", "reference", "--templates", folder, *more)
+        ran = evaluate(*flags, "--output", tmp_path / name)
+        acts = [row for row in rows_of(tmp_path / name / "rows.parquet") if row["kind"] == "act"]
+        return ran, {row["reference"] for row in acts}, ran.json("metrics.json")["#ALL"]
+
+    right, sentences, metrics = scored("right", TEMPLATES)
+    assert {"Which city ?", "You want Oslo ?", "Opa is nice .", "There is no garden .", "I have 5 cafes ."} <= sentences
+    assert right.json("details.json")["rules"] == "templates"
+    assert "have no template" not in right.errors
+    assert "semantic accuracy, not SGSAcc." in right.text("report.html")
+    # Sentences that the corpus does not say.
+    _, _, others = scored("others", TEMPLATES.replace("is nice", "serves good coffee"), "--no_validation")
+    assert others["sgsacc_all"] < metrics["sgsacc_all"] - 0.1
+    few, sentences, _ = scored("few", TEMPLATES.partition("\n")[2])
+    assert "6 of 36 acts have no template and are judged by sentences of the rules, such as REQUEST!!city" in few.errors
+    assert "Request city" in sentences
+    flags = ["--reference", toy, "--predictions", "reference", "--templates", folder, "--output", tmp_path / "no"]
+    told = evaluate(*flags, "--variants", toy, status=2).errors
+    assert "--templates: cannot be used with --variants: templates do not depend on the schema" in told
+    flags[5] = toy
+    assert "contains no templates: expected a folder with SERVICE.tsv" in evaluate(*flags, status=2).errors
 
 
 def _changed(lines, **fields):
