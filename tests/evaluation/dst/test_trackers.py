@@ -201,3 +201,11 @@ def test_both_are_right_for_three_of_five_states() -> None:
     sample = parapet.load_corpus()
     for tracker in (Names(), Meaning()):
         assert parapet.score_states(sample, tracker, split="train").joint_goal_accuracy > 0.6
+
+
+@given(st.text(st.sampled_from("ab. ?!A1$,'\n\t"), max_size=20) | st.text(max_size=12))
+def test_any_text_has_a_state(text):
+    example = Example("d", 0, SHOPS, (("USER", text), ("SYSTEM", text), ("USER", text)))
+    for tracker in (Names(), Meaning()):
+        (state,) = tracker.predict([example])
+        assert state.keys() == {"active_intent", "requested_slots", "slot_values"}
