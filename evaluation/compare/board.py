@@ -217,21 +217,17 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
         results = read_task(path, name)
         if read.setdefault((results.task, name), results) is not results:
             raise InputError(f"{name!r} has two results of task {results.task!r}", path)
-    left_out = _absent([row for results in read.values() for row in results.rows], config)
+    rows = [row for results in read.values() for row in results.rows]
+    absent = [name for name in config.sets if not any(row.set == name for row in rows)]
+    chosen = (*config.metrics, *config.average)
+    absent += [name for name in chosen if not any(kinds.has_name(row, name) for row in rows)]
+    left_out = [f"{name}: no system has it" for name in absent]
     tasks: list[TaskResults] = []
     for task in dict.fromkeys(task for task, _ in read):
         tasks += _comparable([results for (name, _), results in read.items() if name == task], config.sets, left_out)
     if not any(results.rows for results in tasks):
         raise InputError("; ".join(left_out) or "the systems have no numbers", "--sets")
     return tasks, left_out
-
-
-def _absent(rows: Sequence[ResultRow], config: Config) -> list[str]:
-    """Says which of the chosen sets, metrics and columns no system has."""
-    absent = [name for name in config.sets if not any(row.set == name for row in rows)]
-    for name in (*config.metrics, *config.average):
-        absent += [] if any(kinds.has_name(row, name) for row in rows) else [name]
-    return [f"{name}: no system has it" for name in absent]
 
 
 def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out: list[str]) -> list[TaskResults]:

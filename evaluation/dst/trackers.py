@@ -164,7 +164,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 def sentences(text: str) -> list[str]:
     """Splits a text after full stops, question marks and exclamation marks."""
-    return [sentence.strip() for sentence in _SENTENCE.findall(text)]
+    return [sentence.strip() for sentence in _SENTENCE.findall(text) if not sentence.isspace()]
 
 
 @lru_cache(1 << 14)
