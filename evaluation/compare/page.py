@@ -15,6 +15,7 @@ from parapet.transforms.reports.report import Dots, Report, Section, Table, page
 from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
+EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
     "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of a set with the original, such "
@@ -38,7 +39,7 @@ def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
     services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
     folded = f"Numbers of {counted(len(services), 'service')}"
-    examples = {name: board.examples[name][:4] for name in board.systems if name in board.examples}
+    examples = {name: board.examples[name][:EXAMPLES] for name in board.systems if name in board.examples}
     return [
         *charts(board),
         *tables.by_set(board),
@@ -123,12 +124,12 @@ def headline(board: Board) -> str:
     def loss(system: str, name: str) -> float:
         return (rows[system, ORIGINAL].value or 0.0) - (rows[system, name].value or 0.0)
 
-    costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(one, name) for one in systems))
-    most, *_, least = sorted([*systems, *systems], key=lambda system: loss(system, costly), reverse=True)
-    named = {one: f"{one} {_change_text(rows[one, ORIGINAL], rows[one, costly])}" for one in (most, least)}
-    reworded = "tools" if rows[most, costly].task == "tool_calls" else "schemas"
-    named[most] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
-    return "; ".join(named.values())
+    costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(system, name) for system in systems))
+    by_loss = sorted(systems, key=lambda system: loss(system, costly), reverse=True)
+    changes = {name: _change_text(rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])}
+    reworded = "tools" if rows[by_loss[0], costly].task == "tool_calls" else "schemas"
+    changes[by_loss[0]] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
+    return "; ".join(f"{name} {change}" for name, change in changes.items())
 
 
 def _change_text(original: ResultRow, row: ResultRow) -> str:
@@ -146,7 +147,7 @@ def _change_text(original: ResultRow, row: ResultRow) -> str:
 
 def lead(board: Board) -> str:
     """Says who leads, if the headline does not."""
-    return "" if leader(board) == headline(board) else f"{leader(board)}."
+    return "" if (first := leader(board)) == headline(board) else f"{first}."
 
 
 def leader(board: Board) -> str:

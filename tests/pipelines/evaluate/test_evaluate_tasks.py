@@ -214,10 +214,10 @@ def test_compare(tmp_path):
     compared = run(*argv, tmp_path / "board")
     told = compared.output
     assert told.splitlines()[:4] == [
-        "Intent accuracy, %   good   twin    bad",
-        "mean                100.0  100.0   25.0",
-        "x                   100.0  100.0   25.0",
-        "y                   100.0  100.0   25.0",
+        "Intent accuracy, %   good   twin   bad",
+        "mean                100.0  100.0  25.0",
+        "x                   100.0  100.0  25.0",
+        "y                   100.0  100.0  25.0",
     ]
     assert "6 of 9 differences have p < 0.05" in told
     board = compared.json("leaderboard.json")
@@ -246,11 +246,11 @@ def test_compare_on_what_is_shared(tmp_path):
     argv = ["compare", *systems, "--replicates", "9", "--output", tmp_path / "board"]
     compared = run(*argv)
     assert compared.output.splitlines()[:5] == [
-        "Intent accuracy, %  fewer   more",
-        "mean                 50.0   50.0",
-        "x                    50.0   50.0",
-        "y                    50.0   50.0",
-        "z                       –   50.0",
+        "Intent accuracy, %  fewer  more",
+        "mean                 50.0  50.0",
+        "x                    50.0  50.0",
+        "y                    50.0  50.0",
+        "z                       –  50.0",
     ]
 
 
