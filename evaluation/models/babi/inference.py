@@ -9,14 +9,14 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.evaluation.models import inference, saving
-from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card
+from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card, spoken
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.reports.report import render
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
+from parapet.transforms.simulators.babi_format import BabiDialogue
 from parapet.transforms.storage import files
 from parapet.transforms.storage.compressed import read_input
 
@@ -47,14 +47,14 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
         from parapet.evaluation.models.babi.baselines import RuleBot
 
         return RuleBot(card.ontology, card.knowledge)
-    from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
+    from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
     from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
     from parapet.evaluation.models.saving import device_of
 
     if card.model == "nearest":
         return Nearest(card.pairs, card.candidates, card.similarity)
     if card.model == "tfidf":
-        return TfIdf(card.candidates, card.knowledge, Frequencies(card.utterances, card.having), card.history)
+        return TfIdf(card.candidates, card.knowledge, card.idf, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
     try:
         net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
@@ -66,6 +66,9 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
 
 
 DIGITS = 6
+
+
+SPEAKERS = ("User", "Bot")
 
 
 # if there are more memories than SHORT, those with less attention at each hop are only counted on the page
@@ -130,7 +133,7 @@ def responses(
       weights: for each dialogue and turn, the weights of the last lines, as many as the memory holds.
     """
     for number, (dialogue, predicted, of_turns) in enumerate(zip(dialogues, ranked, weights, strict=True), first):
-        lines = list(spoken(dialogue))
+        lines = [(SPEAKERS[speaker], text) for line in dialogue.lines for speaker, text in spoken(line)]
         for turn, (exchange, answers, before, hops) in enumerate(
             zip(dialogue.exchanges, predicted, histories(dialogue), of_turns, strict=True)
         ):
@@ -140,18 +143,6 @@ def responses(
                 for i, time in enumerate(range(before - held, before))
             ]
             yield Response(number, turn, memories, exchange.user, exchange.bot, answers)
-
-
-def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
-    """Yields (speaker, text) of each line that can be in the memory."""
-    for line in dialogue.lines:
-        if isinstance(line, Exchange):
-            yield "User", line.user
-            yield "Bot", line.bot
-        elif isinstance(line, Unanswered):
-            yield "User", line.user
-        else:
-            yield "User", f"{line.entity} {line.relation} {line.value}"
 
 
 def lines_of(found: Iterable[Response]) -> bytes:
