@@ -92,32 +92,25 @@ def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
             yield f"[{plain_name(f'{service}_{slot}')}]", words_of(text)
 
 
-class Surfaces:
-    """The spellings of values, as the model generates lower-cased words.
+def spelled(
+    parts: Iterable[Part], before: Iterable[Part], known: Mapping[str, Mapping[str, str]], said: Sequence[str]
+) -> tuple[Part, ...]:
+    """Spells the values of a belief state as before, as in training, or as in the utterances.
 
     Args:
-      known: slot to joined words of a value to its spelling in training.
+      parts: the generated parts, in lower-cased words.
+      before: the belief state after the user's previous turn.
+      known: from :func:`surfaces_of`.
+      said: the utterances that values can be copied from, the newest first.
     """
-
-    def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
-        self.known = known
-
-    def written(self, parts: Iterable[Part], before: Iterable[Part], said: Sequence[str]) -> tuple[Part, ...]:
-        """Spells the values of a belief state as before, as in training, or as in the utterances.
-
-        Args:
-          parts: the generated parts.
-          before: the belief state after the user's previous turn.
-          said: the utterances that values can be copied from, the newest first.
-        """
-        earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
-        slot, parts_here = "", list[Part]()
-        for mark, text in parts:
-            slot = text if mark == SLOT else slot
-            if mark == VALUE:
-                text = earlier.get(text) or self.known.get(slot, {}).get(text) or _found_in(text, said) or text
-            parts_here.append((mark, text))
-        return tuple(parts_here)
+    earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
+    slot, spelled_parts = "", list[Part]()
+    for mark, text in parts:
+        slot = text if mark == SLOT else slot
+        if mark == VALUE:
+            text = earlier.get(text) or known.get(slot, {}).get(text) or _found_in(text, said) or text
+        spelled_parts.append((mark, text))
+    return tuple(spelled_parts)
 
 
 def _found_in(value: str, said: Iterable[str]) -> str | None:
@@ -132,7 +125,7 @@ def _found_in(value: str, said: Iterable[str]) -> str | None:
 
 
 def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
-    """Collects the most frequent spelling of training values that differ from their joined words."""
+    """Returns slot to the joined words of training values to their most frequent spelling, where it differs."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for step in steps:
         slot = ""
