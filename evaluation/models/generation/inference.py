@@ -157,9 +157,9 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
 
     def load(self) -> Generating:
         """Loads the model."""
-        from parapet.evaluation.models.generation.net import Generator, load
+        from parapet.evaluation.models.generation.net import load
 
-        return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
+        return load(self.folder, self.model, self.checkpoint, device_of(self.device), self.search)
 
     def answer(self, model: Generating, chunk: Turns) -> Answers:
         """Encodes an utterance for each turn as JSON lines; with a reranker, the most faithful candidate."""
