@@ -290,9 +290,6 @@ def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
     return -torch.expm1(logits.log_softmax(1).amax(1))  # expm1 keeps the precision of probabilities near 1
 
 
-KINDS = saving.BY_MODEL["classifier"]
-
-
 # Prefixes of the names of weights that a task adds.
 HEAD = ("classifier.", "pre_classifier.", "bert.pooler.")
 
@@ -336,7 +333,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     encoder: Encoder
     module: nn.Module
     if card.checkpoint:
-        checkpoint = saving.inside(folder, KINDS)
+        checkpoint = saving.inside(folder, card.model)
         tokenizer, model = saving.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
             raise checkpoint.refused(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -118,9 +118,9 @@ BY_MODEL = {
 }
 
 
-def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
-    """Opens the checkpoint in a trained model's folder. Raises InputError if it is not of these kinds."""
-    return inspect(f"{folder}/{FOLDER}", kinds)
+def inside(folder: str, model: str, part: str = FOLDER) -> Checkpoint:
+    """Opens a checkpoint in the folder of a trained model. Raises InputError if it does not fit the model."""
+    return inspect(files.join(folder, part), BY_MODEL[model])
 
 
 def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **options: Any) -> tuple[Any, Any]:

@@ -461,7 +461,7 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
                 Tile("loss at the end", f"{log[-1].losses[-1]:.4g}"),
                 *(Tile(name.replace("_", " "), f"{value:,.6g}") for name, value in trained.result.items() if value),
             ],
-            sections=[_measurements(log, metric), _flags(options)],
+            sections=[_measurements(log, metric)],
             links={
                 "log.jsonl": f"The {counted(len(log), 'measurement')} of the table, with the losses between them.",
                 "run.json": "Flags, hashes of the files, versions.",
@@ -480,8 +480,3 @@ def _measurements(log: Sequence[Measurement], metric: str) -> Table:
     return Table(
         title="Measurements", columns=columns, rows=rows, text_columns=1, best=[(best, 4)], numbers_in="log.jsonl"
     )
-
-
-def _flags(options: Mapping[str, Option]) -> Table:
-    rows = [[f"--{flag}", str(value)] for flag, value in options.items() if value is not None]
-    return Table(title="Flags", columns=["flag", "value"], rows=rows, text_columns=2, numbers_in="run.json")

@@ -71,10 +71,6 @@ DIGITS = 6
 SPEAKERS = ("User", "Bot")
 
 
-# if there are more memories than SHORT, those with less attention at each hop are only counted on the page
-SHORT, FOLDED = 20, 0.01
-
-
 Weights = Sequence[Sequence[float]]  # for each hop, the weight of each memory, the earliest memory first
 
 
@@ -151,16 +147,13 @@ def lines_of(found: Iterable[Response]) -> bytes:
 
 
 def page_of(name: str, found: Sequence[Response]) -> bytes:
-    """Makes an HTML page with a table for each response. Of many memories, those with little attention are left out.
+    """Makes an HTML page with a table for each response.
 
     Args:
       name: the name of the file of dialogues.
       found: the responses.
     """
-    dialogues = [
-        (number, [(one, list(_rows(one.memories))) for one in rows])
-        for number, rows in groupby(found, key=lambda one: one.dialogue)
-    ]
+    dialogues = [(number, list(rows)) for number, rows in groupby(found, key=lambda response: response.dialogue)]
     hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
     right = sum(response.marked[0][1] for response in found)
     page = render(
@@ -170,21 +163,8 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
         hops=hops,
         right=right,
         total=len(found),
-        least=FOLDED,
-        short=SHORT,
     )
     return page.encode("utf-8", "replace")
-
-
-def _rows(memories: Sequence[Memory]) -> Iterator[Memory | int]:
-    """Yields the memories. If there are many, a run of memories with little attention becomes its length."""
-    least = FOLDED if len(memories) > SHORT else 0
-    for little, some in groupby(memories, key=lambda memory: max(memory.attention) < least):
-        run = list(some)
-        if little and len(run) > 1:
-            yield len(run)
-        else:
-            yield from run
 
 
 CHUNK = 64  # dialogues

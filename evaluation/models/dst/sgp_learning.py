@@ -328,13 +328,13 @@ def _add(
     filled = {*before.slot_values, *(name for name, label in labels_here.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
         tracking.ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(rules.NOTHING[labels_here[slot.name].origin == "system"])
+        labels["copy_slot"].append(rules.Label(requested=labels_here[slot.name].origin == "system"))
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
         tracking.ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
         new = labels_here[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
-        labels["cross_copy"].append(rules.NOTHING[copied])
+        labels["cross_copy"].append(rules.Label(requested=copied))
         if copied:
             crossed.add(slot.name)
     return sum(

@@ -363,14 +363,6 @@ class Label(msgspec.Struct, frozen=True):
     requested: bool = False
     origin: str = ""
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is no value and no request."""
-        return self.option == NULL and not self.place and not self.requested
-
-
-NOTHING = (Label(), Label(requested=True))  # no value, without and with a request; the labels of most questions
-
 
 def intent_label(service: Service, state: State) -> int:
     """Returns the option of the active intent."""
@@ -397,7 +389,7 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
     requested = slot.name in state.requested_slots
     values = new_values(slot, memory.state(service), state)
     if not values:
-        return NOTHING[requested]
+        return Label(requested=requested)
     if values[0] == DONTCARE:
         return Label(ANY, None, requested, "user")
     place = None if slot.is_categorical else found_last(values, utterance)

@@ -17,11 +17,11 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.batches import Pairs, Stretch, Tokens
 from parapet.evaluation.models.dst import sgp_rules as rules
+from parapet.evaluation.models.dst.data import Tracker
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.storage import files
-from parapet.transforms.storage.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 ROOM = 16  # least number of tokens for the dialogue
 
@@ -356,7 +356,7 @@ def ask_cross(
     return questions.ask(turn.exchange, key, lambda: rules.cross_of(slot, source.slot), feature)
 
 
-class SgpTracker:
+class SgpTracker(Tracker):
     """A model that is ready to predict. Predictions depend only on the history and the frames of the example.
 
     Args:
@@ -369,10 +369,6 @@ class SgpTracker:
     def __init__(self, tokenizer: Any, modules: Modules, length: int, batch: int) -> None:
         self.tokenizer, self.modules = tokenizer, modules
         self.length, self.batch = length, batch
-
-    def predict(self, batch: Sequence[Example]) -> list[State]:
-        """Predicts the state of each example."""
-        return self.tracked(batch)[0]
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
         """Predicts the state of each example; also returns the number of questions with a dialogue that was cut."""
@@ -558,9 +554,6 @@ def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(lead > 0, numbers, rules.NULL), lead
 
 
-ARCHITECTURES = saving.BY_MODEL["sgp_dst"]
-
-
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
@@ -573,14 +566,11 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
 
 
-FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
-
-
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """Makes the files of a model's folder, as path to content."""
     files = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
-    for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
-        files |= saving.saved(tokenizer, modules.encoders[kind], folder)
+    for kind in rules.KINDS:
+        files |= saving.saved(tokenizer, modules.encoders[kind], f"{saving.FOLDER}/{kind}")
     return files
 
 
@@ -588,7 +578,7 @@ def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
     card = saving.read_card(folder, Card)
-    return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in FOLDERS]
+    return card, [saving.inside(folder, card.model, f"{saving.FOLDER}/{kind}") for kind in rules.KINDS]
 
 
 def load(folder: str, device: str, batch: int) -> SgpTracker:

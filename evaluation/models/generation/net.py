@@ -143,9 +143,6 @@ def _attend(
     return attended.transpose(1, 2).contiguous(), None
 
 
-ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # also of pt_t5
-
-
 def tokenized(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     """Tokenizes texts, each with the end token."""
     rows: list[list[int]] = tokenizer(list(texts), truncation=False)["input_ids"] if texts else []
@@ -184,12 +181,12 @@ def check(folder: str, model: str, checkpoint: str | None) -> tuple[Card, Checkp
     """
     card = saving.read_card(folder, Card, model)
     if not card.prefix:
-        return card, saving.inside(folder, ARCHITECTURES)
+        return card, saving.inside(folder, model)
     if checkpoint is None:
         raise InputError(
             "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
         )
-    trained_with = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
+    trained_with = checkpoints.inspect(checkpoint, saving.BY_MODEL[model], "--checkpoint")
     if digest(checkpoint) != card.checkpoint:
         raise trained_with.refused(
             f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"

@@ -526,11 +526,3 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Damd:
     net = Net(len(card.words), card.embedding, card.hidden)
     saving.load_weights(net, folder)
     return Damd(card, net, database, device_of(device), batch)
-
-
-class Job(data.Job, frozen=True, kw_only=True):
-    """A prediction by DAMD."""
-
-    def load(self) -> Damd:
-        """Loads the model, with the database of the reference."""
-        return load(self.folder, self.database(), self.device, self.batch_size)

@@ -107,9 +107,6 @@ def _clean(text: str) -> str:
     return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
 
 
-KINDS = saving.BY_MODEL["soloist"]
-
-
 MODEL_CLASS = "AutoModelForCausalLM"
 
 
@@ -127,15 +124,10 @@ class Card(saving.Card, frozen=True, kw_only=True):
     response: saving.Positive
 
 
-def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
-    """Makes the files of a model's folder."""
-    return {MODEL: saving.card_bytes(card), **saving.saved(tokenizer, model)}
-
-
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
     card = saving.read_card(folder, Card)
-    return card, saving.inside(folder, KINDS)
+    return card, saving.inside(folder, card.model)
 
 
 SPARE = 1.25  # the maximum length of outputs, relative to the longest in training
@@ -289,7 +281,7 @@ class SoloistLearner(Learner):
         """Makes the files of the model's folder."""
         belief, response = self.longest
         card = Card(length=self.config.max_length, belief=belief, response=response)
-        return files_of(card, self.net.model, self.tokens.tokenizer)
+        return {MODEL: saving.card_bytes(card), **saving.saved(self.tokens.tokenizer, self.net.model)}
 
 
 def check_room(length: int, rest: int, model: Any) -> None:
@@ -435,11 +427,3 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Soloi
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
     return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch)
-
-
-class Job(data.Job, frozen=True, kw_only=True):
-    """A prediction by SOLOIST."""
-
-    def load(self) -> Soloist:
-        """Loads the model, with the database of the reference."""
-        return load(self.folder, self.database(), self.device, self.batch_size)
