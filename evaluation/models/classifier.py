@@ -262,7 +262,7 @@ class Classifier:
         encoded, long = self.encoder.encode(different)
         rows = Rows(encoded, self.device)
         answers: dict[str, Answer] = {}
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             for ids in by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()

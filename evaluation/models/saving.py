@@ -221,11 +221,11 @@ def seed_all(*parts: str) -> None:
 
 
 @contextmanager
-def enough_memory(lower: str) -> Iterator[None]:
+def enough_memory(batch_size: int) -> Iterator[None]:
     """Turns torch's various errors for exhausted memory into one.
 
     Args:
-      lower: the advice, such as ``lower --batch_size``.
+      batch_size: the value of ``--batch_size``, for the advice.
 
     Raises:
       InputError: memory is exhausted.
@@ -235,4 +235,5 @@ def enough_memory(lower: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
         if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _OF_MEMORY):
             raise
-        raise InputError(f"out of memory: {lower}") from None
+        advice = f"lower --batch_size, which is {batch_size}, or the flags for sizes and lengths"
+        raise InputError(f"out of memory: {advice}") from None

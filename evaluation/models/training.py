@@ -156,7 +156,7 @@ def train(
         raise InputError("leads outside of the output folder by a link: remove the link", files.join(output, FOLDER))
     torch.set_num_threads(config.threads)
     seed_all(config.seed, "parameters")
-    with enough_memory(config.memory_hint):
+    with enough_memory(config.batch_size):
         learner = learner_of()
         trained = fit(learner, config, output, header)
         learner.module.load_state_dict(trained.weights)

@@ -63,7 +63,6 @@ AUTHORS: family.Preset = {
     "schedule": "plateau",
     "clip": 5,
     "vocabulary": 3000,
-    "min_count": 1,
     "embedding": 50,
     "hidden": 100,
 }

@@ -458,7 +458,7 @@ class NetAnswers(Answerer):
         """
         turns = self._turns(dialogues)
         rankings: list[list[str]] = []
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 rankings += best_of(self.candidates, self.net(turns, ids).float(), top)
         return by_dialogue(rankings, dialogues)
@@ -473,7 +473,7 @@ class NetAnswers(Answerer):
         assert isinstance(net, MemN2N)
         turns = self._turns(dialogues)
         weights_here: list[list[list[float]]] = []
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):

@@ -259,7 +259,7 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
         # The model makes its own batches, as it knows which examples are similar.
         everything = sum(len(turn.frames) for dialogue in chunk.dialogues for turn in dialogue.turns) or 1
         name = chunk.file.set
-        with enough_memory(f"lower --batch_size, which is {self.batch_size}"):
+        with enough_memory(self.batch_size):
             states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model)
         data, frames = json_of(chunk.dialogues, states)
         counts = {f"predicted/{name}": frames}

@@ -463,7 +463,7 @@ class BaselineTracker(Tracker):
     def _options(self, rows: Sequence[TurnRow]) -> list[Outputs]:
         if not rows:
             return []
-        with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             turns = TurnRows(rows, self.elements)
 
             def decide(numbers: Sequence[int]) -> Iterator[tuple[Outputs, float]]:
@@ -504,8 +504,6 @@ class BaselineLearner(Learner):
         self._read(train)
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = BaselineTracker(self.elements, self.net, config.max_length, config.batch_size)
-        sizes = len(self.turns.tokens.lengths), len(self._dev), len(dev)
-        logging.info("%s turns; the best epoch is chosen by %s of %s dev frames", *(f"{size:,}" for size in sizes))
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         texts = Texts(self.elements.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])

@@ -191,7 +191,7 @@ class SgpLearner(Learner):
         self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = tracking.SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
-        self._report(len(dev))
+        self._warn()
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         """Encodes frames: the questions to each module that has any."""
@@ -207,12 +207,7 @@ class SgpLearner(Learner):
             firsts.append(firsts[-1] + len(example.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
 
-    def _report(self, dev: int) -> None:
-        for kind, examples_of_kind in self.examples.items():
-            message = "module %s: %s inputs, %s of them with an answer; %s steps"
-            sizes = len(examples_of_kind.questions), len(examples_of_kind.full), self.steps[kind]
-            logging.info(message, kind, *(f"{size:,}" for size in sizes))
-        logging.info("the best epoch is chosen by %s of %s dev frames", f"{len(self._dev):,}", f"{dev:,}")
+    def _warn(self) -> None:
         cut = sum(example.questions.pairs.cut for example in self.examples.values())
         if cut:
             message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"

@@ -256,7 +256,7 @@ class T5Tracker(Tracker):
             tokens, mask = pairs.padded(torch.tensor(numbers), self.tokenizer.pad_token_id)
             return self.greedy(tokens.to(self.t5.device), mask.to(self.t5.device))
 
-        with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             decisions = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
@@ -378,7 +378,7 @@ class T5Learner(Learner):
             length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
         )
         self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
-        self._report(long, len(dev))
+        self._warn(long)
 
     def _read(self, frames: Sequence[Labelled]) -> int:
         """Encodes frames. Returns the number of answers that are too long."""
@@ -398,10 +398,7 @@ class T5Learner(Learner):
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         return sum(len(ids[answer]) >= config.max_output for answer in answers)
 
-    def _report(self, long: int, dev: int) -> None:
-        message = "%s prompts, %s of them with a value; the best epoch is chosen by %s of %s dev frames"
-        sizes = len(self.inputs), len(self.full), len(self._dev), dev
-        logging.info(message, *(f"{size:,}" for size in sizes))
+    def _warn(self, long: int) -> None:
         if self.inputs.cut:
             message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{self.inputs.cut:,}", self.config.max_length)

@@ -302,9 +302,9 @@ class Learned:
 
     def __init__(self, steps: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, device: torch.device) -> None:
         numbers = [vocabulary.numbered(step) for step in steps]
-        self.rows = {name: Rows([getattr(number, name) for number in numbers], device) for name in TRAINED}
+        self.rows = {name: Rows([sequences[name] for sequences, _ in numbers], device) for name in TRAINED}
         self.lengths = sum(rows.lengths for rows in self.rows.values())
-        self.own = torch.tensor([len(number.own) for number in numbers])
+        self.own = torch.tensor([len(own) for _, own in numbers])
         pointers = torch.zeros(len(steps), len(encoding.MATCHES))
         for row, step in zip(pointers, steps, strict=True):
             if step.matches is not None:
@@ -339,7 +339,7 @@ class DamdLearner(Learner):
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [encoding.texts_of(step) for step in train]
-        self.vocabulary = encoding.vocabulary_of(texts, config.vocabulary, config.min_count)
+        self.vocabulary = encoding.vocabulary_of(texts, config.vocabulary)
         self.surfaces = encoding.surfaces_of(train)
         self.net = Net(len(self.vocabulary), config.embedding, config.hidden).to(self.device)
         self.module = self.net
@@ -401,7 +401,9 @@ class DamdLearner(Learner):
             surfaces=self.surfaces,
             embedding=self.config.embedding,
             hidden=self.config.hidden,
-            **self.longest,
+            belief=self.longest["belief"],
+            acts=self.longest["acts"],
+            response=self.longest["response"],
         )
         return {MODEL: saving.card_bytes(card), saving.WEIGHTS: saving.weights_bytes(self.net.state_dict())}
 
@@ -438,7 +440,7 @@ class Damd:
         dialogue_numbers = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
         replies: dict[int, data.Reply] = {}
         before: dict[int, tuple[data.Part, ...]] = {}
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             for batch in self._batches(dialogues):
                 questions = [
                     msgspec.structs.replace(steps[i], before=before.get(dialogue_numbers[i], ())) for i in batch
@@ -459,14 +461,14 @@ class Damd:
         net, card = self.net, self.card
         texts = [encoding.asked_of(step) for step in steps]
         numbers = [self.vocabulary.numbered(text) for text in texts]
-        user, first = self._encoded("user", [number.user for number in numbers])
-        previous, _ = self._encoded("utterance", [number.previous for number in numbers])
-        before, _ = self._encoded("span", [number.before for number in numbers])
-        own = max(len(number.own) for number in numbers)
+        user, first = self._encoded("user", [sequences["user"] for sequences, _ in numbers])
+        previous, _ = self._encoded("utterance", [sequences["previous"] for sequences, _ in numbers])
+        before, _ = self._encoded("span", [sequences["before"] for sequences, _ in numbers])
+        own = max(len(words) for _, words in numbers)
         belief = net.decoded(net.belief, first, [user, previous, before], most=card.belief, own=own)
         spans = [
             encoding.spelled(encoding.parts_of(words), step.before, card.surfaces, encoding.said_last(step))
-            for words, step in zip(self._words(belief, [number.own for number in numbers]), steps, strict=True)
+            for words, step in zip(self._words(belief, [own_words for _, own_words in numbers]), steps, strict=True)
         ]
         states = [data.belief_of(parts) for parts in spans]
         matches = [
@@ -480,12 +482,12 @@ class Damd:
             for words, parts in zip(texts, spans, strict=True)
         ]
         numbers = [self.vocabulary.numbered(text) for text in texts]
-        own = max(len(number.own) for number in numbers)
-        encoded_utterance, first = self._encoded("utterance", [number.delexicalised for number in numbers])
+        own = max(len(words) for _, words in numbers)
+        encoded_utterance, first = self._encoded("utterance", [sequences["delexicalised"] for sequences, _ in numbers])
         sources = [encoded_utterance, belief]
         acts = net.decoded(net.acts, first, sources, pointer, most=card.acts, own=own)
         response = net.decoded(net.response, first, [*sources, acts], pointer, most=card.response, own=own)
-        names = [number.own for number in numbers]
+        names = [own_words for _, own_words in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
             data.Reply(state, " ".join(words), encoding.is_long(step), data.acts_of(encoding.parts_of(span)))

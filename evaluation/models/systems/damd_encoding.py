@@ -218,23 +218,6 @@ def _by_service(belief: Iterable[Part]) -> dict[str, list[Part]]:
     return parts
 
 
-class Numbers(msgspec.Struct, frozen=True):
-    """A step as numbers of words, each sequence with its end; see :class:`Texts`.
-
-    Attributes:
-      own: the words beyond the vocabulary, in the order of their numbers.
-    """
-
-    previous: list[int]
-    user: list[int]
-    before: list[int]
-    delexicalised: list[int]
-    belief: list[int]
-    acts: list[int]
-    response: list[int]
-    own: list[str]
-
-
 class Vocabulary:
     """The vocabulary.
 
@@ -249,10 +232,15 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def numbered(self, texts: Texts) -> Numbers:
-        """Encodes a step as numbers. Output words are unknown if they are not in the vocabulary and cannot be copied.
+    def numbered(self, texts: Texts) -> tuple[dict[str, list[int]], list[str]]:
+        """Encodes a step as numbers.
 
-        An empty response, from which nothing can be learned, has no numbers.
+        Output words are unknown if they are not in the vocabulary and cannot be copied. An empty response, from which
+        nothing can be learned, has no numbers.
+
+        Returns:
+          The numbers of each sequence with its end, by name, see :class:`Texts`; and the words beyond the vocabulary,
+          in the order of their numbers.
         """
         own: dict[str, int] = {}
 
@@ -269,20 +257,20 @@ class Vocabulary:
         delexicalised, belief = numbers(texts.delexicalised), numbers(texts.belief, (previous, user, before))
         acts = numbers(texts.acts, (belief,))
         response = [] if texts.response is None else numbers(texts.response, (delexicalised, belief, acts))
-        return Numbers(previous, user, before, delexicalised, belief, acts, response, list(own))
+        inputs = {"previous": previous, "user": user, "before": before, "delexicalised": delexicalised}
+        return {**inputs, "belief": belief, "acts": acts, "response": response}, list(own)
 
     def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
         """Decodes numbers to words."""
         return [self.words[number] if number < len(self) else own[number - len(self)] for number in numbers]
 
 
-def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
+def vocabulary_of(steps: Sequence[Texts], size: int) -> Vocabulary:
     """Makes the vocabulary: all names and placeholders, and the most frequent words.
 
     Args:
       steps: the training steps.
       size: the maximum number of words, including the special ones.
-      least: the minimum frequency of a word.
 
     Raises:
       InputError: there are too many names and placeholders.
@@ -296,7 +284,7 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
             f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
         )
     counts = Counter(word for words in texts for word in words if not is_name(word))
-    frequent = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))
     return Vocabulary([*names, *frequent[:room]])
 
 

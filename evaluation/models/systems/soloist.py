@@ -386,7 +386,7 @@ class Soloist:
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
         """Replies to each turn from its history only."""
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             return self._answers(steps)
 
     def _answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:

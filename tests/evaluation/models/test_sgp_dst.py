@@ -148,7 +148,7 @@ def test_rows_of_the_other_modules(loaded):
     words = sgp_tracking.Texts(tokenizer, ["", *EXCHANGE])
     intents = sgp_tracking.Questions(words, "intents", 60)
     for previous in (0, 2):
-        intents.ask(("", EXCHANGE[1]), "i", lambda: intents_of(FOODS, True), previous)
+        intents.ask(("", EXCHANGE[1]), intents_of(FOODS, True), previous)
     batch = intents.batch(torch.tensor([0, 1]))
     said = "[CLS] keep [SEP] sys : usr : i want pizza [SEP]"
     assert decoded(tokenizer, batch, 0) == f"{said} look for food # find food [SEP] book # book table [SEP] none [SEP]"
@@ -156,7 +156,7 @@ def test_rows_of_the_other_modules(loaded):
     assert decoded(tokenizer, batch, 1, batch.features) == "book # book table"
     assert not batch.open.any()
     crosses = sgp_tracking.Questions(words, "cross_copy", 60)
-    crosses.ask(EXCHANGE, "x", lambda: cross_of(GOAL, PLACE), 9)
+    crosses.ask(EXCHANGE, cross_of(GOAL, PLACE), 9)
     batch = crosses.batch(torch.tensor([0]))
     assert decoded(tokenizer, batch, 0).endswith("pizza [SEP] goal # where to go [SEP] place # the house [SEP]")
     assert decoded(tokenizer, batch, 0, batch.types) == "place # the house [SEP]"
@@ -167,12 +167,12 @@ def test_what_is_too_long(loaded):
     exchange = (5 * EXCHANGE[0], EXCHANGE[1])
     words = sgp_tracking.Texts(loaded[0], exchange)
     short = sgp_tracking.Questions(words, "combine", 32)
-    short.ask(exchange, "d", lambda: slot_of(DISH), 0)
+    short.ask(exchange, slot_of(DISH), 0)
     batch = short.batch(torch.tensor([0]))
     assert short.pairs.cut == 1
     assert decoded(loaded[0], batch, 0, batch.open) == "i want pizza null"  # the oldest part goes
     with pytest.raises(InputError, match=r"--max_length.*tag # dish.*takes \d+ of 20 tokens"):
-        sgp_tracking.Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
+        sgp_tracking.Questions(words, "combine", 20).ask(exchange, slot_of(DISH), 0)
 
 
 def plain_best(starts, ends, open, null):
@@ -306,8 +306,8 @@ def test_rows_of_combine(loaded):
     tokenizer = loaded[0]
     words = sgp_tracking.Texts(tokenizer, EXCHANGE)
     questions = sgp_tracking.Questions(words, "combine", 60)
-    assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
-    assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
+    assert questions.ask(EXCHANGE, slot_of(AREA), GIVEN) == 0
+    assert questions.ask(EXCHANGE, slot_of(DISH), REQUESTED) == 1
     batch = questions.batch(torch.tensor([1, 0]))
     said = "[CLS] sys : there is zum hirsch. usr : i want pizza null [SEP]"
     assert decoded(tokenizer, batch, 0) == f"{said} tag # dish # what to eat [SEP] null [SEP] do not care [SEP]"
@@ -339,7 +339,7 @@ def test_encoders_of_other_kinds(architecture, loaded):
     modules = sgp_tracking.Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
     for feature in (0, GIVEN):
         questions = sgp_tracking.Questions(sgp_tracking.Texts(loaded[0], EXCHANGE), "combine", 60)
-        questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
+        questions.ask(EXCHANGE, slot_of(DISH), feature)
         scores = modules("combine", questions.batch(torch.tensor([0])))
         if not feature:
             without = scores
