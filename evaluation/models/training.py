@@ -77,9 +77,6 @@ STAGE = "training"  # of the progress
 PERFECT = 1.0
 
 
-CURVE = 20  # points of the loss curve in a row of the log
-
-
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the log: the training since the previous row, and the metric on the dev set after it.
 
@@ -88,7 +85,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
       step: steps of the optimiser so far.
       learning_rate: the learning rate of the last step; the highest of all groups of parameters.
       loss: the mean over the examples.
-      losses: the mean over the steps of each of up to ``CURVE`` equal parts.
       dev: the metric.
       best: whether it is the one to keep, so far.
     """
@@ -97,7 +93,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     learning_rate: float
     loss: float
-    losses: list[float]
     dev: float
     best: bool
 
@@ -209,7 +204,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
             resumed = 0
-        loss, losses, examples = train_batches(learner, config, batches, position, total, [row.dev for row in log])
+        loss, examples = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         end = batches.end
         rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
@@ -220,7 +215,6 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             step=end.steps,
             learning_rate=max(float(group["lr"]) for group in learner.optimiser.param_groups),
             loss=loss,
-            losses=losses,
             dev=dev,
             best=_is_best(dev, log, config),
         )
@@ -326,7 +320,7 @@ def train_batches(
     position: Position,
     total: int,
     dev: Sequence[float] = (),
-) -> tuple[float, list[float], int]:
+) -> tuple[float, int]:
     """Trains on batches.
 
     Args:
@@ -337,7 +331,7 @@ def train_batches(
       dev: all earlier results on dev.
 
     Returns:
-      The mean loss over the examples, its curve, see :class:`Measurement`, and the number of examples.
+      The mean loss over the examples, and their number.
 
     Raises:
       InputError: the loss is not finite.
@@ -346,7 +340,7 @@ def train_batches(
     learner.module.train()
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
-    losses_here = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    losses = torch.zeros(len(batches), dtype=torch.float64, device=device)
     norm = config.clipped_norm
     lengths = []
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
@@ -361,13 +355,13 @@ def train_batches(
             if norm:
                 nn.utils.clip_grad_norm_(trained, norm)
             learner.optimiser.step()
-        losses_here[number] = loss.detach()  # read at the end, since each reading waits for the GPU
+        losses[number] = loss.detach()  # read at the end, since each reading waits for the GPU
         lengths.append(len(batch))
-    losses, sizes = losses_here.cpu(), torch.tensor(lengths, dtype=torch.float64)
-    mean = float((losses * sizes).sum() / sizes.sum())
+    sizes = torch.tensor(lengths, dtype=torch.float64)
+    mean = float((losses.cpu() * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")
-    return mean, [float(part.mean()) for part in losses.tensor_split(min(CURVE, len(losses)))], sum(lengths)
+    return mean, sum(lengths)
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
@@ -458,12 +452,12 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
                 Tile(f"{metric} on dev", percent(best.dev)),
                 Tile("steps", f"{log[-1].step:,}"),
                 Tile("trained parameters", f"{trained.parameters:,}"),
-                Tile("loss at the end", f"{log[-1].losses[-1]:.4g}"),
+                Tile("loss at the end", f"{log[-1].loss:.4g}"),
                 *(Tile(name.replace("_", " "), f"{value:,.6g}") for name, value in trained.result.items() if value),
             ],
             sections=[_measurements(log, metric)],
             links={
-                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table, with the losses between them.",
+                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table.",
                 "run.json": "Flags, hashes of the files, versions.",
             },
         )

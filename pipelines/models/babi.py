@@ -281,7 +281,7 @@ Answers dialogues in the bAbI format, each turn from the reference's history: OU
             if card.task and task and task != card.task:
                 logging.warning("%s is for task %s, but the model was trained for task %s", file.path, task, card.task)
         return family.Prediction(
-            self.job(Job, memory=card.settings.get("memory"), inputs=files),
+            self.job(Job, memory=card.settings.memory, inputs=files),
             self.header(
                 {"attention": self.attention, "top": self.top},
                 inputs=[family.named_digest(file.path) for file in files],

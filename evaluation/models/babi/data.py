@@ -221,12 +221,33 @@ class Answerer(ABC):
         return [[ranking[0] for ranking in rankings] for rankings in self.ranked(dialogues, 1)]
 
 
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The shape of a net, from flags of its training.
+
+    Attributes:
+      size: the size of embeddings.
+      hops, memory: for a memory network: hops over the memory, and lines of history that it holds.
+      time: for a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
+      input: for embeddings: the whole ``history``, or the ``last`` utterance.
+      share: for embeddings: whether words have the same embeddings in candidates (A = B).
+      bigrams: whether pairs of adjacent words are in the vocabulary.
+    """
+
+    size: saving.Positive = 128
+    hops: int = 1
+    memory: int | None = None
+    time: str = "back"
+    input: str = "history"
+    share: bool = False
+    bigrams: bool = False
+
+
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
     Attributes:
       task: the number of the bAbI task; empty if unknown.
-      settings: for a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
+      settings: for a net: its shape.
       history: for ``tfidf``: whether the input is the whole dialogue so far.
       idf: for ``tfidf``: word of the candidates to its inverse document frequency.
       candidates: the possible answers; for ``nearest`` the responses of the training set, the most frequent first.
@@ -240,7 +261,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     format: int = FORMAT
     task: str = ""
-    settings: dict[str, int | str | bool] = msgspec.field(default_factory=dict)
+    settings: Shape = Shape()
     history: bool = True
     idf: dict[str, float] = msgspec.field(default_factory=dict)
     candidates: list[str] = msgspec.field(default_factory=list)

@@ -11,13 +11,10 @@ import msgspec
 from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card, spoken
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.reports.report import render
 from parapet.transforms.simulators.babi_format import BabiDialogue
-from parapet.transforms.storage import files
 from parapet.transforms.storage.compressed import read_input
 
 
@@ -48,7 +45,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
 
         return RuleBot(card.ontology, card.knowledge)
     from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
-    from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
+    from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
     from parapet.evaluation.models.saving import device_of
 
     if card.model == "nearest":
@@ -56,11 +53,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
     if card.model == "tfidf":
         return TfIdf(card.candidates, card.knowledge, card.idf, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
-    try:
-        net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
-    except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # missing settings
-        message = " ".join(str(error).split())[:300]
-        raise InputError(f"does not match {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
+    net = make(card.model, vocabulary, card.settings)
     saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)
 

@@ -19,6 +19,7 @@ from parapet.evaluation.models.babi.data import (
     Answerer,
     Card,
     Corpus,
+    Shape,
     files_of,
     numbers_of,
     spoken,
@@ -252,27 +253,6 @@ class Vocabulary(msgspec.Struct, frozen=True):
     knowledge: dict[str, list[str]]
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The shape of a net, from flags of its training.
-
-    Attributes:
-      size: the size of embeddings.
-      hops, memory: for a memory network: hops over the memory, and lines of history that it holds.
-      time: for a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
-      input: for embeddings: the whole ``history``, or the ``last`` utterance.
-      share: for embeddings: whether words have the same embeddings in candidates (A = B).
-      bigrams: whether pairs of adjacent words are in the vocabulary.
-    """
-
-    size: int
-    hops: int = 1
-    memory: int | None = None
-    time: str = "back"
-    input: str = "history"
-    share: bool = False
-    bigrams: bool = False
-
-
 class Net(nn.Module):
     """The common part of both models: embeddings of dialogues and candidates, and match-type features.
 
@@ -351,9 +331,7 @@ class MemN2N(Net):
 
     def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
         super().__init__(vocabulary, shape, initial)
-        if shape.memory is None:
-            raise KeyError("memory")
-        self.hops, self.memory = shape.hops, shape.memory
+        self.hops, self.memory = shape.hops, shape.memory or 0
         self.ago = self.parameter(self.memory)
         self.speakers = self.parameter(2)
         self.answer = nn.Linear(shape.size, shape.size, bias=False)
@@ -622,7 +600,7 @@ class BabiLearner(Learner):
         card = Card(
             model=self.config.model,
             task=self.task,
-            settings=msgspec.to_builtins(best.shape),
+            settings=best.shape,
             candidates=known.candidates,
             knowledge=known.knowledge,
             words=known.words,

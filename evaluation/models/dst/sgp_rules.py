@@ -109,12 +109,10 @@ def needed(service: Service) -> set[str]:
 
 def role_of(slot: str, intent: str, service: Service) -> int:
     """Returns the part of the context feature that tells whether an intent takes a slot."""
-    intent_found = next((intent_here for intent_here in service.intents if intent_here.name == intent), None)
-    return (
-        REQUIRED * (slot in intent_found.required_slots) + OPTIONAL * (slot in intent_found.optional_slots)
-        if intent_found
-        else 0
-    )
+    for taking in service.intents:
+        if taking.name == intent:
+            return REQUIRED * (slot in taking.required_slots) + OPTIONAL * (slot in taking.optional_slots)
+    return 0
 
 
 class Decision(msgspec.Struct, frozen=True):

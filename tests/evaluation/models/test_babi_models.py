@@ -13,13 +13,12 @@ from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
 from parapet.evaluation.models.babi import nets
 from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf, idf_of
-from parapet.evaluation.models.babi.data import BOT, USER, Corpus, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi.data import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.nets import (
     BabiLearner,
     Matches,
     NetAnswers,
     Ragged,
-    Shape,
     Vocabulary,
     encode,
     make,
