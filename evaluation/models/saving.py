@@ -197,19 +197,12 @@ def check_installed(*names: str) -> None:
         check_packages([name], "local" if name in _OF_LOCAL else "models")
 
 
-def check_device(name: str) -> None:
-    """Raises InputError for ``cuda`` without a GPU."""
-    import torch
-
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("torch finds no GPU on this machine: give cpu, or install torch for CUDA", "--device")
-
-
 def device_of(name: str) -> torch.device:
     """Returns a device; ``auto`` is the GPU if there is one. Raises InputError for ``cuda`` without a GPU."""
     import torch
 
-    check_device(name)
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no GPU on this machine: give cpu, or install torch for CUDA", "--device")
     return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
 
 

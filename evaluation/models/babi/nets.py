@@ -456,8 +456,7 @@ class NetAnswers(Answerer):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):
                     weights_here.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
-        rest = iter(weights_here)
-        return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
+        return by_dialogue(weights_here, dialogues)
 
     def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
         shape, entities = self.net.shape, self.net.matches.entities
@@ -509,7 +508,9 @@ class BabiLearner(Learner):
         self._scored: dict[int, tuple[Tensor, list[Tensor]]] = {}
         self._ahead = 1
         self._devs: list[float] = []  # accuracy of each of several nets on dev, at the end
-        warn_of_long(self._lengths, config.memory)
+        if config.memory is not None and (long := int((self._lengths > config.memory).sum())):
+            message = "%s turns have more than %d lines of history: the oldest lines are cut off"
+            logging.warning(message, f"{long:,}", config.memory)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
@@ -626,12 +627,3 @@ def shapes(config: BabiConfig) -> list[Shape]:
 def sum_of(losses: Iterable[Tensor]) -> Tensor:
     """Adds up losses."""
     return torch.stack(list(losses)).sum()
-
-
-def warn_of_long(lengths: Tensor, memory: int | None) -> None:
-    """Warns about turns with more history than the memory holds."""
-    long = 0 if memory is None else int((lengths > memory).sum())
-    if long:
-        logging.warning(
-            "%s turns have more than %d lines of history: the oldest lines are cut off", f"{long:,}", memory
-        )

@@ -155,27 +155,20 @@ class Net(nn.Module):
         return torch.as_tensor(self.model.get_output_embeddings()(hidden))
 
 
-class Learned(msgspec.Struct, frozen=True):
+class Learned:
     """Steps as rows of token ids, with the positions of what is learned.
 
-    Attributes:
-      rows: the steps.
-      belief: the start of the belief state; ``database`` that of the database state, ``response`` that of the response.
+    Args:
+      steps: the steps.
+      limit: the maximum number of tokens in a history; longer ones lose their oldest tokens.
+      device: the device of the batches.
     """
 
-    rows: Rows
-    belief: Tensor
-    database: Tensor
-    response: Tensor
-
-    @classmethod
-    def of(cls, steps: Sequence[Sequenced], limit: int, device: torch.device) -> Learned:
-        """Encodes steps. Histories that are longer than the limit lose their oldest tokens."""
-        rows = Rows([step.row(limit) for step in steps], device)
-        response = rows.lengths - torch.tensor([len(step.response) for step in steps])
-        database = response - torch.tensor([len(step.database) for step in steps])
-        belief = database - torch.tensor([len(step.belief) for step in steps])
-        return cls(rows, *(place.to(device) for place in (belief, database, response)))
+    def __init__(self, steps: Sequence[Sequenced], limit: int, device: torch.device) -> None:
+        self.rows = Rows([step.row(limit) for step in steps], device)
+        lengths = torch.tensor([(len(step.belief), len(step.database), len(step.response)) for step in steps])
+        starts = self.rows.lengths[:, None] - lengths.flip(1).cumsum(1).flip(1)
+        self.belief, self.database, self.response = starts.to(device).unbind(1)
 
     def batch(self, ids: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns tokens, mask, and whether each token belongs to a belief state or to a response."""
@@ -233,7 +226,7 @@ class SoloistLearner(Learner):
         if long := sum(len(step.history) > length for step in steps):
             message = "%s: %s turns have more than %d tokens of history: the oldest tokens are cut off"
             logging.warning(message, name, f"{long:,}", length)
-        return Learned.of(steps, length, self.device)
+        return Learned(steps, length, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""

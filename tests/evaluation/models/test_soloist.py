@@ -238,7 +238,7 @@ def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS)
     for limit in (200, 9):
-        tokens, mask, belief, response = soloist.Learned.of(sequences, limit, torch.device("cpu")).batch(
+        tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
             torch.arange(5), 0
         )
         for i, one in enumerate(sequences[:5]):
