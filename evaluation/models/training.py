@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -197,16 +196,14 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         logging.info("resuming after %s", _name(log[-1], config))
     resumed = position.steps
     while not _done(log, config):
-        started = time.monotonic()
         batches = Stretch(learner, config, position)
         total = config.steps or learner.total_steps or config.most_epochs * len(batches)
         if not log or resumed:
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
             resumed = 0
-        loss, examples = train_batches(learner, config, batches, position, total, [row.dev for row in log])
+        loss = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         end = batches.end
-        rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
             dev = learner.dev()
@@ -222,9 +219,9 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         position = end
         if row.best:
             best = {name: value.detach().clone() for name, value in learner.module.state_dict().items()}
-        message = "%s: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
+        message = "%s: loss %.4f, %s on dev %.2f%%%s"
         name, note = _name(row, config), " (best)" if row.best and config.keep == "best" else ""
-        logging.info(message, name, loss, learner.metric, 100 * dev, note, f"{rate:,.0f}")
+        logging.info(message, name, loss, learner.metric, 100 * dev, note)
         state = {
             "header": json.dumps(header),
             "module": learner.module.state_dict(),
@@ -320,7 +317,7 @@ def train_batches(
     position: Position,
     total: int,
     dev: Sequence[float] = (),
-) -> tuple[float, int]:
+) -> float:
     """Trains on batches.
 
     Args:
@@ -331,7 +328,7 @@ def train_batches(
       dev: all earlier results on dev.
 
     Returns:
-      The mean loss over the examples, and their number.
+      The mean loss over the examples.
 
     Raises:
       InputError: the loss is not finite.
@@ -361,7 +358,7 @@ def train_batches(
     mean = float((losses.cpu() * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")
-    return mean, sum(lengths)
+    return mean
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:

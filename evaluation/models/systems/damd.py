@@ -251,7 +251,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     """
 
     model: str = "damd"
-    format: int = 1
+    format: int = 2  # 1 had the maximum lengths in a field of their own
     words: list[str]
     surfaces: dict[str, dict[str, str]]
     embedding: saving.Positive
