@@ -117,7 +117,7 @@ def examine(root: Path) -> Verification:
             manifest = read_manifest(root)
     present = check_files(root, manifest, findings)
     if manifest is not None:
-        _check_manifest(root, manifest, findings)
+        _check_manifest(manifest, findings)
         rows = _check_content(root, manifest, present, findings)
     return Verification(str(root), len(present), rows, findings.listed())
 
@@ -186,19 +186,12 @@ def present_files(root: Path, findings: Findings) -> set[str]:
 # The manifest.
 
 
-def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
+def _check_manifest(manifest: Manifest, findings: Findings) -> None:
     """Check the manifest without reading other files."""
 
     def add(where: str, reason: str) -> None:
         findings.add("manifest", MANIFEST, where, reason)
 
-    place = root.resolve()
-    for field, stated, folder in (
-        ("name", manifest.name, place.parent.name),
-        ("version", manifest.version, place.name),
-    ):
-        if stated != folder:
-            add(field, f"is {stated!r}, but the folder is {folder!r}")
     files = {file.path: file for file in manifest.files}
     for path in {*DOCUMENTS} - files.keys():
         add(path, "is part of every release, but is not in 'files'")

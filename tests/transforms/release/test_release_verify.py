@@ -237,8 +237,6 @@ FIRST = "data/numbers/full-00000-of-00003.parquet"
 
 @cases(
     "change line",
-    (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
-    (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
     (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
     (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' is not in 'files'"),
     (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),
