@@ -79,7 +79,7 @@ def test_a_set_as_the_papers_concierge(tmp_path):
         "vocabulary": 29, "candidates": 41, "without_answer": 1,
     }  # fmt: skip
     page = (out / "report.html").read_text()
-    assert "candidate set size" in page
+    assert "11,482" in page
     assert "the same placeholder" not in page
     answered = scores_of_nearest(out / "concierge", tmp_path)
     # Training has the call, and no other answer of the test.

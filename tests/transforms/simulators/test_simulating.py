@@ -18,7 +18,15 @@ from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import babi_ontology, default_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, simulate
+from parapet.transforms.simulators.restaurants.simulating import (
+    ACCEPTED,
+    ALL_EXTRAS,
+    KINDS,
+    RATES,
+    TASKS,
+    disfluent,
+    simulate,
+)
 
 WORLD = simulating.World(default_ontology(), "0", 3)
 RULES = Rules(WORLD.ontology)
@@ -294,10 +302,10 @@ def choices_in(task, dialogue):
 
 def probabilities(task):
     """The probabilities of the outcomes of a task's random choices in training, from the settings of the world."""
-    structure, extras = WORLD.ontology.structure, WORLD.ontology.extras
+    ontology, extras = WORLD.ontology, WORLD.ontology.extras
     shares = {}
-    ranges = {"given": structure.given_in(task)} if task != 4 else {}
-    ranges |= {"updates": structure.updates_in(task)} if task in (2, 5) else {}
+    ranges = {"given": ontology.given_in(task)} if task != 4 else {}
+    ranges |= {"updates": ontology.updates_in(task)} if task in (2, 5) else {}
     for choice, (least, most) in ranges.items():
         shares |= {(choice, n): 1 / (most - least + 1) for n in range(least, most + 1)}
     if task == 3:
@@ -305,10 +313,10 @@ def probabilities(task):
         total = sum(share for _, share in options)
         shares |= {("offered", len(WORLD.found[requests[0]])): share / total for requests, share in options}
     if task in (3, 5):
-        shares |= {("accepted", True): structure.accepted, ("accepted", False): 1 - structure.accepted}
+        shares |= {("accepted", True): ACCEPTED, ("accepted", False): 1 - ACCEPTED}
     if task in (4, 5):
-        single = (1 - structure.all_extras) / len(extras)
-        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): structure.all_extras}
+        single = (1 - ALL_EXTRAS) / len(extras)
+        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): ALL_EXTRAS}
     return shares
 
 
