@@ -260,9 +260,6 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
 
 
-_AT_ONCE = 100  # files per request to a bucket
-
-
 def folder_of(output: str, config: model.ReleaseConfig) -> str:
     """Return the folder of the release."""
     return storage.join(storage.join(output, config.name), config.version)
@@ -351,9 +348,8 @@ def publish(staging: str, folder: str) -> None:
         [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
     )  # the manifest without checksums marks half a release
     paths.remove(model.MANIFEST)
-    for i in range(0, len(paths), _AT_ONCE):
-        storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in paths[i : i + _AT_ONCE]])
-    storage.move([(storage.join(staging, model.SUMS), storage.join(folder, model.SUMS))])
+    for batch in (paths, [model.SUMS]):
+        storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in batch])
     storage.clear(staging)
 
 

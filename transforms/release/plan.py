@@ -68,7 +68,6 @@ class Source(msgspec.Struct, frozen=True):
       path: its path.
       input: the index of its input in ``Plan.inputs``.
       relative: its path below that input.
-      bytes: its size.
       shards: the number of Parquet files of its configuration and split.
       hidden: whether its dialogues are published without annotation.
     """
@@ -80,7 +79,6 @@ class Source(msgspec.Struct, frozen=True):
     path: str
     input: int
     relative: str
-    bytes: int = 0
     shards: int = 1
     hidden: bool = False
 
@@ -276,16 +274,12 @@ def _columns(path: Path, where: str) -> pa.Schema:
 
 
 def _with_shards(sources: Sequence[Source]) -> list[Source]:
-    """Add the sizes of files, and from these the number of Parquet files of each split."""
-    sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
+    """Add the number of Parquet files of each split, by the sizes of its inputs."""
     sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
-        sizes[source.config, source.split] += source.bytes
-
-    def shards(source: Source) -> int:
-        return max(1, -(-sizes[source.config, source.split] // SHARD_BYTES))
-
-    return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
+        sizes[source.config, source.split] += layout.as_path(source.path).stat().st_size
+    shards = {place: max(1, -(-size // SHARD_BYTES)) for place, size in sizes.items()}
+    return [msgspec.structs.replace(source, shards=shards[source.config, source.split]) for source in sources]
 
 
 def described(columns: pa.Schema) -> list[Column]:
