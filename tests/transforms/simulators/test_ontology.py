@@ -50,7 +50,7 @@ def hotels(change=None):
 
 
 def test_the_paper_s_sizes():
-    world = simulating.World(default_ontology(), "0", 3)
+    world = simulating.World(default_ontology(), "0")
     assert [len(half) for half in world.halves] == [600, 600]
     facts = list(simulating.knowledge_base(world))
     assert len(set(facts)) == len(facts) == 8400
@@ -82,7 +82,7 @@ def test_numbers_of_fields_and_options():
     assert restaurants.shares == [(3, 0.73), (4, 0.2), (5, 0.07)]
     assert [restaurants.given_in(task) for task in (1, 2, 3, 5)] == [(0, 4), (4, 4), (0, 4), (1, 3)]
     assert [hotels().updates_in(task) for task in (2, 5)] == [(1, 3), (1, 2)]
-    world = simulating.World(hotels(put("options", {"7": 1})), "0", 1)
+    world = simulating.World(hotels(put("options", {"7": 1})), "0")
     too_few = r"x\.toml: options: no request of train finds 7 of the knowledge base: give other"
     raised(InputError, simulating.check_world, world, [3], ["train"], "x.toml", match=too_few)
     simulating.check_world(world, [1, 2, 4, 5], ["train"], "x.toml")
@@ -93,12 +93,12 @@ def test_too_few_values():
     small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
     ontology = parse_ontology(small, "small.toml")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
-        simulating.check_world(simulating.World(ontology, "0", 1), [1], simulating.SPLITS, "small.toml")
+        simulating.check_world(simulating.World(ontology, "0"), [1], simulating.SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
-        simulating.check_world(simulating.World(ontology, "0", 3), [3], ["train"], "small.toml")
-    simulating.check_world(simulating.World(ontology, "0", 3), [1, 2, 4], ["train"], "small.toml")
+        simulating.check_world(simulating.World(ontology, "0"), [3], ["train"], "small.toml")
+    simulating.check_world(simulating.World(ontology, "0"), [1, 2, 4], ["train"], "small.toml")
     with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields; give fields more values"):
-        simulating.simulate(simulating.World(ontology, "0", 1), 2, "train", 0)
+        simulating.simulate(simulating.World(ontology, "0"), 2, "train", 0)
 
 
 def put(*path):

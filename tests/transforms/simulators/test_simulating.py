@@ -28,7 +28,7 @@ from parapet.transforms.simulators.restaurants.simulating import (
     simulate,
 )
 
-WORLD = simulating.World(default_ontology(), "0", 3)
+WORLD = simulating.World(default_ontology(), "0")
 RULES = Rules(WORLD.ontology)
 SERVICES = {one["service_name"]: parse_service(one) for one in schema(WORLD.ontology)}
 FIELDS = ("cuisine", "location", "number", "price")
@@ -218,7 +218,7 @@ def test_the_bot_of_rules_solves_all(which):
 @cases("task", *TASKS)
 def test_the_bot_of_rules_solves_dialogues_in_the_words_of_the_published_files(task):
     ontology = read_ontology(babi_ontology(), "babi.toml")
-    world, rules = simulating.World(ontology, "0", 3), Rules(ontology)
+    world, rules = simulating.World(ontology, "0"), Rules(ontology)
     for split in simulating.SPLITS:
         for number in range(30):
             lines = simulating.lines_of(world, simulate(world, task, split, number))
@@ -276,7 +276,7 @@ def test_splits_share_no_request_and_the_unseen_values_are_in_no_other():
 @cases("task size", (1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500))
 def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
-    world = simulating.World(WORLD.ontology, "1", 3)
+    world = simulating.World(WORLD.ontology, "1")
     texts = (dialogue_text(simulating.lines_of(world, simulate(world, task, "test", number))) for number in range(size))
     assert len(set(texts)) == size
 

@@ -39,6 +39,7 @@ from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, 
 from parapet.transforms.storage.toml import read_table
 
 SPLITS = ("train", "dev", "test", "oov")
+LEAST_RESULTS = 3  # of a request in tasks 3 and 5, whose entities are offered
 _DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn
 
 Request = tuple[str, ...]  # a value for each field, in order
@@ -74,7 +75,6 @@ class World:
     Args:
       ontology: the domain.
       seed: the seed of random choices.
-      least: the minimum number of results for a request whose entities are offered.
 
     Attributes:
       names: the names of the fields.
@@ -85,8 +85,8 @@ class World:
       parts: split to the subjects of its dialogues.
     """
 
-    def __init__(self, ontology: Ontology, seed: str, least: int) -> None:
-        self.ontology, self.seed, self.least = ontology, seed, least
+    def __init__(self, ontology: Ontology, seed: str) -> None:
+        self.ontology, self.seed = ontology, seed
         self.names = ontology.names
         self.user_ways = ontology.patterns.user_ways()
         self.bot_texts = ontology.patterns.bot_texts(ontology.names)
@@ -126,7 +126,7 @@ class World:
         return list(itertools.product(*(field.of_half(unseen) for field in self.ontology.fields)))
 
     def _part(self, requests: list[Request]) -> Part:
-        rich = [request for request in requests if len(self.found.get(request, ())) >= self.least]
+        rich = [request for request in requests if len(self.found.get(request, ())) >= LEAST_RESULTS]
         options = []
         for number, share in self.ontology.shares:
             if those := [request for request in rich if len(self.found[request]) == number]:
@@ -136,19 +136,17 @@ class World:
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
     """Raise InputError if a split has too few requests or entities."""
-    fewer = "give the fields more values" + ("" if world.least < 2 else ", more ratings, or a lower --least_options")
+    hint = "give the fields more values, or more ratings"
     for split in splits:
         part = world.parts[split]
         if not part.requests or len(part.entities) < 2:
-            raise InputError(f"too few values: {split} has too few requests or entities; {fewer}", path)
+            raise InputError(f"too few values: {split} has too few requests or entities; {hint}", path)
         if not part.rich and {3, 5} & set(tasks):
-            reason = f"no request of {split} finds {world.least} or more of the knowledge base; {fewer}"
+            reason = f"no request of {split} finds {LEAST_RESULTS} or more of the knowledge base; {hint}"
             raise InputError(reason, path)
         if 3 in tasks and world.ontology.options and not part.options:
-            numbers = ", ".join(str(number) for number, _ in world.ontology.shares)
+            numbers = ", ".join(world.ontology.options)
             reason = f"no request of {split} finds {numbers} of the knowledge base: give other numbers"
-            if world.least > 1:
-                reason += ", or a lower --least_options"
             raise InputError(reason, path, "options")
 
 
