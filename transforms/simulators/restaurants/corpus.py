@@ -360,7 +360,7 @@ class _Turns:
         self.world = world
         self.service, self.find, self.reserve = names_for(world.ontology)
         # Values of these slots have spans; the values of others are among the possible values.
-        self._free = {field.name for field in world.ontology.fields if not field.shared}
+        self._free = {field.name for field in world.ontology.fields if not field.values}
         self._free |= {"name", *world.ontology.extras}
         self.turns: list[dict[str, Any]] = []
         self._said: list[Utterance] = []  # by the bot, since the user last spoke

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Annotated, Any
@@ -21,6 +20,7 @@ CALLS = ("call", "call_again")
 _NAMED_GAP = ("phrase", "answer", "give")  # kinds of acts whose texts have a gap of the same name
 
 Range = tuple[int, int]  # minimum and maximum of a uniform distribution
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,16 +34,11 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       one_each: whether each entity has one random value, instead of one entity existing for each value.
     """
 
-    name: str
+    name: Name
     seen: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     one_each: bool = False
-
-    @property
-    def shared(self) -> bool:
-        """Whether both halves have the same values."""
-        return bool(self.values)
 
     def of_half(self, unseen: bool) -> tuple[str, ...]:
         """Return the values of one half."""
@@ -87,7 +82,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain.
 
     Attributes:
-      domain: the kind of entity, such as ``restaurant``.
+      domain: the kind of entity, such as ``restaurant``, in one word; the service is named after it.
       entity: the prefix of the names of entities.
       fields: the fields in the order in which the bot asks for them, and of ``api_call``.
       ratings: the highest rating; the lowest is 1.
@@ -98,11 +93,11 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
     """
 
-    domain: str
+    domain: Annotated[str, msgspec.Meta(pattern="^[A-Za-z][A-Za-z0-9-]{0,49}$")]
     entity: str
-    fields: tuple[Field, ...]
+    fields: Annotated[tuple[Field, ...], msgspec.Meta(min_length=1)]
     ratings: Annotated[int, msgspec.Meta(ge=2, le=1000)]
-    extras: tuple[str, ...]
+    extras: Annotated[tuple[Name, ...], msgspec.Meta(min_length=1)]
     name: tuple[str, ...] = ()
     patterns: Patterns = Patterns()
     options: dict[Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,3}$")], Annotated[float, msgspec.Meta(gt=0)]] = {}
@@ -178,16 +173,9 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
     """Yield (place, reason) for each problem, with places such as ``fields[0].seen[2]``."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
-        yield (
-            "domain",
-            f"{given.domain!r} must be one word of letters a to z, such as hotel; the service is named after it",
-        )
     if reason := _bad_word(given.entity):
         yield "entity", reason
     yield from _name_problems(given)
-    if not given.extras:
-        yield "extras", 'must have at least one entry (example: ["phone", "address"])'
     for i, field in enumerate(given.fields):
         yield from _value_problems(f"fields[{i}]", field)
     yield from _twins(given)
@@ -196,14 +184,10 @@ def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
 
 
 def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
-    if not given.fields:
-        yield "fields", "must have at least one entry, as [[fields]]"
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
     names += [(f"extras[{i}]", name) for i, name in enumerate(given.extras)]
     seen: set[str] = set()
     for place, name in names:
-        if not name.isidentifier() or not name.isascii():
-            yield place, f"{name!r}: a name must consist of letters, digits and _, and not begin with a digit"
         if name in RESERVED:
             yield place, f"{name!r} is reserved: choose another name"
         if name in seen:
