@@ -211,7 +211,7 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues():
     from parapet.transforms.simulators.restaurants.ontology import default_ontology
     from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
 
-    world = World(default_ontology(), "0", 3)
+    world = World(default_ontology(), "0")
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
     assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
     bot = RuleBot("")
