@@ -215,12 +215,10 @@ def test_tasks_are_scored_by_category_and_kind_of_error(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
     made = score(tmp_path, tasks, said(tmp_path / "said", OSLO + ROME, '[{"hotel.book": {}}]'))
     assert "original: accuracy 33.3%; 3 tasks" in made.output
-    details = made.json("details.json")
-    assert {kind: n for kind, n in details["sets"]["original"]["errors"].items() if n} == {"called": 1, "wrong_type": 1}
-    of = details["categories"]["original"]
-    assert {name: (one["tasks"], one["accuracy"]) for name, one in of.items()} == {
-        "irrelevance": (1, 0.0), "simple": (2, 0.5)
-    }  # fmt: skip
+    assert made.json("details.json")["tasks"]["original"] == {"irrelevance": 1, "simple": 2}
+    shares = {name: share for name, share in made.json("metrics.json")["original"].items() if share}
+    third = pytest.approx(1 / 3)
+    assert shares == {"accuracy": third, "accuracy/simple": 0.5, "error/called": third, "error/wrong_type": third}
     page = (tmp_path / "out/report.html").read_text()
     assert "A room in Oslo" in page or "Two in Rome" in page
     assert "<b>" not in page.split("Tasks that are wrong")[1].split("<footer")[0]
