@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol, get_args
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from parapet.evaluation.generation.corpus import Act, Corpus, Place, SystemTurn
-from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
+from parapet.evaluation.generation.scoring import ScoredAct, Scores, TurnAct, Validated
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
@@ -93,10 +92,7 @@ def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
     """
     of_turns = [turn.values() for turn in turns]
     of_acts = [act_values(act) for turn in turns for act in turn.acts]
-    return {
-        **{name: mean(values[name] for values in of_turns) for name in TURN_METRICS},
-        **{name: mean(values[name] for values in of_acts) for name in ACT_METRICS},
-    }
+    return {**means(of_turns, TURN_METRICS), **means(of_acts, ACT_METRICS)}
 
 
 def seen_by(seen: frozenset[str] | None, name_of: Callable[[str], str]) -> Callable[[ScoredTurn], bool | None]:
@@ -189,96 +185,49 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
             any(act.act.kind in ("categorical", "boolean") and act.act.states for act in turn.acts) for turn in turns
         ),
     }
-    n_entailed = sum(act.validated.premise is not None for act in acts)
-    n_valid = sum(act.valid for act in acts)
-    return {
-        "turns": {
-            "turns": len(turns),
-            **of_turns,
-            **{f"share_{name}": ratio(n, len(turns)) for name, n in of_turns.items()},
-        },
-        "acts": {
-            "acts": len(acts),
-            "with_tampered_reference": sum(act.has_negative for act in acts),
-            "entailed": n_entailed,
-            "entailed_by_utterance_alone": sum(act.validated.premise == "utterance" for act in acts),
-            "valid": n_valid,
-            "share_entailed": ratio(n_entailed, len(acts)),
-            "share_valid": ratio(n_valid, len(acts)),
-        },
+    of_acts = {
+        "entailed": sum(act.validated.premise is not None for act in acts),
+        "valid": sum(act.valid for act in acts),
     }
+    return {"turns": _with_shares("turns", len(turns), of_turns), "acts": _with_shares("acts", len(acts), of_acts)}
+
+
+def _with_shares(name: str, whole: int, parts: Mapping[str, int]) -> Details:
+    return {name: whole, **parts, **{f"share_{part}": ratio(n, whole) for part, n in parts.items()}}
 
 
 def agreement(turns: Iterable[ScoredTurn]) -> Details:
-    """Counts turns on which SGSAcc and slot error rate agree, among those that both include (section 2.2).
+    """Counts turns on which SGSAcc (only acts on free slots) and slot error rate agree, of those that both include.
 
-    ``same`` compares the slot error rate with SGSAcc of the acts on free slots that have values; ``same_all_acts``
-    compares it with that of all acts, including those on categorical slots.
+    See section 2.2.
     """
     judged = [turn for turn in turns if turn.valid and turn.has_values]
-    same = same_all = 0
+    same = 0
     for turn in judged:
-        no_error = not missing_values(turn.turn.acts, turn.utterance)
         free = [act for act in turn.acts if act.act.kind == "free" and act.act.values]
-        same += all(act.premise is not None for act in free) == no_error
-        same_all += turn.faithful == no_error
-    return {
-        "turns": len(judged),
-        "same": same,
-        "same_all_acts": same_all,
-        "share": ratio(same, len(judged)),
-        "share_all_acts": ratio(same_all, len(judged)),
-    }
+        same += all(act.premise is not None for act in free) != bool(missing_values(turn.turn.acts, turn.utterance))
+    return {"turns": len(judged), "same": same, "share": ratio(same, len(judged))}
 
 
-def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict[str, Details]:
-    """Scores the turns of each service, sorted; a turn with several services counts for each.
-
-    ``seen``: whether it is in the training schema; None without one. ``coverage``: the share of valid turns.
+def by_group(items: Iterable[tuple[str, Numbers]], counted: str, metric: str) -> dict[str, Details]:
+    """Averages the metrics of the items of each group, sorted by name.
 
     Args:
-      sets: the sets whose turns are scored.
-      name_of: returns the group of a service: its own name, or its domain.
+      items: (group, metrics) of each turn or act.
+      counted: the name of the number of items.
+      metric: ``coverage`` is the share of the items for which this metric is defined.
     """
-    groups: dict[str, list[ScoredTurn]] = {}
-    seen: dict[str, bool | None] = {}
-    for scored in sets:
-        known = None if scored.corpus.seen is None else {name_of(service) for service in scored.corpus.seen}
-        for turn in scored.turns:
-            for name in {name_of(act.act.service) for act in turn.acts}:
-                groups.setdefault(name, []).append(turn)
-                seen[name] = None if known is None else name in known
-    details = {}
-    for name, turns in sorted(groups.items()):
-        valid = [turn for turn in turns if turn.valid]
-        numbers = accuracies(turns)
-        details[name] = {
-            "turns": len(turns),
-            "valid": len(valid),
-            "faithful": sum(turn.faithful for turn in valid),
-            "seen": seen[name],
-            "coverage": ratio(len(valid), len(turns)),
-            **{metric: numbers[metric] for metric in ("sgsacc", "sgsacc_all", "slot_error_rate", "sgsacc_acts")},
+    groups: dict[str, list[Numbers]] = {}
+    for name, values in items:
+        groups.setdefault(name, []).append(values)
+    return {
+        name: {
+            counted: len(group),
+            "coverage": ratio(sum(values[metric] is not None for values in group), len(group)),
+            **means(group, group[0]),
         }
-    return details
-
-
-def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Details]:
-    """Counts outcomes for each group of acts, sorted, with the share of valid acts and SGSAcc by act."""
-    groups: dict[str, list[ScoredAct]] = {}
-    for act in acts:
-        groups.setdefault(key(act), []).append(act)
-    details = {}
-    for name, group in sorted(groups.items()):
-        outcomes = Counter(act.outcome for act in group)
-        values = [act_values(act) for act in group]
-        details[name] = {
-            "acts": len(group),
-            **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
-            "coverage": ratio(sum(act.valid for act in group), len(group)),
-            **{metric: mean(metrics[metric] for metrics in values) for metric in ACT_METRICS},
-        }
-    return details
+        for name, group in sorted(groups.items())
+    }
 
 
 def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
@@ -297,7 +246,6 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
         "precision": ratio(right, right + wrong),
         "recall": ratio(right, len(pairs)),
         "f1": ratio(2 * right, right + wrong + len(pairs)),
-        "share_valid": ratio(sum(pair.valid for pair in pairs), len(pairs)),
     }
 
 
@@ -325,11 +273,13 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
         "turns": len(turns),
         "coverage": coverage(turns),
         "agreement": agreement(turns),
-        "by_domain": by_service(sets.values(), domain_of),
-        "by_service": by_service(sets.values(), str),
-        "by_act": breakdown(acts, lambda one: one.act.act),
-        "by_slot_type": breakdown(acts, lambda one: one.act.kind),
-        "by_act_and_slot_type": breakdown(acts, lambda one: f"{one.act.act} {one.act.kind}"),
+        "by_service": by_group(
+            ((name, turn.values()) for turn in turns for name in {act.act.service for act in turn.acts}),
+            "turns",
+            "sgsacc",
+        ),
+        "by_act": by_group(((act.act.act, act_values(act)) for act in acts), "acts", "sgsacc_acts"),
+        "by_slot_type": by_group(((act.act.kind, act_values(act)) for act in acts), "acts", "sgsacc_acts"),
         "tampered_references": {schema: check for schema, check in checks.items() if check["acts"]},
         "bleu_signature": corpus_bleu([""], [""])[1],
         **({"sets": by_set} if by_set else {}),
@@ -339,6 +289,11 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
 def ratio(part: int, whole: int) -> float | None:
     """Returns a share; None if ``whole`` is 0."""
     return part / whole if whole else None
+
+
+def means(rows: Collection[Numbers], names: Iterable[str]) -> Numbers:
+    """Averages metrics."""
+    return {name: mean(values[name] for values in rows) for name in names}
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -2,10 +2,9 @@
 
 import json
 
-import kit
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
+from kit import cases, json_of, lacking, rows_of, run, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -32,16 +31,6 @@ def corpus_scores(sample, tmp_path_factory):
     """The scores of the corpus's own system turns."""
     out = tmp_path_factory.mktemp("own") / "out"
     return evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out)
-
-
-def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
-    dialogues = sample_dialogues()
-    for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "SYSTEM"):
-        turn["utterance"] = "Hm."
-    said = kit.corpus(tmp_path / "said", test=dialogues)
-    out = tmp_path / "out"
-    evaluate("--reference", sample, "--predictions", said, "--output", out, "--quiet")
-    assert read(out, "metrics.json")["#ALL"]["sgsacc"] == 0.0
 
 
 def test_without_validation_every_turn_counts(sample, corpus_scores, tmp_path):
@@ -166,7 +155,7 @@ def test_with_a_model(sample, tmp_path):
 
     folder = save_roberta(tmp_path / "roberta")
     common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")
-    cache = tmp_path / "judgements.jsonl"
+    cache = tmp_path / "judgements"
     evaluate(*common, "--cache", cache, "--output", tmp_path / "first")
     judged = cache.read_bytes()
     evaluate(*common, "--cache", cache, "--output", tmp_path / "second")
@@ -220,8 +209,7 @@ def test_the_corpus_against_itself(corpus_scores):
     assert turns["turns"] == details["turns"]
     assert turns["valid"] / turns["turns"] == turns["share_valid"] > 0.7
     assert details["agreement"]["share"] == 1.0
-    assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
-    assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
+    assert sum(one["turns"] for one in details["by_service"].values()) == turns["turns"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
     assert told.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()
