@@ -23,7 +23,6 @@ METRICS = (*TURN_METRICS, *ACT_METRICS, "bleu")
 FLAG = "--metrics"
 
 Numbers = dict[str, float | None]
-TurnValues = dict[str, dict[Place, float | None]]  # metric to the value of each turn
 
 
 class ScoredTurn(msgspec.Struct, frozen=True):
@@ -32,11 +31,13 @@ class ScoredTurn(msgspec.Struct, frozen=True):
     Attributes:
       utterance: the prediction.
       acts: in order; SGSAcc ignores turns without acts.
+      plugins: the values of plug-ins' metrics.
     """
 
     turn: SystemTurn
     utterance: str
     acts: tuple[ScoredAct, ...]
+    plugins: Numbers = {}
 
     @property
     def valid(self) -> bool:
@@ -66,6 +67,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
             "sgsacc_all": float(self.faithful) if self.acts else None,
             "sgsacc_utterance_alone": float(alone) if self.valid else None,
             "slot_error_rate": float(bool(missing_values(self.turn.acts, self.utterance))),
+            **self.plugins,
         }
 
 
@@ -73,14 +75,6 @@ def act_values(one: ScoredAct) -> Numbers:
     """Returns the metrics of acts, 1 or 0; None if the metric ignores the act."""
     faithful = float(one.premise is not None)
     return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
-
-
-def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> list[ScoredTurn]:
-    """Returns the turns of a corpus with their acts, in order."""
-    by_turn: dict[Place, list[ScoredAct]] = {}
-    for act in acts:
-        by_turn.setdefault(act.turn.place, []).append(act)
-    return [ScoredTurn(turn, utterances[turn.place], tuple(by_turn.get(turn.place, ()))) for turn in corpus.turns]
 
 
 def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
@@ -118,32 +112,32 @@ class ScoredSet(msgspec.Struct, frozen=True):
     Attributes:
       turns: the predicted utterances.
       checks: see :class:`Scores`.
-      plugins: the values of plug-ins' metrics.
     """
 
     corpus: Corpus
     turns: list[ScoredTurn]
     checks: dict[str, list[tuple[TurnAct, Validated]]]
-    plugins: TurnValues = {}
 
 
 def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
     """Scores a set turn by turn. Raises InputError if a plug-in returns values that are not shares, or too few."""
     plugins = {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()}
-    return ScoredSet(corpus, scored_turns(corpus, scores.acts, scores.utterances), scores.checks, plugins)
+    acts: dict[Place, list[ScoredAct]] = {}
+    for act in scores.acts:
+        acts.setdefault(act.turn.place, []).append(act)
+    turns = []
+    for i, turn in enumerate(corpus.turns):
+        values = {name: column[i] for name, column in plugins.items()}
+        turns.append(ScoredTurn(turn, scores.utterances[turn.place], tuple(acts.get(turn.place, ())), values))
+    return ScoredSet(corpus, turns, scores.checks)
 
 
-def overall(sets: Sequence[ScoredSet]) -> Numbers:
-    """Computes a system's metrics over several sets."""
-    turns = [turn for scored in sets for turn in scored.turns]
-    plugins: dict[str, list[float | None]] = {}
-    for scored in sets:
-        for name, by_turn in scored.plugins.items():
-            plugins.setdefault(name, []).extend(by_turn.values())
+def overall(turns: Sequence[ScoredTurn]) -> Numbers:
+    """Computes all metrics over turns."""
     return {
         **accuracies(turns),
         "bleu": corpus_bleu([turn.utterance for turn in turns], [turn.turn.utterance for turn in turns])[0],
-        **{name: mean(values) for name, values in plugins.items()},
+        **means([turn.plugins for turn in turns], turns[0].plugins if turns else ()),
     }
 
 
@@ -153,7 +147,8 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     They are over all sets and over each named set. SGSAcc and slot error rate are also by whether the turn's domains,
     and its services, were all seen in training.
     """
-    metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
+    of_all = overall([turn for scored in sets.values() for turn in scored.turns])
+    metrics = with_mean({ALL: of_all, **{name: overall(scored.turns) for name, scored in sets.items() if name}})
     for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
         groups: dict[bool | None, list[ScoredTurn]] = {}
         for scored in sets.values():
@@ -366,15 +361,16 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
 
 def _values(
     chosen: plugins.Chosen, metric: Metric, corpus: Corpus, utterances: Mapping[Place, str]
-) -> dict[Place, float | None]:
+) -> list[float | None]:
     references = [turn.utterance for turn in corpus.turns]
     values = list(metric.score([utterances[turn.place] for turn in corpus.turns], references))
     if len(values) != len(references):
         raise chosen.refused(f"returned {len(values)} values for {len(references)} turns")
-    shares = {turn.place: _as_float(value) for turn, value in zip(corpus.turns, values, strict=True)}
-    for (dialogue_id, turn), value in shares.items():
+    shares = [*map(_as_float, values)]
+    for turn, value in zip(corpus.turns, shares, strict=True):
         if value is not None and not 0 <= value <= 1:
-            raise chosen.refused(f"returned a value that is not between 0 and 1 for {dialogue_id}, turn {turn}")
+            place = f"{turn.dialogue_id}, turn {turn.turn}"
+            raise chosen.refused(f"returned a value that is not between 0 and 1 for {place}")
     return shares
 
 

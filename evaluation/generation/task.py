@@ -278,9 +278,8 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
         is_seen = measures.seen_by(scored.corpus.seen, domain_of)
         for turn in scored.turns:
             key = (name or scored.corpus.name, *turn.turn.place)
-            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in scored.plugins.items()}
             seen = {"seen": {True: SEEN, False: UNSEEN, None: None}[is_seen(turn)]}
-            rows.append((key, {**_turn_texts(turn), **seen, **turn.values(), **of_plugins}))
+            rows.append((key, {**_turn_texts(turn), **seen, **turn.values()}))
             rows += ((key, {**_act_texts(act), **seen, **measures.act_values(act)}) for act in turn.acts)
     metrics = (*measures.TURN_METRICS, *measures.ACT_METRICS, *plugins)
     return task.rows_bytes(

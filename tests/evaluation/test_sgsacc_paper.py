@@ -144,7 +144,7 @@ def faithful_turns(of_seen, of_unseen):
             valid = Validated("city is Oslo", "utterance", False)
             turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, valid, premise),)))
     corpus = Corpus("test", tuple(one.turn for one in turns), {}, {}, frozenset({"Hotels_1"}))
-    return metrics.ScoredSet(corpus, turns, [], {})
+    return metrics.ScoredSet(corpus, turns, {})
 
 
 @pytest.mark.parametrize("column", [0, 1])
