@@ -119,8 +119,8 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
       sources: the corpora with the acts of system turns. Sentences of acts are also validated in the words of the
         variants. Variants with predictions are scored as sets, with the same acts.
       predictions: JSON lines, a folder with those of each set, or ``reference``: the corpora's own turns.
-      scorer: the judge of entailment; ``nli_model`` is the folder of its model, ``batch`` the pairs at a time. With the
-        judge ``llm``, the NLI model is only used to measure agreement.
+      scorer: the judge of entailment; for ``nli``, ``nli_model`` is the folder of its model, ``batch`` the pairs at a
+        time.
       endpoint: the endpoint of ``llm``; ``prompt`` replaces the built-in template.
       cache: a file that keeps judgements, or answers of ``llm``, for other runs.
       metrics: names of plug-ins' metrics.
@@ -188,22 +188,21 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Scorer:
-        if self.scorer == "llm":
-            from parapet.evaluation.endpoint.prompting import prompt_of
-            from parapet.evaluation.endpoint.tasks import Judge
-
-            assert self.endpoint is not None
-            chat = Chat(self.endpoint, self.cache)
-            chat.open()
-            beside = Nli(self.nli_model, self.batch) if self.nli_model else None
-            return Judge(chat, beside, prompt_of("entailment", self.prompt))
-        if self.scorer == "nli" and self.nli_model is not None:
-            return Nli(self.nli_model, self.batch)
         if self.scorer == "nli":
-            raise InputError("is required: give a folder with a model", "--nli_model")
+            if self.nli_model is None:
+                raise InputError("is required: give a folder with a model", "--nli_model")
+            return Nli(self.nli_model, self.batch)
         if self.nli_model is not None:
-            raise InputError("requires --scorer nli or llm", "--nli_model")
-        return Lexical()
+            raise InputError("requires --scorer nli", "--nli_model")
+        if self.scorer == "lexical":
+            return Lexical()
+        from parapet.evaluation.endpoint.prompting import prompt_of
+        from parapet.evaluation.endpoint.tasks import Judge
+
+        assert self.endpoint is not None
+        chat = Chat(self.endpoint, self.cache)
+        chat.open()
+        return Judge(chat, prompt_of("entailment", self.prompt))
 
     def score(self, inputs: Inputs, stage: task.Stage) -> task.Result:
         """Computes SGSAcc, slot error rate and BLEU."""
@@ -216,7 +215,9 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             )
             sets[name] = measures.scored_set(set_input.corpus, scores, inputs.metrics)
         metrics = measures.metrics_of(sets)
-        names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
+        names: dict[str, object] = {"name": scorer.name, "model": scorer.model}
+        if isinstance(unread := getattr(scorer.scorer, "unread", None), int):
+            names["unread"] = unread
         rules = "templates" if self.templates else self.rules
         details = measures.details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
@@ -334,11 +335,7 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
     """Describes the reliability of a language model as a judge."""
     if "unread" not in scorer:
         return []
-    lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read and count as not entailed"]
-    if scorer["compared"]:
-        share = text.percent(scorer["agreed"] / scorer["compared"], 2)
-        lines.append(f"agrees with {scorer['beside']} on {share} of {text.counted(scorer['compared'], 'pair')}")
-    return lines
+    return [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read and count as not entailed"]
 
 
 def report(

@@ -321,23 +321,6 @@ def test_who_knows_the_calls_is_right(tmp_path, style):
     assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
 
 
-@cases(
-    "message",
-    "I cannot.",
-    '{"calls": [{"arguments": {}}]}',
-    calling(("hotel_book", "{")),
-    calling(("fly", "{}")),
-)
-def test_answers_without_sense_are_wrong(tmp_path, message):
-    root = tasks_at(tmp_path / "tasks")
-    with ChatServer(lambda body: message) as server:
-        style = "json" if isinstance(message, str) else "tools"
-        flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
-        run("predict", "llm_tools", "--reference", str(root / "simple.json"), **flags)
-    made = score(tmp_path, root / "simple.json", tmp_path / "said/predictions")
-    assert made.json("metrics.json")["#ALL"]["accuracy"] == 0.0
-
-
 SEARCH = {"type": "object", "properties": {"words": {"type": "string"}, "limit": None}, "required": None}
 DIALECTS = {
     "bfcl": {"name": "notes.search", "description": None, "parameters": SEARCH},
@@ -414,7 +397,12 @@ UNREADABLE_FORMS = {
         calling(("notes_search", "[1]")),
         calling(("", "{}")),
     ],
-    "json": ["I cannot.", '{"calls": {}}', '{"calls": [{"name": "notes_search", "arguments": "{"}]}'],
+    "json": [
+        "I cannot.",
+        '{"calls": {}}',
+        '{"calls": [{"arguments": {}}]}',
+        '{"calls": [{"name": "notes_search", "arguments": "{"}]}',
+    ],
 }
 
 
