@@ -516,7 +516,7 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
     """
     dialogues = list(sets.read_dialogues(root, split))
     schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
-    services = (schemas[SINGLE] if SINGLE in schemas else schemas[split]).services
+    services = services_of(schemas, split)
     by_name = {service.service_name: service for service in services}
     kinds = kinds_of(services)
     turns: list[SystemTurn] = []
@@ -593,22 +593,15 @@ def read_predictions(
     return sets.match_turns(rows, utterances, predictions)
 
 
-def predicted_variants(predictions: str, split: str, variants: Sequence[str]) -> list[str]:
-    """Returns the variants that have predictions: all of them, or none.
+def predicted_variants(predictions: str, variants: Sequence[str]) -> list[str]:
+    """Returns the variants that are to be scored: all, if a folder has the predictions of any; those that a file names.
 
-    A file and ``reference`` have those of the original only, unless the rows of the file name sets.
-
-    Raises:
-      InputError: only some variants have predictions.
+    ``reference`` has those of the original only.
     """
     if predictions == REFERENCE or not is_there(predictions):
         return []
     if as_path(predictions).is_dir():
         places = [as_path(predictions) / name for name in variants]
-        if any(is_there(place) or is_there(place.with_name(f"{place.name}.jsonl")) for place in places):
-            for name in variants:
-                sets.prediction_files(predictions, split, name)
-            return list(variants)
-        return []
+        return list(variants) if any(is_there(place) or is_there(f"{place}.jsonl") for place in places) else []
     named = {row.set for _, row in read_lines(predictions, Prediction)}
     return [name for name in variants if name in named]

@@ -167,7 +167,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         original = with_templates(read_corpus(path, split, variants), templates)
         corpora = {ORIGINAL: original}
         own_words = msgspec.structs.replace(original, words={ORIGINAL: original.words[ORIGINAL]})
-        corpora |= dict.fromkeys(predicted_variants(self.predictions, split, list(variants)), own_words)
+        corpora |= dict.fromkeys(predicted_variants(self.predictions, list(variants)), own_words)
         for root in roots:
             if root.kind == "other":
                 corpus = with_templates(read_corpus(root.path, split), templates)
