@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 
@@ -411,46 +411,30 @@ class Placed(NamedTuple, Generic[Row]):
 
 
 def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row]) -> Iterator[Placed[Row]]:
-    """Yields the predictions for all sets from JSON lines, see :func:`read_predictions`."""
-
-    def lines(path: str) -> Iterator[tuple[str, Row]]:
-        return ((f"line {number}", row) for number, row in read_lines(path, kind))
-
-    return read_predictions(predictions, split, names, lines, (".jsonl",))
-
-
-def read_predictions(
-    predictions: str,
-    split: str,
-    names: Sequence[str],
-    read: Callable[[str], Iterable[tuple[str, Row]]],
-    suffixes: Sequence[str],
-) -> Iterator[Placed[Row]]:
-    """Yields the predictions for all sets.
+    """Yields the predictions for all sets from JSON lines.
 
     Args:
       predictions: a folder, in which :func:`prediction_files` finds those of each set; or a file, whose rows name their
         ``set`` if there are several.
       split: the split.
       names: the names of the sets.
-      read: yields the rows of a file, each with its position.
-      suffixes: the suffixes of the files in a folder.
+      kind: the type of the rows.
 
     Raises:
       InputError: a file cannot be read, a set has no predictions, or a row belongs to another set.
     """
     if as_path(predictions).is_dir():
         for name in names:
-            for path in prediction_files(predictions, split, name, suffixes).values():
-                for where, row in read(path):
-                    placed = Placed(name, path, where, row)
+            for path in prediction_files(predictions, split, name, (".jsonl",)).values():
+                for number, row in read_lines(path, kind):
+                    placed = Placed(name, path, f"line {number}", row)
                     if row.set not in ("", name):
                         raise placed.error(f"belongs to set {row.set!r}, but is in the files of {name!r}")
                     yield placed
         return
     turns_found = set()
-    for where, row in read(predictions):
-        placed = Placed(row.set or names[0], predictions, where, row)
+    for number, row in read_lines(predictions, kind):
+        placed = Placed(row.set or names[0], predictions, f"line {number}", row)
         if not row.set and len(names) > 1:
             raise placed.error(f"has no 'set', but there are several sets: {', '.join(names)}")
         if placed.set not in names:

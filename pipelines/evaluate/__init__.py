@@ -304,7 +304,7 @@ and BLEU; with variants, also how well true references are distinguished from ta
     example = "  parapet evaluate --task generation --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}. The lexical scorer is a set
-of rules: use --scorer nli for numbers to compare with others. With --scorer llm, --nli_model gives their agreement."""
+of rules: use --scorer nli for numbers to compare with others."""
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"

@@ -294,7 +294,7 @@ def test_utterances(roots, tmp_path, fails):
     message = fails("generation", *named(roots), "--predictions", tmp_path / "said")
     assert message.rstrip().endswith("turn 1 of typos")
     message = fails("generation", "--sets", f"heard={roots['typos']}", "--predictions", tmp_path / "said")
-    assert f"no predictions for heard: expected .json or .jsonl files in {tmp_path}/said/heard/test" in message
+    assert f"no predictions for heard: expected .jsonl files in {tmp_path}/said/heard/test" in message
 
 
 def test_answers_task_by_task(tmp_path, fails):
