@@ -117,7 +117,6 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
 @cases(
     "place content reason",
     ("rows/v1/dialogues_001.parquet", b"PAR1", "cannot be read as Parquet"),
-    ("examples.json", b'[{"drop": "x"}]', "drop"),
 )
 def test_files_that_cannot_be_read(tmp_path, place, content, reason):
     path = states(tmp_path / "one", SETS)
