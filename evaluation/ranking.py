@@ -6,7 +6,6 @@ The metrics are those of Bordes et al. 2017, section 5 and Table 2. Test files a
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -393,11 +392,7 @@ def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
     for file in answers.files:
         groups[ALL] += file.responses
         groups.setdefault(file.group, []).extend(file.responses)
-        numbered = re.search("task([0-9]+)", file.name)
-        plain = re.sub("[-_]oov$", "", file.name, flags=re.IGNORECASE)
         details: dict[str, Any] = {
-            "task": numbered[1] if numbered else plain,
-            "oov": plain != file.name,
             "responses": len(file.responses),
             "dialogues": len({response.key[1] for response in file.responses}),
             **means(file.responses, [*HEADINGS]),
@@ -417,7 +412,7 @@ def report(
 ) -> Report:
     """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
     files, group = details["files"], main_group(metrics)
-    of_file = {"task": "task", "oov": "OOV", **HEADINGS, "responses": "responses", "dialogues": "dialogues"}
+    of_file = {**HEADINGS, "responses": "responses", "dialogues": "dialogues"}
     if details["candidates"] is not None:
         of_file[NO_CANDIDATE] = "not among the candidates"
     within = {_within(metric, k): f"{label}, top {k}" for k in range(1, top + 1) for metric, label in HEADINGS.items()}

@@ -84,7 +84,6 @@ def original_slots(plan: Plan, variant: str) -> SlotNames:
 FOLDER = "failures"
 SHOWN = 100  # frames shown for each set
 TURNS = 30  # last turns shown of a history
-SLOTS = 40  # slots shown of a frame, the wrong ones first
 VALUES = 5  # values shown of a slot
 LONGEST = 1_000  # characters shown of a text
 
@@ -325,19 +324,17 @@ def _example(set_name: str, failure: Failure) -> Example:
     add("intent", [(*both, both[0] != both[1]) for both in intents])
     requested = [[", ".join(sorted(state.requested_slots)) for state in both] for both in states]
     add("requested slots", [(both[0], both[1], both[0] != both[1]) for both in requested])
-    slots = _slots(failure)
-    for names in slots[:SLOTS]:
+    for names in _slots(failure):
         label = names[0] if names[0] == names[-1] else f"{names[0]}\nhere: {names[-1]}"
         add(label, [_values(side, name) for side, name in zip(sides, names, strict=True)])
     if any(isinstance(side.predicted.answer, str) for side in sides):
         rows.append(["the model's answer", *(one_line(side.predicted.answer or "–") for side in sides)])
     lines = [Line(speaker, [Part(text)]) for speaker, text in failure.history]
-    left_out = len(slots) - SLOTS
     columns = ["", set_name] if len(sides) == 1 else ["", ORIGINAL, set_name]
     accuracy = " → ".join(percent(side.joint_goal_accuracy, 0) for side in sides)
     place = f"dialogue {failure.dialogue_id}, turn {failure.turn}, {failure.here.service}: JGA {accuracy}"
     return Example(
-        f"{place}; {counted(left_out, 'more slot')}" if left_out > 0 else place,
+        place,
         lines,
         Table(title=place, columns=columns, rows=rows, best=best, text_columns=len(columns)),
         f"History: {counted(len(lines), 'turn')}" + (f" of {failure.turn:,}" if failure.turn > len(lines) else ""),

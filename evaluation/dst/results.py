@@ -153,17 +153,14 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
             for name in plan.variants
         ]
     )
-    difference = {
-        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in value_here.items()}
-        for key, value_here in average.items()
-    }
     sensitivity = metrics.get(SENSITIVITY, {})
     table: dict[str, dict[str, Any]] = {}
-    for key, value_here in average.items():
+    for key, means_of_variants in average.items():
+        before, after = original.get(key, {}).get(JGA), means_of_variants.get(JGA)
         table[key] = {
-            "original": original.get(key, {}).get(JGA),
-            "variants": value_here.get(JGA),
-            "difference": difference[key].get(JGA),
+            "original": before,
+            "variants": after,
+            "difference": (after - before) / before if before and after is not None else None,
             "schema_sensitivity": sensitivity.get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
@@ -175,7 +172,6 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
     return {
         "names": plan.variants,
         "average": average,
-        "difference": difference,
         "schema_sensitivity": sensitivity,
         "table": table,
     }
@@ -221,10 +217,6 @@ def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:
     }
 
 
-def _relative(original: float | None, value: float | None) -> float | None:
-    return None if not original or value is None else (value - original) / original
-
-
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
@@ -232,7 +224,9 @@ def _json(value: object) -> bytes:
 GROUPS = {"#ALL_SERVICES": "all services", "#SEEN_SERVICES": "seen services", "#UNSEEN_SERVICES": "unseen services"}
 
 COLUMNS = {
-    "joint_goal_accuracy": "JGA",
+    JGA: "JGA",
+    "#SEEN_SERVICES": "JGA, seen",
+    "#UNSEEN_SERVICES": "JGA, unseen",
     "joint_cat_accuracy": "JGA, categorical",
     "joint_noncat_accuracy": "JGA, free",
     "average_goal_accuracy": "average goal",
@@ -308,26 +302,14 @@ def dst_report(numbers: Mapping[str, Any]) -> Report:
             numbers_in="robustness.json",
         ),
         task.group_table(
-            "Joint goal accuracy of seen and unseen services",
+            "Metrics by set",
             "set",
-            {
-                name: {
-                    key: _share(numbers_of_set["metrics"].get(key, {}).get(JGA), numbers_of_set["intervals"].get(key))
-                    for key in GROUPS
-                }
-                for name, numbers_of_set in sets.items()
-            },
-            GROUPS,
-        ),
-        task.group_table(
-            "All metrics, all services",
-            "set",
-            {name: numbers_of_set["metrics"][of_all] for name, numbers_of_set in sets.items()},
+            {name: _metrics(numbers_of_set["metrics"]) for name, numbers_of_set in sets.items()},
             COLUMNS,
             numbers_in="robustness.json",
         ),
         *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
-        slots_table(sets),
+        _slots(sets),
     ]
     matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
     return Report(
@@ -347,6 +329,11 @@ def dst_report(numbers: Mapping[str, Any]) -> Report:
             "rows/": "a row for every frame",
         },
     )
+
+
+def _metrics(metrics: Metrics) -> dict[str, float | None]:
+    """Returns the metrics of all services, and joint goal accuracy of seen and of unseen ones."""
+    return {**metrics["#ALL_SERVICES"], **{key: metrics.get(key, {}).get(JGA) for key in AGGREGATES}}
 
 
 def _by_set(sets: Mapping[str, Any]) -> Dots:
@@ -438,30 +425,19 @@ def _services(
     yield task.group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
 
 
-def slots_table(sets: Mapping[str, Any]) -> Table:
+def _slots(sets: Mapping[str, Any]) -> Table:
     """Makes a table with a row for each slot and a column for each set. Variants are left out, as they rename slots."""
-    accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
-    names = sorted(
-        {
-            (service, slot)
-            for slots_of_services in accuracies.values()
-            for service, slots in slots_of_services.items()
-            for slot in slots
-        }
-    )
-    return Table(
-        title="Accuracy by slot",
+    rows: dict[str, dict[str, float]] = {}
+    for name, numbers_of_set in sets.items():
+        for service, slots in numbers_of_set["slot_accuracy"].items() if numbers_of_set["kind"] != "variant" else ():
+            for slot, accuracy in slots.items():
+                rows.setdefault(f"{service}, {slot}", {})[name] = accuracy
+    return task.group_table(
+        "Accuracy by slot",
+        "slot",
+        dict(sorted(rows.items())),
+        {name: name for name in sets if any(name in accuracies for accuracies in rows.values())},
         note="Over the frames in which the slot is active (RADDLE, Table 7).",
-        columns=["service", "slot", *accuracies],
-        rows=[
-            [
-                service,
-                slot,
-                *(percent(slots_of_services.get(service, {}).get(slot)) for slots_of_services in accuracies.values()),
-            ]
-            for service, slot in names
-        ],
-        text_columns=2,
         numbers_in="robustness.json",
         in_card=False,
     )
