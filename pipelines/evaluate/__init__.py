@@ -27,6 +27,7 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
+    from parapet.evaluation.sets import Sources
     from parapet.evaluation.task import Task
     from parapet.evaluation.user_code import UserCode
 
@@ -148,12 +149,13 @@ class LabelledPredictions(SetOptions, PredictionOptions):
 
     reference: str | None = folder("{reference_text} (default: the labels in the predictions)", "PATH", None)
 
-    def check_labels(self) -> None:
-        """Raises InputError if neither a reference nor a file of predictions has labels."""
+    def sources(self, predictions: str | None = None) -> Sources:
+        """Reads what the options name; without a reference, the labels are in the file of predictions."""
         if self.reference is None and (self.sets or self.variants):
             raise InputError("require --reference: add it", "--sets, --variants")
         if self.reference is None and as_path(self.predicted).is_dir():
             raise InputError("is a folder, whose predictions have no labels: add --reference", self.predicted)
+        return SetOptions.sources(replace(self, reference=self.reference or self.predicted), predictions)
 
 
 class Intent(LabelledPredictions, Evaluation):
@@ -174,10 +176,7 @@ A row of the predictions: {"id": "7", "predicted": "book_flight"}, or with "dial
         """Makes the task."""
         from parapet.evaluation.intent import Intent
 
-        self.check_labels()
-        if self.sets or self.variants or (self.reference is not None and as_path(self.reference).is_dir()):
-            return Intent(predictions=self.predicted, sources=self.sources())
-        return Intent(predictions=self.predicted, reference=self.reference)
+        return Intent(predictions=self.predicted, sources=self.sources())
 
 
 class Ood(LabelledPredictions, Evaluation):
@@ -202,12 +201,11 @@ in_domain, instead of a score or beside it; or a system's "response", of which a
         from parapet.evaluation.ood import OodDetection
         from parapet.transforms.perturbation.corpora import listed
 
-        self.check_labels()
         others = replace(self, sets=[value for value in self.sets if "=" in value])
         return self.settings_of(
             OodDetection,
             predictions=self.predicted,
-            sources=others.sources() if self.reference is not None else None,
+            sources=others.sources(),
             chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
         )
 
