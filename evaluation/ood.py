@@ -231,13 +231,12 @@ def _words(response: str) -> str:
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
-def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, frozenset[str]]:
+def read_truths(sources: Sources) -> tuple[Truths, frozenset[str]]:
     """Reads the labels of a reference and of further sets, and the names of the sets whose turns are all in domain.
 
     Args:
       sources: the reference is a file of JSON lines, an output of ``parapet ood``, or a corpus, all of whose turns are
         in domain, as are those of variants. Other sets are single sets of ``parapet ood``, corpora, or JSON lines.
-      chosen: sets of ``parapet ood``, such as ``ood-10``; empty for all.
 
     Raises:
       InputError: a file, set or split is missing or cannot be read, or a turn occurs twice.
@@ -247,9 +246,7 @@ def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, f
     (_, place, _), *others = find_sets(sources)
     roots: list[tuple[str | None, Path]]
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
-        roots = [(name, place / name) for name in _sets_of(place, chosen)]
-    elif chosen:
-        raise InputError(f"{chosen[0]!r} requires the output of 'parapet ood' as --reference", "--sets")
+        roots = [(name, place / name) for name in _sets_of(place)]
     else:
         roots = [(ORIGINAL if place.is_dir() or others else None, place)]
     for name, other, _ in others:
@@ -282,7 +279,7 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
                 key = name, row.dialogue_id, row.turn
                 yield str(path), key, Truth(row.label, row.utterance or "", fallback=row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        sets = _sets_of(root, ())
+        sets = _sets_of(root)
         reason = f"contains the sets {', '.join(sets)}: give one of them, such as {sets[0]}={root / sets[0]}"
         raise InputError(reason, root, "--sets")
     else:
@@ -305,14 +302,11 @@ def _has_labels(root: Path) -> bool:
     return path is not None and "label" in read_parquet(path).column_names
 
 
-def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
+def _sets_of(place: Path) -> list[str]:
     known = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
     if not known:
         raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
-    for name in sets:
-        if name not in known:
-            raise InputError(f"there is no set {name!r}: must be one of {', '.join(known)}", place, "--sets")
-    return list(sets) or known
+    return known
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
@@ -362,7 +356,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     Attributes:
       predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
       sources: the sets; the reference is an output of ``parapet ood``, a corpus, or JSON lines.
-      chosen: the scored sets of an output of ``parapet ood``; empty for all.
       dev: predictions on other turns, for tuning a threshold; ``dev_split`` is their split.
     """
 
@@ -370,7 +363,6 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
     predictions: str
     sources: Sources
-    chosen: tuple[str, ...] = ()
     dev: str | None = None
     dev_split: str = "dev"
 
@@ -383,7 +375,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
         Raises InputError if the inputs cannot be used, or if dev is the scored split.
         """
-        truths, in_domain = read_truths(self.sources, self.chosen)
+        truths, in_domain = read_truths(self.sources)
         items, refused = read_items(self.predictions, self.sources.split, truths)
         predicted = any(item.predicted is not None for item in items.values())
         threshold = None
@@ -405,7 +397,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         if not in_folder and as_path(dev) == as_path(self.predictions):
             raise InputError(f"is the same as --predictions: {other}", dev, "--dev")
         if in_folder:
-            truths, _ = read_truths(msgspec.structs.replace(self.sources, split=self.dev_split), self.chosen)
+            truths, _ = read_truths(msgspec.structs.replace(self.sources, split=self.dev_split))
         else:
             truths, _ = read_truths(Sources(dev, self.dev_split))
         items, _ = read_items(dev, self.dev_split, truths)

@@ -191,7 +191,7 @@ is tuned on --dev; without it, the predicted labels are scored."""
 A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}; "predicted", ood or
 in_domain, instead of a score or beside it; or a system's "response", of which a fallback says ood."""
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
-    sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
+    sets_text = "sets: ood-10=foreign/ood-10"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
     dev: str | None = folder("predictions on other turns, on which the threshold is tuned", "PATH", None)
     dev_split: str = option("dev", "split of --dev", group=INPUT, rare=True, choices=SPLITS)
@@ -199,15 +199,8 @@ in_domain, instead of a score or beside it; or a system's "response", of which a
     def task(self) -> Task[Any]:
         """Makes the task."""
         from parapet.evaluation.ood import OodDetection
-        from parapet.transforms.perturbation.corpora import listed
 
-        others = replace(self, sets=[value for value in self.sets if "=" in value])
-        return self.settings_of(
-            OodDetection,
-            predictions=self.predicted,
-            sources=others.sources(),
-            chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
-        )
+        return self.settings_of(OodDetection, predictions=self.predicted, sources=self.sources())
 
 
 _own = "JSON lines, a folder with original/, ..., or 'reference' for what the corpus has"
