@@ -115,10 +115,7 @@ class PredictionOptions(options.Options):
     @property
     def predicted(self) -> Any:
         """The predictions; of an output of ``parapet predict``, the folder with those of this task."""
-        task = self.name.split()[-1]
-        if isinstance(self.predictions, list):
-            return [of_run(path, task) for path in self.predictions]
-        return self.predictions and of_run(self.predictions, task)
+        return self.predictions and of_run(self.predictions, self.name.split()[-1])
 
 
 class UserModel(PredictionOptions):
@@ -251,9 +248,7 @@ plain; API calls by field (Bordes et al. 2017, Table 2)."""
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}, counted from 0 in the
 file. With --top a row has "answers", too: up to K candidates, the best first."""
     reference_text = "test files in the bAbI format"
-    predictions: list[str] = folder(  # type: ignore[assignment]
-        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...", "PATH", REQUIRED
-    )
+    predictions_text = "a folder with FILE.jsonl, or original/FILE.jsonl, ...; or the answers to a single file"
     candidates: str | None = folder("all possible answers, '1 text' a line", "FILE", None)
     top: int = option(1, "also score the first 2, 3, ... K answers", group=INPUT, metavar="K", ge=1, le=100)
 
@@ -262,8 +257,8 @@ file. With --top a row has "answers", too: up to K candidates, the best first.""
         from parapet.evaluation.ranking import Ranking
         from parapet.evaluation.sets import parse_sets
 
-        references, predictions = tuple(self.reference), tuple(self.predicted)
-        return self.settings_of(Ranking, references=references, predictions=predictions, sets=parse_sets(self.sets))
+        references, sets = tuple(self.reference), parse_sets(self.sets)
+        return self.settings_of(Ranking, references=references, predictions=self.predicted, sets=sets)
 
 
 _scoring = partial(option, group="scoring")

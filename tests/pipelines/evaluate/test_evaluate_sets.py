@@ -335,10 +335,7 @@ def test_answers_task_by_task(tmp_path, fails):
         ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),
-        (
-            [*sets, "--predictions", babi / "task1-tst.txt"],
-            "must be one folder that contains a folder for each of --sets",
-        ),
+        ([*sets, "--predictions", babi / "task1-tst.txt"], "is a file, but there are 3 test files: give a folder"),
     ):
         assert reason in fails("ranking", *flags)
 
