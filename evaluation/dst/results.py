@@ -371,13 +371,10 @@ def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | No
     return f"{points}\n{relative.rstrip(')')}{small}" if relative else points
 
 
-def sensitivity_of(row: Mapping[str, Any]) -> str:
-    """Formats the schema sensitivity of a row of the table of variants, or that it is not defined."""
-    return _if_defined(row, percent(row["schema_sensitivity"]))
-
-
-def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
-    return sensitivity if task.sensitivity_is_defined(row.get("original"), row.get("variants")) else task.NOT_DEFINED
+def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
+    """Formats the schema sensitivity of a row of the table of variants, or says that it is not defined."""
+    is_defined = task.sensitivity_is_defined(row.get("original"), row.get("variants"))
+    return _share(row["schema_sensitivity"], interval) if is_defined else task.NOT_DEFINED
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
@@ -389,7 +386,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Ta
             _share(row["original"], original.get(key)),
             _share(row["variants"], row["variants_interval"]),
             _change_with_interval(row, original.get(key)),
-            _if_defined(row, _share(row["schema_sensitivity"], row["schema_sensitivity_interval"])),
+            sensitivity_of(row, row["schema_sensitivity_interval"]),
         ]
         for key, group in GROUPS.items()
         if (row := table.get(key))
