@@ -102,44 +102,20 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, wh
     raise InputError(f"{at}: {reason}" if at else reason, path, where)
 
 
-def key_of(row: Keyed) -> Key:
+def key_of(placed: Placed[KeyedRow]) -> Key:
     """Returns the key of a row. Raises InputError if it has none, or more than one."""
+    row = placed.row
     if row.set.startswith("#"):
-        raise InputError(f"a set cannot be called {row.set!r}: names with # are reserved")
+        raise placed.error(f"a set cannot be called {row.set!r}: names with # are reserved")
     if row.id is not UNSET:
         if row.dialogue_id is not UNSET or row.turn is not UNSET:
-            raise InputError("has both an id and a dialogue_id or turn: give one or the other")
+            raise placed.error("has both an id and a dialogue_id or turn: give one or the other")
         return row.set, str(row.id), 0
     if row.dialogue_id is UNSET or row.turn is UNSET:
-        raise InputError("has no key: give an id, or dialogue_id and turn")
+        raise placed.error("has no key: give an id, or dialogue_id and turn")
     if not 0 <= row.turn < 2**31:
-        raise InputError(f"there is no turn {row.turn}: turns count from 0")
+        raise placed.error(f"there is no turn {row.turn}: turns count from 0")
     return row.set, str(row.dialogue_id), row.turn
-
-
-def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow]]:
-    """Reads the rows of a file by key, each with its line.
-
-    Raises:
-      InputError: see :func:`read_lines`; or a row has no key, two rows have the same, or only some rows have a set.
-    """
-    rows: dict[Key, tuple[int, KeyedRow]] = {}
-    for number, row in read_lines(path, kind):
-        try:
-            key = key_of(row)
-        except InputError as error:
-            raise InputError(error.reason, path, f"line {number}") from None
-        if key in rows:
-            raise InputError(f"{named(key)} appears twice: first in line {rows[key][0]}", path, f"line {number}")
-        rows[key] = number, row
-    if not rows:
-        raise InputError("contains no rows", path)
-    if len({key[0] == "" for key in rows}) > 1:
-        number = next(number for key, (number, _) in rows.items() if not key[0])
-        raise InputError(
-            "has no set, but other rows have one: give a set in all rows, or in none", path, f"line {number}"
-        )
-    return rows
 
 
 def named(key: Key) -> str:
@@ -456,12 +432,24 @@ def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iter
       name: the set of all rows; None if the rows may name it themselves.
 
     Raises:
-      InputError: see :func:`read_keyed`; or a row names a set although there is a ``name``.
+      InputError: see :func:`read_lines`; or a row has no key, two rows have the same, only some rows have a set, or a
+        row names a set although there is a ``name``.
     """
-    for key, (number, row) in read_keyed(path, kind).items():
-        placed = Placed(key[0], path, f"line {number}", row)
-        if name is not None and key[0]:
+    rows: dict[Key, Placed[KeyedRow]] = {}
+    for number, row in read_lines(path, kind):
+        placed = Placed(row.set, path, f"line {number}", row)
+        key = key_of(placed)
+        if key in rows:
+            raise placed.error(f"{named(key)} appears twice: first in {rows[key].where}")
+        if name is not None and row.set:
             raise placed.error("names a set: give all sets as --sets, or all in one file")
+        rows[key] = placed
+    if not rows:
+        raise InputError("contains no rows", path)
+    without_set = [placed for placed in rows.values() if not placed.set]
+    if 0 < len(without_set) < len(rows):
+        raise without_set[0].error("has no set, but other rows have one: give a set in all rows, or in none")
+    for key, placed in rows.items():
         yield (key if name is None else (name, *key[1:])), placed
 
 
@@ -474,10 +462,7 @@ def keyed_predictions(
     """
     by_name = {name or ORIGINAL: name for name in names}
     for placed in read_rows(predictions, split, list(by_name), kind):
-        try:
-            yield (by_name[placed.set], *key_of(placed.row)[1:]), placed
-        except InputError as error:
-            raise placed.error(error.reason) from None
+        yield (by_name[placed.set], *key_of(placed)[1:]), placed
 
 
 # Set to dialogue to system turn to the reference's utterance.

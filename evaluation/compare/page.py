@@ -7,7 +7,6 @@ import msgspec
 from parapet.evaluation import task
 from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
-from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.reports.charts import sets_chart
@@ -15,7 +14,6 @@ from parapet.transforms.reports.report import Dots, Report, Section, Table, page
 from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
-EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
     "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of a set with the original, such "
@@ -39,14 +37,12 @@ def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
     services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
     folded = f"Numbers of {counted(len(services), 'service')}"
-    examples = {name: board.examples[name][:EXAMPLES] for name in board.systems if name in board.examples}
     return [
         *charts(board),
         *tables.by_set(board),
         *seen_and_unseen(board),
         *tables.by_set(board, {name: name for name in services}, "by service", "Numbers by service", folded),
         _differences(board),
-        *(examples_table(of_system, f"{EXAMPLES_TITLE}: {name}") for name, of_system in examples.items()),
     ]
 
 

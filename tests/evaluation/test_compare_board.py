@@ -87,16 +87,9 @@ def trackers(tmp_path_factory):
     """Two systems: fine-tuned, and pre-trained as well."""
     folder = tmp_path_factory.mktemp("trackers")
     names = ("original", "v1", "v2", "typos")
-    example = {
-        "drop": 1.0, "order": 1, "dialogue_id": "d0", "turn": 0, "utterance": "<b>hi</b>", "service": "Inns_1",
-        "variant": "v2", "variant_service": "Inns_12", "accuracy": 1.0, "variant_accuracy": 0.0,
-        "slots": [{"original": "city", "original_description": "", "variant": "town", "variant_description": "",
-                   "reference": "Bonn", "predicted": "Bonn", "predicted_variant": ""}],
-    }  # fmt: skip
     return {
         name: [
-            states(folder / name, {one: numbers(i, rate) for i, (one, rate) in enumerate(zip(names, of, strict=True))},
-                   [example])
+            states(folder / name, {one: numbers(i, rate) for i, (one, rate) in enumerate(zip(names, of, strict=True))})
         ]
         for name, of in {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}.items()
     }  # fmt: skip
