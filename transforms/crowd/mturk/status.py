@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,10 @@ from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
+from parapet.transforms.crowd.times import read_time
+from parapet.transforms.crowd.work_times import TABLE, Work, work_lines, work_times
 from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import aligned, number
 from parapet.transforms.storage import disk
 
@@ -132,12 +136,18 @@ class Status(msgspec.Struct, frozen=True):
       collected_at: the time when ``collect`` last finished, ISO 8601; ``""`` if never.
       unclear: the number of calls with an unknown outcome, which the next run of their command looks up.
       workers: the number of workers with a submission.
+      most_per_worker: the number of assignments that the busiest worker has submitted.
+      max_per_worker: the limit of this number; 0 for none.
+      work: median time and pay by kind of task, see :func:`work_times`.
     """
 
     environment: str
     collected_at: str
     unclear: dict[str, int]
     workers: int
+    most_per_worker: int
+    max_per_worker: int
+    work: dict[str, dict[str, Any]]
     tasks: list[TaskStatus]
     total: TaskStatus
 
@@ -164,9 +174,28 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
     money = {name: sum((getattr(task, name) for task in tasks), Decimal(0)) for name in ("paid", "committed")}
     collected_at = batch.journal.done.get("collected", {}).get("at", "")
     unclear = dict(Counter(facts["operation"] for facts in batch.journal.open.values()))
-    workers = len({line["WorkerId"] for line in lines})
-    total = msgspec.structs.replace(total, **money)
-    return Status(environment_of(batch.endpoint), collected_at, unclear, workers, tasks, total)
+    by_worker = Counter(line["WorkerId"] for line in lines)
+    return Status(
+        environment=environment_of(batch.endpoint),
+        collected_at=collected_at,
+        unclear=unclear,
+        workers=len(by_worker),
+        most_per_worker=max(by_worker.values(), default=0),
+        max_per_worker=batch.settings.max_per_worker,
+        work=work_times(_work(lines, hits)),
+        tasks=tasks,
+        total=msgspec.structs.replace(total, **money),
+    )
+
+
+def _work(lines: Iterable[Line], hits: Mapping[str, PublishedHit]) -> Counter[Work]:
+    work = Counter[Work]()
+    for line in lines:
+        hit = hits.get(line["HITId"])
+        accepted, submitted = (read_time(line.get(name) or "")[0] for name in ("AcceptTime", "SubmitTime"))
+        if hit is not None and accepted is not None and submitted is not None and submitted > accepted:
+            work[hit.task_id.rpartition(":")[2], submitted - accepted, hit.reward] += 1
+    return work
 
 
 def _add_up(task_id: str, hits: Sequence[PublishedHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
@@ -209,15 +238,24 @@ def warnings(status: Status, now: datetime) -> list[str]:
         tasks = ", ".join(task.task_id for task in status.tasks if task.gone)
         what = f"{total.gone} HITs were deleted at MTurk"
         urgent.append(f"{what}: make new HITs for the answers that they lacked: {tasks}")
+    if 0 < status.max_per_worker < status.most_per_worker:
+        urgent.append(
+            f"a worker has submitted {status.most_per_worker} assignments before 'parapet mturk collect' could stop it, "
+            f"--max_per_worker is {status.max_per_worker}: run that command more often"
+        )
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
 
 
 def table(status: Status, most: int = 40) -> str:
-    """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
+    """Format the tasks as aligned text with the total last, and then the working times.
+
+    If there are more than ``most`` tasks, only the total is shown.
+    """
     tasks = [*(status.tasks if len(status.tasks) <= most else []), status.total]
-    return aligned([["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)])
+    rows = [["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)]
+    return "\n".join([aligned(rows), *work_lines(status.work)])
 
 
 def status_report(status: Status, warnings: Sequence[str]) -> Report:
@@ -243,6 +281,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
             Tile("assignments open", number(total.out)),
             Tile("waiting for payment", number(total.waiting)),
             Tile("workers", number(status.workers)),
+            Tile("assignments of the busiest worker", number(status.most_per_worker)),
             Tile("paid so far, with fees", f"${total.paid:,.2f}"),
             Tile("at most, if all is approved", f"${total.committed:,.2f}"),
         ],
@@ -267,6 +306,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
+            *sections_of({"work": status.work}, TABLE),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )
