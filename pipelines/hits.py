@@ -75,6 +75,7 @@ class Hits(Pipeline["MakeHits"]):
     assignments: int | None = option(
         None, f"workers per HIT (default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues)", ge=1
     )
+    max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)", metavar="N", ge=1)
     auto_approval_hours: int = option(
         _TERMS.auto_approval_hours, "hours until unreviewed work is paid", rare=True, ge=0, le=720
     )
@@ -154,7 +155,8 @@ class Hits(Pipeline["MakeHits"]):
         from parapet.transforms.running.runs import RunInfo
 
         workers = self.assignments or assignments
-        terms = Terms(self.hourly_wage, self.reward, workers, self.auto_approval_hours, self.lifetime_days)
+        times = self.auto_approval_hours, self.lifetime_days
+        terms = Terms(self.hourly_wage, self.reward, workers, *times, self.max_per_worker or 0)
         settings = Settings(terms, sandbox=self.sandbox, tasks=tasks, seed=self.seed, **more)
         recorded = {**msgspec.to_builtins(terms), "sandbox": self.sandbox, **recorded}
         return MakeHits(units, settings, RunInfo("hits", self.output, recorded))
@@ -181,6 +183,8 @@ class Hits(Pipeline["MakeHits"]):
         else:
             plan = msgspec.convert(self.written("plan.json"), Plan)
         say_plan(plan.table())
+        if plan.total.hits:
+            say_plan(plan.workers())
         drawn: Any = pages.info.options.get("drawn", {})
         for name, numbers in drawn.items():
             say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")

@@ -111,6 +111,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       bytes: size of the question; ``sha256`` is its hash.
       reward: dollars.
       requester_annotation: the task id.
+      max_per_worker: the number of assignments of all HITs that one worker may do; 0 for any.
       cue: the page's description of the app as a whole.
       dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` its file.
       utterance: the sentence to be rewritten, as the page shows it.
@@ -147,6 +148,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     utterance: str = ""
     values: list[KeptValue] | None = None
     items: list[RatedItem] | None = None
+    max_per_worker: int = 0
 
 
 def read_manifest(folder: str) -> Iterator[PageRecord]:
@@ -303,6 +305,7 @@ def add_pages(
             assignment_duration_seconds=seconds_allowed(seconds),
             auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
             lifetime_seconds=terms.lifetime_days * 86_400,
+            max_per_worker=terms.max_per_worker,
             estimated_seconds=seconds,
             **{"element_ids": [], "ambiguous": [], **about(run)},
         )

@@ -240,8 +240,8 @@ def warnings(status: Status, now: datetime) -> list[str]:
         urgent.append(f"{what}: make new HITs for the answers that they lacked: {tasks}")
     if 0 < status.max_per_worker < status.most_per_worker:
         urgent.append(
-            f"a worker has submitted {status.most_per_worker} assignments before 'parapet mturk collect' could stop it, "
-            f"--max_per_worker is {status.max_per_worker}: run that command more often"
+            f"a worker has submitted {status.most_per_worker} assignments, and --max_per_worker is "
+            f"{status.max_per_worker}: run 'parapet mturk collect' more often, which keeps workers from further ones"
         )
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
