@@ -157,6 +157,7 @@ RATINGS = pa.schema(
         pa.field("response_id", pa.string(), nullable=False),
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),
+        pa.field("act", pa.int32()),
         pa.field("stratum", pa.string(), nullable=False),
         pa.field("question", pa.string(), nullable=False),
         pa.field("text", pa.string(), nullable=False),

@@ -103,7 +103,7 @@ class Rating(Answer, kw_only=True):
     def row(self) -> dict[str, Any]:
         """Returns the answer's row of ``responses.parquet``, which ``parapet mturk pay --audit`` also reads."""
         item = self.of.item
-        places = {"dialogue_id": item.dialogue_id, "turn": item.turn, "stratum": item.stratum}
+        places = {"dialogue_id": item.dialogue_id, "turn": item.turn, "act": item.act, "stratum": item.stratum}
         row = {**super().row(), **places, "question": self.of.question}
         del row["canonical"]
         return row
@@ -339,8 +339,8 @@ def _order(rating: Rating) -> tuple[bool, int, str]:
     return rating.submit_time is None, rating.submit_time or 0, rating.assignment.assignment_id
 
 
-def _row_order(rating: Rating) -> tuple[str, int, str, str]:
-    return *rating.place, rating.assignment.assignment_id, rating.response_id
+def _row_order(rating: Rating) -> tuple[Place, str, str]:
+    return rating.place, rating.assignment.assignment_id, rating.response_id
 
 
 def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
@@ -356,7 +356,7 @@ def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
         if (n := len(judgement.votes[FAITHFUL])) < hits.raters:
             place = judgement.item.place
             page_id, field = fields[place]
-            rows.append([page_id, f"{place[0]}:{place[1]}", RATINGS, field, str(n), str(hits.raters)])
+            rows.append([page_id, ":".join(map(str, place)), RATINGS, field, str(n), str(hits.raters)])
     return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
 
 

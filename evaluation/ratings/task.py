@@ -260,6 +260,7 @@ def _rows(judged: Sequence[Judged]) -> bytes:
             "metric": [verdict(judgement.item.faithful) for judgement in judged],
             "majority": [verdict(judgement.majority()) for judgement in judged],
             "votes": ["/".join(map(str, judgement.counts())) for judgement in judged],
+            "acts": ["; ".join(act.text for act in judgement.item.acts) for judgement in judged],
             "utterance": [judgement.item.utterance for judgement in judged],
         },
     )

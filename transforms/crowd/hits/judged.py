@@ -21,7 +21,9 @@ YES, NO = "yes", "no"
 POINTS = ("1", "2", "3", "4", "5")  # naturalness, 5 is best
 FIELD = re.compile(rf"({FAITHFUL}|{NATURAL})_(0|[1-9][0-9]{{0,5}})")
 
+_ACT_NOTE = "Each list has one entry, and a reply may say more than that. Judge only what is on the list."
 _LEAST_LETTERS = 3  # shorter values may be part of another utterance by chance
+_OF_ACT = "Does the reply do this, and do it correctly?"  # in place of the question about all acts
 _QUESTIONS = {
     FAITHFUL: ("Does the reply say everything on the list, and say it correctly?", [(YES, "Yes"), (NO, "No")], None),
     NATURAL: ("How natural does it sound?", [(point, point) for point in POINTS], ("not at all", "like a person")),
@@ -34,7 +36,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     Neither order nor checks depend on the metric's verdicts.
 
     Args:
-      items: the utterances, at most one for each turn.
+      items: the utterances, at most one for each turn or act.
       per_page: maximum number of utterances on a page, not counting checks.
       checks: number of checks on each page, if there are enough that are certainly wrong.
       seed: the seed of order and checks.
@@ -70,7 +72,8 @@ def _checks(
     )
     for item in ordered:
         values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
-        others = [other for other in reversed(ordered) if other is not item and other.utterance]
+        turn = item.dialogue_id, item.turn
+        others = [each for each in reversed(ordered) if (each.dialogue_id, each.turn) != turn and each.utterance]
         others = [other for other in others if not any(value in other.utterance.casefold() for value in values)]
         if values and others:
             # Prefer another service; ties go to the first.
@@ -86,7 +89,7 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
     for i, item in enumerate(items):
         fields = [f"{name}_{i}" for name in names]
         # The turn before, the acts (about as long as a turn), and the utterance.
-        parts.append(Part(_item_html(i, item, names), f"{item.dialogue_id}:{item.turn}", fields, item, turns=3))
+        parts.append(Part(_item_html(i, item, names), ":".join(map(str, item.place)), fields, item, turns=3))
     # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
     page_id = f"{position + 1:03}-{stable_digest(*(part.html for part in parts))[:8]}"
     hits = Hits({"items": len(items)})
@@ -100,12 +103,15 @@ def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
     acts = [{"does": act.does, "about": markup.shown(act.about), "value": markup.shown(act.value)} for act in item.acts]
     visible = {"utterance": markup.shown(item.utterance), "previous": markup.shown(item.previous), "acts": acts}
     questions = [(name, *_QUESTIONS[name]) for name in names]
+    if item.act is not None:
+        questions[0] = (FAITHFUL, _OF_ACT, *questions[0][2:])
     return render_part("hit_judged_item.html.jinja", i=i, item=visible, questions=questions)
 
 
 def _body(parts: Sequence[Part]) -> str:
     items = "".join(part.html for part in parts)
-    return f"<fieldset disabled><legend>The replies</legend><ol>{items}</ol></fieldset>"
+    note = "" if parts[0].source.act is None else f"<p>{_ACT_NOTE}</p>"
+    return f"<fieldset disabled><legend>The replies</legend>{note}<ol>{items}</ol></fieldset>"
 
 
 def _about(parts: Sequence[Part]) -> dict[str, object]:

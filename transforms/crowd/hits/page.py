@@ -68,10 +68,10 @@ class PlainAct(msgspec.Struct, frozen=True):
 
 CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
-Place = tuple[str, int]  # of a judged utterance: dialogue and turn
+Place = tuple[str, int] | tuple[str, int, int]  # of a judged utterance: dialogue and turn, and the act if it is one
 
 
-class RatedItem(msgspec.Struct, frozen=True):
+class RatedItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """An utterance to be judged. Its page shows only the acts, the previous turn and the utterance.
 
     Attributes:
@@ -82,6 +82,7 @@ class RatedItem(msgspec.Struct, frozen=True):
       acts: the required content of the utterance.
       previous: the previous turn, or an empty string.
       utterance: the system's utterance.
+      act: the position in the turn, from 0, of the one act by which the utterance is judged; None for all acts.
     """
 
     dialogue_id: str
@@ -92,11 +93,12 @@ class RatedItem(msgspec.Struct, frozen=True):
     acts: tuple[PlainAct, ...]
     previous: str
     utterance: str
+    act: int | None = None
 
     @property
     def place(self) -> Place:
         """Return the key that identifies the item among those of its task."""
-        return self.dialogue_id, self.turn
+        return (self.dialogue_id, self.turn) if self.act is None else (self.dialogue_id, self.turn, self.act)
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
