@@ -29,6 +29,7 @@ from parapet.transforms.crowd.rules import is_too_fast
 from parapet.transforms.crowd.task import (
     Answer,
     CrowdTask,
+    Notes,
     Outcome,
     answer_columns,
     dispositions,
@@ -36,6 +37,7 @@ from parapet.transforms.crowd.task import (
     unknown,
     without_dead,
 )
+from parapet.transforms.crowd.work_times import work_times
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
@@ -77,6 +79,11 @@ class Hits(msgspec.Struct, frozen=True):
     items: list[RatedItem]
     raters: int
     naturalness: bool
+
+    @property
+    def noun(self) -> str:
+        """Return what is judged: an utterance by all acts of its turn, or a pair of an utterance and one act."""
+        return "utterance" if self.items[0].act is None else "pair"
 
 
 class Rating(Answer, kw_only=True):
@@ -179,12 +186,17 @@ class RatingTask(CrowdTask[Outcome]):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """All answers to some pages: each is a rating or a dead letter."""
+    """All answers to some pages: each is a rating or a dead letter.
+
+    Attributes:
+      work: median time and pay, see :func:`work_times`.
+    """
 
     hits: Hits
     ratings: list[Rating]
     dead: list[DeadLetter]
     assignments: int
+    work: dict[str, dict[str, Any]]
 
     def judged(self) -> list[Judged]:
         """Returns the judgements of each utterance, in the order of dialogues and turns."""
@@ -215,13 +227,14 @@ class Answers(msgspec.Struct, frozen=True):
             "answers": {name: n for name, n in sorted(dispositions([outcome]).items()) if n and name != "total"},
             "reasons": dict(sorted(by_reason.items())),
             "dead_letters": len(self.dead),
+            "work": self.work,
         }
 
     def files(self, judged: Iterable[Judged]) -> tuple[dict[str, bytes], list[str]]:
         """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
-        warnings = [f"{counted(n, 'utterance')} with too few ratings, see shortfall.csv"] if n else []
+        warnings = [f"{counted(n, self.hits.noun)} with too few ratings, see shortfall.csv"] if n else []
         if self.dead:
             warnings.append(f"{counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
@@ -270,7 +283,10 @@ def judge_ratings(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> 
     read = (record for path in distinct(paths) for record in read_answers(path, key, encoding, task.kind))
     assignments = list(without_dead(merge_assignments(without_dead(read, dead)), dead))
     ratings = list(without_dead(task.ratings(assignments), dead))
-    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments))
+    notes = Notes()
+    for assignment in assignments:
+        notes.add(assignment)
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments), work_times(notes.work))
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:

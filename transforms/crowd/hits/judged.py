@@ -110,7 +110,7 @@ def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
 
 def _body(parts: Sequence[Part]) -> str:
     items = "".join(part.html for part in parts)
-    note = "" if parts[0].source.act is None else f"<p>{_ACT_NOTE}</p>"
+    note = "" if parts[0].source.act is None else f'<p class="what">{_ACT_NOTE}</p>'
     return f"<fieldset disabled><legend>The replies</legend>{note}<ol>{items}</ol></fieldset>"
 
 
