@@ -29,7 +29,6 @@ from parapet.transforms.crowd.rules import is_too_fast
 from parapet.transforms.crowd.task import (
     Answer,
     CrowdTask,
-    Notes,
     Outcome,
     answer_columns,
     dispositions,
@@ -81,8 +80,8 @@ class Hits(msgspec.Struct, frozen=True):
     naturalness: bool
 
     @property
-    def noun(self) -> str:
-        """Return what is judged: an utterance by all acts of its turn, or a pair of an utterance and one act."""
+    def unit(self) -> str:
+        """What is judged: an utterance by all acts of its turn, or a pair of an utterance and one act."""
         return "utterance" if self.items[0].act is None else "pair"
 
 
@@ -186,11 +185,7 @@ class RatingTask(CrowdTask[Outcome]):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """All answers to some pages: each is a rating or a dead letter.
-
-    Attributes:
-      work: median time and pay, see :func:`work_times`.
-    """
+    """All answers to some pages: each is a rating or a dead letter; ``work`` is the result of :func:`work_times`."""
 
     hits: Hits
     ratings: list[Rating]
@@ -216,11 +211,12 @@ class Answers(msgspec.Struct, frozen=True):
         return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files contain none"
 
     def counts(self) -> dict[str, Any]:
-        """Counts workers, assignments, answers by disposition and reason, and dead letters."""
+        """Counts workers, assignments, answers by disposition and reason, and dead letters, with the working times."""
         outcome = Outcome(name="")
         outcome.note(self.ratings)
         by_reason = {key: counts for key, counts in reasons([outcome]).items() if counts}
         return {
+            "unit": self.hits.unit,
             "raters": self.hits.raters,
             "workers": len({rating.worker_hash for rating in self.ratings} - {""}),
             "assignments": self.assignments,
@@ -234,7 +230,7 @@ class Answers(msgspec.Struct, frozen=True):
         """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
-        warnings = [f"{counted(n, self.hits.noun)} with too few ratings, see shortfall.csv"] if n else []
+        warnings = [f"{counted(n, self.hits.unit)} with too few ratings, see shortfall.csv"] if n else []
         if self.dead:
             warnings.append(f"{counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
@@ -283,10 +279,8 @@ def judge_ratings(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> 
     read = (record for path in distinct(paths) for record in read_answers(path, key, encoding, task.kind))
     assignments = list(without_dead(merge_assignments(without_dead(read, dead)), dead))
     ratings = list(without_dead(task.ratings(assignments), dead))
-    notes = Notes()
-    for assignment in assignments:
-        notes.add(assignment)
-    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments), work_times(notes.work))
+    work = work_times((each.task, each.work_seconds, each.reward) for each in assignments)
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments), work)
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:

@@ -133,15 +133,10 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
 
 
 def report(
-    judged: Sequence[Judged],
-    metrics: Metrics,
-    intervals: Intervals,
-    groups: Groups,
-    counts: Mapping[str, Any],
-    noun: str = "utterance",
+    judged: Sequence[Judged], metrics: Metrics, intervals: Intervals, groups: Groups, counts: Mapping[str, Any]
 ) -> Report:
     """Makes the report: agreement by group, utterances or pairs on which people and the metric differ, answers."""
-    validated, answers = metrics.get(VALIDATED, {}), counts["answers"]
+    validated, answers, unit = metrics.get(VALIDATED, {}), counts["answers"], counts["unit"]
     tiles = {"agreement": "agreement, validated", "fleiss_kappa": "Fleiss' kappa, validated"}
     sections: list[Section] = [
         Dots(
@@ -154,7 +149,7 @@ def report(
         ),
         Table(
             title="Agreement",
-            columns=["sample", *(METRICS[name] for name in metrics[ALL]), f"{noun}s", "with a majority"],
+            columns=["sample", *(METRICS[name] for name in metrics[ALL]), f"{unit}s", "with a majority"],
             rows=[
                 [
                     LABELS[name],
@@ -165,17 +160,17 @@ def report(
             ],
             numbers_in="results.parquet",
         ),
-        _differences(judged, noun),
+        _differences(judged, unit),
         reasons_table(counts["reasons"], EXPLANATIONS, "Answers that do not count"),
         *sections_of(counts, TABLE),
     ]
     missing = groups[ALL].utterances - groups[ALL].majorities
-    notes = [f"{text.counted(missing, noun)} without a majority: see `shortfall.csv`."] if missing else []
+    notes = [f"{text.counted(missing, unit)} without a majority: see `shortfall.csv`."] if missing else []
     return Report(
         command="evaluate",
         title="Human evaluation",
-        headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated {noun}s",
-        lead=f"{text.counted(len(judged), noun)}, each rated by {text.counted(counts['raters'], 'worker')}; "
+        headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated {unit}s",
+        lead=f"{text.counted(len(judged), unit)}, each rated by {text.counted(counts['raters'], 'worker')}; "
         f"{answers.get('used', 0):,} of {sum(answers.values()):,} answers count.",
         tiles=[
             *(Tile(label, _shown(metric, validated.get(metric))) for metric, label in tiles.items()),
@@ -192,7 +187,7 @@ def _shown(metric: str, value: float | None) -> str:
     return text.percent(value) if metric in ("agreement", "human_faithful") else text.number(value, 2)
 
 
-def _differences(judged: Iterable[Judged], noun: str) -> Examples:
+def _differences(judged: Iterable[Judged], unit: str) -> Examples:
     """Lists utterances or pairs on which metric and majority differ, the clearest majorities first."""
     wrong = [judgement for judgement in judged if agrees(judgement) is False]
     wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts())))
@@ -205,7 +200,7 @@ def _differences(judged: Iterable[Judged], noun: str) -> Examples:
         shown[1:1] = [("has to", act.text) for act in item.acts]
         place = f"dialogue {item.dialogue_id}, turn {item.turn}"
         examples.append(dialogue_example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
-    note = f"{len(examples):,} of {text.counted(len(wrong), noun)}."
+    note = f"{len(examples):,} of {text.counted(len(wrong), unit)}."
     return Examples(title="Where people and the metric differ", note=note, examples=examples)
 
 
@@ -243,13 +238,13 @@ class Ratings(Task[Answers], frozen=True, kw_only=True):
         counts = inputs.counts()
         files, warnings = inputs.files(judged)
         sizes = {name: group.utterances for name, group in groups.items()}
-        page = report(judged, metrics, intervals, groups, counts, hits.noun)
+        page = report(judged, metrics, intervals, groups, counts)
         results = results_of("ratings", metrics, sizes, intervals=intervals)
         return Result(
             files=files | files_of(metrics, results, {**counts, "groups": groups}, _rows(judged), page),
             summary=[
                 f"{name}: agreement with the metric {text.percent(values['agreement'])}, Fleiss' kappa "
-                f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(sizes[name], hits.noun)}"
+                f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(sizes[name], hits.unit)}"
                 for name, values in metrics.items()
             ],
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},

@@ -124,7 +124,7 @@ def _least_people(forms: Sequence[Form], limit: int) -> int:
     """Returns how few people can fill in all forms, each at most ``limit`` of them (0: any number)."""
     from parapet.transforms.crowd.hits.plan import least_workers
 
-    return least_workers(((form.task, form.assignments) for form in forms), limit)
+    return least_workers([(form.task, form.assignments) for form in forms], limit)
 
 
 def _people(text: str, needed: int) -> list[str] | int:

@@ -28,6 +28,7 @@ from parapet.transforms.crowd.mturk import collect, pay, publish, qualifications
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
 from parapet.transforms.crowd.mturk.client import where as place_of
+from parapet.transforms.crowd.work_times import work_lines
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
 from parapet.transforms.storage import disk
@@ -150,7 +151,7 @@ class Session:
         disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
-        show(f"{summary}\n{status.table(now)}")
+        show("\n".join([summary, status.table(now), *work_lines(now.work)]))
 
 
 def _logged(failures: Failures, what: str) -> Failures:
@@ -190,9 +191,8 @@ class Topup(Session):
             where = place_of(batch.endpoint)
             self.announce(f"{counted(len(waiting), 'HIT')} to publish {where}, {assignments}: ${cost:,.2f} with fees")
             if waiting and not self.hits[0].round:
-                records = (hit.record for hit in waiting)
-                hits = ((record.task, record.assignments) for record in records)
-                self.announce(workers_needed(hits, batch.settings.max_per_worker))
+                sizes = [(hit.record.task, hit.record.assignments) for hit in waiting]
+                self.announce(workers_needed(sizes, batch.settings.max_per_worker))
             places = publish.open_places(batch, lines, datetime.now(UTC)).values()
             if self.hits[0].round and places:
                 logging.warning("earlier HITs still have %s that may be taken", counted(sum(places), "open place"))

@@ -235,18 +235,17 @@ class Notes(msgspec.Struct):
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     unread: list[str] = []
     anonymous: list[str] = []
-    work: Counter[Work] = msgspec.field(default_factory=Counter)
+    work: list[Work] = []
 
     def add(self, assignment: Assignment) -> None:
         """Note an assignment."""
         self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
+        self.work.append((assignment.task, assignment.work_seconds, assignment.reward))
         if assignment.unread:
             self.unread = _first(_SHOWN, self.unread, [f"{assignment.source}: {text}" for text in assignment.unread])
         if not assignment.worker_hash:
             self.counts["anonymous"] += 1
             self.anonymous = _first(1, self.anonymous, [assignment.source])
-        if assignment.work_seconds is not None and assignment.work_seconds > 0:
-            self.work[assignment.task, assignment.work_seconds, assignment.reward] += 1
 
     def merged(self, other: Notes) -> Notes:
         """Return the notes of both."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from statistics import median
 from typing import Any
 
 from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.text import number
 
-Work = tuple[str, int, Decimal | None]  # an assignment's task, its seconds, its reward in dollars if that is known
+# An assignment's task, its seconds from acceptance to submission, and its reward in dollars; None for what is unknown.
+Work = tuple[str, int | None, Decimal | None]
 
 TABLE = Numbers(
     "Working time and pay",
@@ -22,23 +22,19 @@ TABLE = Numbers(
         Metric("median_minutes", "median minutes", digits=1),
         Metric("dollars_per_hour", "median pay an hour, $", digits=2),
     ),
-    note="From acceptance to submission, of assignments whose times are known. Medians, because some workers leave a "
-    "page open: half of the assignments took longer, and half paid less an hour. Pay is the reward, without bonuses, "
-    "where it is known.",
+    note="From acceptance to submission, where both are known. Medians, because some leave a page open: half of the "
+    "assignments took longer, and half paid less an hour. Pay is the reward, without bonuses.",
 )
 
 
-def work_times(assignments: Mapping[Work, int]) -> dict[str, dict[str, Any]]:
-    """Return the numbers of :data:`TABLE` by task.
-
-    Args:
-      assignments: each kind of work to the number of assignments.
-    """
+def work_times(assignments: Iterable[Work]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of :data:`TABLE` by task, over assignments whose time is known."""
     seconds, pay = defaultdict[str, list[int]](list), defaultdict[str, list[float]](list)
-    for (task, taken, reward), n in assignments.items():
-        seconds[task] += [taken] * n
-        if reward is not None:
-            pay[task] += [float(reward) * 3_600 / taken] * n
+    for task, taken, reward in assignments:
+        if taken is not None and taken > 0:
+            seconds[task].append(taken)
+            if reward is not None:
+                pay[task].append(float(reward) * 3_600 / taken)
     return {
         task: {
             "assignments": len(seconds[task]),
@@ -50,9 +46,9 @@ def work_times(assignments: Mapping[Work, int]) -> dict[str, dict[str, Any]]:
 
 
 def work_lines(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Format the numbers of :func:`work_times` for the terminal, a line for each task."""
+    """Format the numbers of :func:`work_times` for the terminal, a line for each task whose pay is known."""
     return [
-        f"{task}: median time {number(row['median_minutes'], 1)} minutes, "
-        + (f"median pay ${number(pay, 2)} an hour" if (pay := row["dollars_per_hour"]) is not None else "unknown pay")
+        f"{task}: median time {row['median_minutes']:.1f} minutes, median pay ${row['dollars_per_hour']:,.2f} an hour"
         for task, row in times.items()
+        if row["dollars_per_hour"] is not None
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
@@ -99,7 +100,7 @@ def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> Pl
     return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
-def least_workers(hits: Iterable[tuple[HitTask, int]], limit: int) -> int:
+def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
     """Return how few workers can do all assignments.
 
     The assignments of a HIT are for different workers, and nobody may do both tasks of a service.
@@ -108,28 +109,20 @@ def least_workers(hits: Iterable[tuple[HitTask, int]], limit: int) -> int:
       hits: the task of each HIT, and its number of assignments.
       limit: the number of assignments that one worker may do; 0 for any.
     """
-    most: dict[HitTask, int] = {}
-    total = 0
-    for task, assignments in hits:
-        most[task] = max(most.get(task, 0), assignments)
-        total += assignments
-    return max(sum(most.values()), -(-total // limit) if limit else 0)
+    most = dict(sorted(hits, key=itemgetter(1)))
+    assignments = sum(n for _, n in hits)
+    return max(sum(most.values()), -(-assignments // limit) if limit else 0)
 
 
-def workers_needed(hits: Iterable[tuple[HitTask, int]], limit: int) -> str:
-    """Say how few workers could do all assignments and, without a limit, which one would make the texts diverse.
-
-    The arguments are those of :func:`least_workers`.
-    """
-    hits = list(hits)
+def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
+    """Say how few workers could do all assignments, and which limit would make the texts of schemas diverse."""
     least = counted(least_workers(hits, limit), "worker")
     if limit:
         return f"with --max_per_worker {limit}, at least {least} must take part"
-    needed = f"as few as {least} could do everything"
     if not any(task in TASKS for task, _ in hits):
-        return needed
-    spread = f"--max_per_worker {SPREAD} needs {least_workers(hits, SPREAD):,} or more"
-    return f"{needed}; {spread} (SGD-X: over 400 workers, about {SPREAD} assignments each)"
+        return f"as few as {least} could do everything"
+    spread = f"with --max_per_worker {SPREAD}, at least {least_workers(hits, SPREAD):,}"
+    return f"as few as {least} could do everything; {spread} (SGD-X had over 400, about {SPREAD} each)"
 
 
 def top_up_assignments(most_missing: int) -> int:

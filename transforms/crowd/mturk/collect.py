@@ -32,10 +32,7 @@ _MEMBERS = (
 
 
 def line_of(assignment: Mapping[str, Any], hit: PublishedHit) -> Line:
-    """Convert boto3's assignment to JSON types, with the task and reward of its HIT.
-
-    Times are in ISO 8601, UTC, to the second.
-    """
+    """Convert boto3's assignment to JSON types: times in ISO 8601, UTC, to the second; with facts of its HIT."""
     line = {name: _plain(assignment[name]) for name in _MEMBERS if assignment.get(name) is not None}
     return {**line, "RequesterAnnotation": hit.task_id, "Reward": f"{hit.reward:f}"}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,7 @@ from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.times import read_time
-from parapet.transforms.crowd.work_times import TABLE, Work, work_lines, work_times
+from parapet.transforms.crowd.work_times import TABLE, Work, work_times
 from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import aligned, number
@@ -182,20 +182,16 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
         workers=len(by_worker),
         most_per_worker=max(by_worker.values(), default=0),
         max_per_worker=batch.settings.max_per_worker,
-        work=work_times(_work(lines, hits)),
+        work=work_times(_work(line, hits[line["HITId"]]) for line in lines if line["HITId"] in hits),
         tasks=tasks,
         total=msgspec.structs.replace(total, **money),
     )
 
 
-def _work(lines: Iterable[Line], hits: Mapping[str, PublishedHit]) -> Counter[Work]:
-    work = Counter[Work]()
-    for line in lines:
-        hit = hits.get(line["HITId"])
-        accepted, submitted = (read_time(line.get(name) or "")[0] for name in ("AcceptTime", "SubmitTime"))
-        if hit is not None and accepted is not None and submitted is not None and submitted > accepted:
-            work[hit.task_id.rpartition(":")[2], submitted - accepted, hit.reward] += 1
-    return work
+def _work(line: Line, hit: PublishedHit) -> Work:
+    accepted, submitted = (read_time(line.get(name, ""))[0] for name in ("AcceptTime", "SubmitTime"))
+    seconds = None if accepted is None or submitted is None else submitted - accepted
+    return hit.task_id.rpartition(":")[2], seconds, hit.reward
 
 
 def _add_up(task_id: str, hits: Sequence[PublishedHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
@@ -249,13 +245,9 @@ def warnings(status: Status, now: datetime) -> list[str]:
 
 
 def table(status: Status, most: int = 40) -> str:
-    """Format the tasks as aligned text with the total last, and then the working times.
-
-    If there are more than ``most`` tasks, only the total is shown.
-    """
+    """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
     tasks = [*(status.tasks if len(status.tasks) <= most else []), status.total]
-    rows = [["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)]
-    return "\n".join([aligned(rows), *work_lines(status.work)])
+    return aligned([["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)])
 
 
 def status_report(status: Status, warnings: Sequence[str]) -> Report:
