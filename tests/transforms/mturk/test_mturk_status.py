@@ -28,6 +28,21 @@ def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_pat
     assert Decimal(total["committed"]) >= Decimal(total["paid"])
 
 
+def test_the_median_time_and_what_it_pays(bench):
+    bench.ok("publish")
+    for n, seconds in enumerate((300, 100, 3_000)):
+        bench.server.submit(bench.accept(NAMES, worker(n), seconds), [("slot_0", f"some words {n}")])
+    bench.ok("collect")
+    reward = Decimal(bench.lines()[0]["Reward"])
+    ((task, work),) = bench.status()["work"].items()
+    assert (task, work["assignments"]) == ("names", 3)
+    assert abs(work["median_minutes"] - 5) < 0.1  # the server's clock goes on
+    assert abs(work["dollars_per_hour"] - float(reward) * 12) < 0.3
+    bench.ok("status")
+    assert f"names: median time 5.0 minutes, median pay ${work['dollars_per_hour']:.2f} an hour" in bench.out
+    assert "Working time and pay" in (bench.batch / "status.html").read_text()
+
+
 def test_what_was_cut_off_is_told(bench):
     bench.lose("CreateHIT", before=True)
     assert (bench.publish(), bench.status()["unclear"]) == (1, {"create_hit": 3})

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from parapet.transforms.crowd.hits import markup, terms
-from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, RatedItem, Settings, add_pages, render_part
+from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, Place, RatedItem, Settings, add_pages, render_part
 from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL = "faithful", "natural"
@@ -44,7 +44,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     ordered = sorted(items, key=lambda item: stable_digest(str(seed), "order", *map(str, item.place)))
     pages = -(-len(ordered) // per_page)
     groups = [ordered[len(ordered) * i // pages : len(ordered) * (i + 1) // pages] for i in range(pages)]
-    used: set[tuple[str, int]] = set()
+    used: set[Place] = set()
     for number, group in enumerate(groups):
         for check in islice(_checks(ordered, group, seed, number, used), checks):
             used.add(check.place)
@@ -54,7 +54,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
 
 
 def _checks(
-    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, page: int, used: Set[tuple[str, int]]
+    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, page: int, used: Set[Place]
 ) -> Iterator[RatedItem]:
     """Combine turns with another turn's utterance without their values, if possible of another service.
 
@@ -72,8 +72,7 @@ def _checks(
     )
     for item in ordered:
         values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
-        turn = item.dialogue_id, item.turn
-        others = [each for each in reversed(ordered) if (each.dialogue_id, each.turn) != turn and each.utterance]
+        others = [other for other in reversed(ordered) if other.utterance not in ("", item.utterance)]
         others = [other for other in others if not any(value in other.utterance.casefold() for value in values)]
         if values and others:
             # Prefer another service; ties go to the first.
