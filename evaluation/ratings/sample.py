@@ -124,7 +124,7 @@ def draw_sample(
       InputError: the corpus is not the scored one, or there is nothing to draw.
     """
     corpus = read_corpus(root, scores.split)
-    turns = {turn.place: turn for turn in corpus.turns}
+    turns: dict[Place, SystemTurn] = {turn.place: turn for turn in corpus.turns}
     for place, verdict in scores.turns.items():
         _check_same(place, turns.get(place), verdict, root)
     verdicts = scores.acts if unit == "act" else scores.turns
