@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from kit import cases
 
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.suite_file import SUITES, read_suite
@@ -120,6 +121,25 @@ def test_with_what_it_needs_a_system_is_there(tmp_path):
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
 
+@cases("system model", ("SGP-DST", "sgp_dst"), ("T5DST", "t5dst"), ("SGD-Baseline", "sgd_baseline"))
+def test_a_system_of_sgdx_is_trained_on_each_training_set(system, model, tmp_path):
+    given = ["inputs.bert=net", "inputs.t5=net", "steps.training_sets.split=train"]
+    translated = ["steps.back_translate.engine=google", "steps.back_translate.google_project=ours"]
+    steps = Graph(read_suite("sgdx", [*settings("sgdx", tmp_path), *given, *translated])).steps
+    trainings = [steps[f"models/{system}{suffix}/dst"] for suffix in ("", "-backtrans", "-oracle", "-corrupted")]
+    assert {step.command for step in trainings} == {("train", model)}
+    assert {(step.options["preset"], step.options["checkpoint"]) for step in trainings} == {("sgdx", "net")}
+    sets = [
+        str(tmp_path),
+        "@back_translated_training_set/backtrans",
+        "@training_sets/oracle",
+        "@training_sets/corrupted",
+    ]
+    assert [step.options["train"] for step in trainings] == sets
+    compared = steps[f"Table-3-{system}"].options["systems"]
+    assert list(compared) == ["none", "backtrans", "oracle", "corrupted"]
+
+
 def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path):
     suite = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "corpus.splits=dev", "inputs.nli=nli", "inputs.t5=t5"])
     steps = Graph(suite).steps
@@ -157,13 +177,17 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
     first = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
     assert first == ["SGP-DST, backtrans", "–\npaper 8", "–\npaper -17"]
-    for system, variants, sensitivity in (("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)):
+    numbers = [("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)]
+    numbers += [("SGD-Baseline", 0.2, 0.4), ("SGD-Baseline-oracle", 0.3, 0.3)]
+    for system, variants, sensitivity in numbers:
         folder = tmp_path / "scores" / system / "dst"
         folder.mkdir(parents=True)
         row = {"#ALL_SERVICES": {"variants": variants, "schema_sensitivity": sensitivity}}
         (folder / "robustness.json").write_text(json.dumps({"variants": {"table": row}}), encoding="utf-8")
-    shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
-    assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
+    shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows
+    assert shown_changes[0] == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
+    # SGD Baseline, of which the paper has no numbers
+    assert shown_changes[4:] == [["SGD-Baseline, oracle", "50", "-25"]]
 
 
 def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
