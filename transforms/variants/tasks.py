@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
+from parapet.schemas.layout import NAMES, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
-from parapet.schemas.mentions import NO_MENTIONS, Mentions
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
-from parapet.schemas.tools import (
-    Tool,
-    ToolFile,
-    ToolNames,
-    Toolset,
-    mentions_of,
-    read_names,
-    read_tools,
-)
+from parapet.schemas.tools import Toolset
 from parapet.transforms.running.counts import (
     Balance,
     CountKey,
@@ -42,79 +30,7 @@ from parapet.transforms.running.counts import (
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.storage.files import write_staged
-
-
-class ToolTexts(msgspec.Struct, frozen=True):
-    """A tool in a variant.
-
-    Attributes:
-      name: the new name.
-      description: the new description.
-      names: JSON Pointer of each parameter in the original to its new name.
-      descriptions: JSON Pointer of each parameter in the variant to its new description.
-    """
-
-    name: str
-    description: str
-    names: dict[str, str]
-    descriptions: dict[str, str]
-
-
-class TaskVariant(msgspec.Struct, frozen=True):
-    """A variant of toolsets.
-
-    Attributes:
-      name: the name of its folder.
-      tools: toolset to original tool name to new texts.
-      mapping: the bytes of ``names.json``.
-    """
-
-    name: str
-    tools: dict[str, dict[str, ToolTexts]]
-    mapping: bytes
-
-    def texts(self, task: str, tool: Tool) -> ToolTexts:
-        """Return the texts of a tool from a task's own toolset.
-
-        Otherwise, return them from the first toolset with the same tool and parameters.
-
-        Raises:
-          InputError: no toolset has it.
-        """
-        pointers = {parameter.pointer for parameter in tool.parameters.all}
-        own = [self.tools[task]] if task in self.tools else self.tools.values()
-        for tools in own:
-            if tool.name in tools and tools[tool.name].names.keys() == pointers:
-                return tools[tool.name]
-        raise InputError(f"unknown_tool: variant {self.name} has no {tool.name!r} with these parameters")
-
-
-@collection_paused()
-def read_variant(name: str, folder: Path) -> TaskVariant:
-    """Read a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
-    place = folder / NAMES
-    if not is_there(place):
-        raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
-    return variant_of(name, read_tools(folder / TOOLS), read_names(place), read_whole(place, MAX_FILE), place)
-
-
-def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], mapping: bytes, place: object) -> TaskVariant:
-    """Make a variant from tools and names. Raises InputError with ``place`` if they do not match."""
-    toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
-    if len(names) == len(file.toolsets) == 1:  # which is named after the file
-        toolsets = dict(zip(names, file.toolsets.values(), strict=True))
-    tools: dict[str, dict[str, ToolTexts]] = {}
-    for toolset, of_toolset in names.items():
-        tools_here = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
-        for old, new in of_toolset.tools.items():
-            parameters = of_toolset.parameters.get(old, {})
-            known = tools_here[new].parameters.all if new in tools_here else []
-            if new not in tools_here or len(known) != len(parameters):
-                raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
-            texts = {each.pointer: each.description for each in known if each.description}
-            tools.setdefault(toolset, {})[old] = ToolTexts(new, tools_here[new].description, parameters, texts)
-    tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
-    return TaskVariant(name, tools, mapping)
+from parapet.transforms.variants.tool_variants import TaskVariant, renamings_of
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
@@ -142,9 +58,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
     chosen = {tool.name: variant.texts(task["id"], tool) for tool in toolset.tools}
     if len({texts.name for texts in chosen.values()}) < len(chosen):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    names = {tool.name: _renaming(tool, chosen[tool.name], NO_MENTIONS) for tool in toolset.tools}
-    mentions = mentions_of({old: texts.name for old, texts in chosen.items()}, names)
-    renamings = {tool.name: _renaming(tool, chosen[tool.name], mentions) for tool in toolset.tools}
+    mentions, renamings = renamings_of(toolset.tools, chosen)
     functions = toolset.written(
         lambda tool: tool.renamed(
             chosen[tool.name].name, chosen[tool.name].description, renamings[tool.name], is_final=True
@@ -163,13 +77,6 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
         ]
         renamed_answer = {**answer, "ground_truth": renamed}
     return {**mentions.task(task), "function": functions}, renamed_answer
-
-
-def _renaming(tool: Tool, texts: ToolTexts, mentions: Mentions) -> Renaming:
-    names = tool.parameters.renaming(texts.names)
-    pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
-    descriptions = {old: texts.descriptions[new] for old, new in pointers.items() if new in texts.descriptions}
-    return tool.parameters.renaming(texts.names, descriptions, mentions, is_final=True)
 
 
 @collection_paused()
