@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
+from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import NAMES, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
