@@ -1,0 +1,101 @@
+"""Edit places of a JSON text; all others keep their bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+Fields = dict[str, Raw]  # an object, of which each value is JSON text
+
+EACH = "*"  # in a path: each element of a list
+
+_decode_fields = msgspec.json.Decoder(Fields).decode
+_decode_items = msgspec.json.Decoder(list[Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def fields_of(data: bytes | Raw) -> Fields | None:
+    """Return the members of a JSON object; None if the text is none."""
+    try:
+        return _decode_fields(data)
+    except msgspec.ValidationError:
+        return None
+    except _ERRORS:
+        return _lenient_fields(bytes(data))
+
+
+def _lenient_fields(data: bytes) -> Fields | None:
+    """Return the members of an object with halves of surrogate pairs, which msgspec refuses and clients send."""
+    try:
+        content = json.loads(data)
+    except _ERRORS:
+        return None
+    return {name: encoded(value) for name, value in content.items()} if isinstance(content, dict) else None
+
+
+def items_of(data: bytes | Raw) -> list[Raw] | None:
+    """Return the elements of a JSON list; None if the text is none."""
+    try:
+        return _decode_items(data)
+    except _ERRORS:
+        return None
+
+
+def text_of(data: Raw | None) -> str | None:
+    """Return a JSON string; None if the text is none."""
+    try:
+        return None if data is None else _decode_text(data)
+    except _ERRORS:
+        return None
+
+
+def encoded(value: Any) -> Raw:
+    """Return a value, which may contain JSON texts, as JSON text."""
+    try:
+        return Raw(msgspec.json.encode(value))
+    except (msgspec.MsgspecError, ValueError):  # halves of surrogate pairs
+        return Raw(json.dumps(value).encode())
+
+
+def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> Raw:
+    """Edit the objects at a path. What has another shape stays, as does the text if nothing is changed.
+
+    Args:
+      data: the JSON text.
+      path: names of members, or EACH.
+      edit: returns an object's new members, or those that it is given.
+    """
+    if path and path[0] == EACH:
+        items = items_of(data) or []
+        return joined(data, items, [edited(item, path[1:], edit) for item in items])
+    fields = fields_of(data)
+    if fields is None:
+        return data
+    return data if (new := edited_fields(fields, path, edit)) is fields else encoded(new)
+
+
+def edited_fields(fields: Fields, path: Sequence[str], edit: Callable[[Fields], Fields]) -> Fields:
+    """Edit the objects at a path below an object."""
+    if not path:
+        return edit(fields)
+    name, *below = path
+    return replaced(fields, name, lambda data: edited(data, below, edit))
+
+
+def replaced(fields: Fields, name: str, change: Callable[[Raw], Raw]) -> Fields:
+    """Return an object with a changed member, or itself."""
+    if name not in fields or (new := change(fields[name])) is fields[name]:
+        return fields
+    return {**fields, name: new}
+
+
+def joined(data: Raw, items: Sequence[Raw], new: Iterable[Raw]) -> Raw:
+    """Return the list with new elements; its own text if all are as before."""
+    new = list(new)
+    is_same = len(new) == len(items) and all(before is after for before, after in zip(items, new, strict=True))
+    return data if is_same else encoded(new)

@@ -1,0 +1,105 @@
+"""The tools of a request in a variant, and what leads from their names to the variant's and back."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from parapet.schemas.arguments import Renaming
+from parapet.schemas.errors import InputError
+from parapet.schemas.mentions import NO_MENTIONS
+from parapet.schemas.tools import Tool, Toolset
+from parapet.transforms.proxy.raw_json import encoded
+from parapet.transforms.variants.tool_variants import TaskVariant, ToolTexts, renamings_of
+
+_MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
+
+
+class OtherTool(NamedTuple):
+    """A tool on the other side of the proxy: its name there, and its parameters' names; None if they are the same."""
+
+    name: str
+    renaming: Renaming | None
+
+
+class RewordedTools:
+    """The tools of a request, on both sides of the proxy.
+
+    Args:
+      data: the JSON list of their definitions.
+      variant: None to pass all as they are.
+
+    Attributes:
+      sent: the JSON list in the variant. Tools that it does not have, or would give the name of another, stay.
+      by_original: original name to the tool in the variant.
+      by_name: name in the variant to the original tool.
+      mentions: the names that texts may mention.
+      definitions: original name to the definition of each tool.
+      reworded: the number of tools with other texts.
+      hosted: the number of tools that the API runs itself.
+    """
+
+    def __init__(self, data: Raw, variant: TaskVariant | None) -> None:
+        self.sent, self.mentions = data, NO_MENTIONS
+        self.by_original: dict[str, OtherTool] = {}
+        self.by_name: dict[str, OtherTool] = {}
+        self.definitions: dict[str, Any] = {}
+        self.reworded = self.hosted = 0
+        with suppress(InputError, msgspec.MsgspecError):  # two tools have the same name, which the API refuses
+            self._reword(Toolset("", msgspec.json.decode(data, type=list), lambda i, _: str(i)), variant)
+
+    def _reword(self, toolset: Toolset, variant: TaskVariant | None) -> None:
+        texts = _texts_of(toolset, variant) if variant else {}
+        self.mentions, renamings = renamings_of(toolset.tools, texts)
+        self.definitions = {tool.name: tool.raw for tool in toolset.tools}
+        self.reworded, self.hosted = len(texts), toolset.hosted
+
+        def written(tool: Tool) -> Any:
+            new = texts.get(tool.name)
+            return tool.renamed(new.name, new.description, renamings[tool.name], is_final=True) if new else tool.raw
+
+        if texts:
+            self.sent = encoded(toolset.written(written))
+        for tool in toolset.tools:
+            name = texts[tool.name].name if tool.name in texts else tool.name
+            renaming = renamings.get(tool.name)
+            self.by_original[tool.name] = OtherTool(name, renaming)
+            self.by_name[name] = OtherTool(tool.name, renaming.reversed() if renaming else None)
+
+
+NO_TOOLS = RewordedTools(Raw(b"[]"), None)
+
+
+def rewording(variant: TaskVariant | None) -> Callable[[bytes], RewordedTools]:
+    """Return the function from the JSON list of tools to these tools in a variant, which remembers the latest."""
+    return functools.lru_cache(_MOST_TOOLSETS)(lambda data: RewordedTools(Raw(data), variant))
+
+
+def _texts_of(toolset: Toolset, variant: TaskVariant) -> dict[str, ToolTexts]:
+    """Return the texts of the tools that a variant has and can be told apart in it, by original name."""
+    texts: dict[str, ToolTexts] = {}
+    for tool in toolset.tools:
+        with suppress(InputError):
+            new = variant.texts("", tool)
+            if _is_reversible(tool, new):
+                texts[tool.name] = new
+    while True:
+        names = Counter(texts[tool.name].name if tool.name in texts else tool.name for tool in toolset.tools)
+        names.update(toolset.other_names())
+        taken = [old for old, new in texts.items() if new.name != old and names[new.name] > 1]
+        if not taken:
+            return texts
+        for old in taken:
+            del texts[old]
+
+
+def _is_reversible(tool: Tool, texts: ToolTexts) -> bool:
+    """Whether no two parameters of an object have the same new name."""
+    originals = {(each.scope, each.name) for each in tool.parameters.all}
+    return len({(each.scope, texts.names[each.pointer]) for each in tool.parameters.all}) == len(originals)
