@@ -6,7 +6,7 @@ pieces, get the original names back. Everything else keeps its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Raw
@@ -149,12 +149,18 @@ def _renamed_arguments(data: Raw, text: ArgumentsText, is_piece: bool) -> Raw:
     return data if new == content else encoded(new)
 
 
-class _Call:
-    """A call of an answer, which may arrive in pieces."""
+class Call:
+    """A call by a model, which may arrive in pieces.
 
-    def __init__(self, name: str, tools: RewordedTools, identity: str = "") -> None:
+    Args:
+      name: the name that the model called.
+      tools: name in the variant to the original tool.
+      identity: the id of the call.
+    """
+
+    def __init__(self, name: str, tools: Mapping[str, OtherTool], identity: str = "") -> None:
         self.name, self.id = name, identity
-        self.tool = tools.by_name.get(name)
+        self.tool = tools.get(name)
         renaming = self.tool.renaming if self.tool else None
         self.text = ArgumentsText(renaming) if renaming else None
 
@@ -187,7 +193,7 @@ class Answer:
 
     def __init__(self, tools: RewordedTools, statistics: Statistics, repeated: Fields) -> None:
         self._tools, self._statistics, self._repeated = tools, statistics, repeated
-        self._open: dict[Place, _Call] = {}
+        self._open: dict[Place, Call] = {}
 
     def whole(self, data: Raw) -> Raw:
         """Map an answer that is not streamed."""
@@ -223,10 +229,10 @@ class Answer:
         return fields
 
     def _call(self, fields: Fields) -> Fields:
-        return _Call(text_of(fields.get("name")) or "", self._tools).renamed(fields)
+        return Call(text_of(fields.get("name")) or "", self._tools.by_name).renamed(fields)
 
     def _counted_call(self, fields: Fields) -> Fields:
-        call = _Call(text_of(fields.get("name")) or "", self._tools)
+        call = Call(text_of(fields.get("name")) or "", self._tools.by_name)
         fields = call.renamed(fields)
         call.count(self._statistics)
         return fields
@@ -238,7 +244,7 @@ class Answer:
         call, name, own_id = self._open.get(place), text_of(fields.get("name")), text_of(identity) or ""
         if name and (call is None or name != call.name or own_id not in ("", call.id)):
             self._end(place)
-            call = self._open[place] = _Call(name, self._tools, own_id)
+            call = self._open[place] = Call(name, self._tools.by_name, own_id)
         return call.renamed(fields, is_piece=True) if call else fields
 
     def _end(self, place: Place) -> str:
@@ -284,7 +290,7 @@ class Answer:
         if kind == "response.function_call_arguments.delta" and call:
             return replaced(fields, "delta", call.renamed_text)
         if kind == "response.function_call_arguments.done" and call:
-            return _Call(call.name, self._tools).renamed(fields)
+            return Call(call.name, self._tools.by_name).renamed(fields)
         return edited_fields(fields, ("response",), partial(self._whole, call=self._call))
 
     def _message_event(self, fields: Fields, kind: str, held: list[Raw]) -> Fields:

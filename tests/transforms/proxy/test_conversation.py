@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from apis import DIALECTS, Chat, Messages, Responses
+from apis import DIALECTS
 from msgspec import Raw
 from wordings import arguments_of, toolset
 
@@ -50,7 +50,10 @@ def test_random_calls_come_back(dialect, seed):
     request = dialect.request(definitions, past, draw.choice(functions)["name"])
     at_model, answer, statistics = sent(request, variant)
     chosen = dialect.past(request)[1]
-    assert dialect.past(at_model) == (in_variant(past, functions, variant), in_variant([(chosen, {})], functions, variant)[0][0])
+    assert dialect.past(at_model) == (
+        in_variant(past, functions, variant),
+        in_variant([(chosen, {})], functions, variant)[0][0],
+    )
     assert [tool["name"] for tool in dialect.tools(at_model)] == ["other_0", "other_1", "tool_2"]
     own = in_variant(calls, functions, variant)
     whole = json.loads(bytes(answer.whole(encoded(dialect.answer(own, draw, at_model)))))

@@ -1,0 +1,309 @@
+"""The proxy as a server: one upstream, and an address below ``/x/`` for each variant."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from types import FrameType
+from typing import IO
+from urllib.parse import urlsplit
+
+import httpx
+import uvicorn
+from msgspec import Raw
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.proxy.raw_json import fields_of, text_of
+from parapet.transforms.proxy.sides import Forwarded, Mapped, Side
+from parapet.transforms.running.fence import THIS_MACHINE
+
+LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event
+STATISTICS = "/parapet/statistics"
+
+_CONNECT_SECONDS = 30
+_MOST_CONNECTIONS = 1_000
+_WITH_BODY = ("POST", "PUT", "PATCH")
+_OF_VARIANT = re.compile(r"/x/([^/]+)(/.*|)")
+# Headers of one connection, and those that are made anew.
+_OWN = (
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+    *("transfer-encoding", "upgrade", "expect", "host", "content-length"),
+)
+_END_OF_EVENT = re.compile(rb"\n\r?\n|\r\r")
+
+
+class TooLarge(Exception):
+    """A request, an answer or an event exceeds the limit."""
+
+
+class Proxy:
+    """The ASGI application.
+
+    Args:
+      upstream: the address that requests go to.
+      sides: what is done with the requests of each variant, by its name.
+      plain: the variant of addresses that name none.
+      client: the client for the upstream.
+      log: receives requests and answers, a line each; None to keep none.
+    """
+
+    def __init__(
+        self,
+        upstream: str,
+        sides: Mapping[str, Side],
+        plain: str,
+        client: httpx.AsyncClient,
+        log: IO[str] | None = None,
+    ) -> None:
+        self._url, self._base = httpx.URL(upstream), urlsplit(upstream).path.rstrip("/")
+        self.sides, self._plain, self.client, self.log = sides, plain, client, log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI request; if the client goes away, end its upstream request."""
+        request = Request(scope, receive)
+        path = scope["raw_path"].decode("ascii", "replace")
+        variant = self._plain
+        if path == STATISTICS:
+            tables = {name: side.statistics.table() for name, side in self.sides.items()}
+            return await JSONResponse(tables)(scope, receive, send)
+        if match := _OF_VARIANT.fullmatch(path):
+            variant, path = match.groups()
+        if variant not in self.sides:
+            return await _error(404, f"there is no variant {variant!r}")(scope, receive, send)
+        try:
+            body = await _whole(request.stream())
+        except TooLarge:
+            return await _error(413, f"the request exceeds {LARGEST >> 20} MiB")(scope, receive, send)
+        except ClientDisconnect:
+            return None
+        exchange = _Exchange(self, request, variant, path, body)
+        tasks = [asyncio.create_task(exchange.answer(send)), asyncio.create_task(_disconnected(receive))]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        return None
+
+    def address(self, path: str, query: bytes) -> httpx.URL:
+        """Return the address for a path, which may repeat that of the upstream, such as ``/v1``."""
+        below = path.removeprefix(self._base) if f"{path}/".startswith(f"{self._base}/") else path
+        target = f"{self._base}{'' if below == '/' else below}" or "/"
+        return self._url.copy_with(raw_path=target.encode() + (b"?" + query if query else b""))
+
+
+class _Exchange:
+    """A request and its answer.
+
+    Args:
+      proxy: see there.
+      request: the request of the client.
+      variant: the variant that its address names.
+      path: the rest of its path.
+      body: its body.
+    """
+
+    def __init__(self, proxy: Proxy, request: Request, variant: str, path: str, body: bytes) -> None:
+        self._proxy, self._request, self._variant, self._path, self._body = proxy, request, variant, path, body
+        self._side = proxy.sides[variant]
+        self._seconds = 0.0  # that the proxy itself needed
+        self._passed = bytearray()  # for the log
+
+    async def answer(self, send: Send) -> None:
+        """Send the request, and pass its answer on as it arrives. An answer that breaks off does so here, too."""
+        counts = self._side.statistics.counts
+        forwarded = await self._forwarded()
+        try:
+            response = await self._proxy.client.send(self._upstream_request(forwarded), stream=True)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            counts["upstream_errors"] += 1
+            status = 504 if isinstance(error, httpx.TimeoutException) else 502
+            await self._refuse(status, f"the upstream cannot be reached: {error or type(error).__name__}", send)
+            return
+        try:
+            counts["upstream_errors"] += response.is_error
+            await self._pass(response, forwarded.answer, send)
+        except (httpx.HTTPError, TooLarge):  # the server closes the connection of an answer without its end
+            counts["upstream_errors"] += 1
+        finally:
+            await response.aclose()
+            if forwarded.answer is not None:
+                self._side.statistics.count_time(self._seconds)
+                self._write_log(forwarded.body)
+
+    async def _forwarded(self) -> Forwarded:
+        begun = time.perf_counter()
+        reword = partial(self._side.request, self._path, self._body)
+        forwarded = await asyncio.to_thread(reword) if self._side.is_slow else reword()
+        self._seconds += time.perf_counter() - begun
+        return forwarded
+
+    def _upstream_request(self, forwarded: Forwarded) -> httpx.Request:
+        method, headers = self._request.method, self._request.headers.raw
+        changed = {**forwarded.headers, **({"accept-encoding": "identity"} if forwarded.answer else {})}
+        left_out = {name.encode() for name in (*_OWN, *changed)}
+        kept = [(name, value) for name, value in headers if name not in left_out]
+        content = forwarded.body if forwarded.body or method in _WITH_BODY else None
+        url = self._proxy.address(self._path, self._request.scope["query_string"])
+        own = [(name.encode(), value.encode()) for name, value in changed.items()]
+        return httpx.Request(method, url, headers=kept + own, content=content)
+
+    async def _pass(self, response: httpx.Response, answer: Mapped | None, send: Send) -> None:
+        kind, length = response.headers.get("content-type", ""), response.headers.get("content-length")
+        pieces, is_encoded = response.aiter_raw(), True
+        if answer is not None and kind.startswith("text/event-stream"):
+            pieces, is_encoded, length = self._events(response, answer), False, None
+        elif answer is not None and "json" in kind:
+            try:
+                data = await _whole(response.aiter_bytes())
+            except (httpx.HTTPError, TooLarge) as error:
+                self._side.statistics.counts["upstream_errors"] += 1
+                return await self._refuse(502, f"the answer cannot be read: {error or type(error).__name__}", send)
+            data = self._timed(lambda: bytes(answer.whole(Raw(data))))
+            pieces, is_encoded, length = _single(data), False, str(len(data))
+        left_out = {name.encode() for name in (_OWN if is_encoded else (*_OWN, "content-encoding"))}
+        headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in left_out]
+        headers += [(b"content-length", length.encode())] if length is not None else []
+        await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+        async for piece in pieces:
+            if self._proxy.log:
+                self._passed += piece[: LARGEST - len(self._passed)]
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body"})
+        return None
+
+    async def _events(self, response: httpx.Response, answer: Mapped) -> AsyncIterator[bytes]:
+        """Yield the events of a stream as soon as each is complete."""
+        rest, searched = b"", 0
+        try:
+            async for piece in response.aiter_bytes():
+                rest += piece
+                ends = [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]
+                events = [rest[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+                rest = rest[ends[-1] :] if ends else rest
+                searched = max(0, len(rest) - 3)
+                if len(rest) > LARGEST:
+                    raise TooLarge
+                if events:
+                    yield self._timed(lambda events=events: b"".join(mapped_event(event, answer) for event in events))
+        finally:
+            answer.end()
+        if rest:
+            yield rest
+
+    def _timed(self, work: Callable[[], bytes]) -> bytes:
+        begun = time.perf_counter()
+        result = work()
+        self._seconds += time.perf_counter() - begun
+        return result
+
+    async def _refuse(self, status: int, message: str, send: Send) -> None:
+        await _error(status, message)(self._request.scope, self._request.receive, send)
+
+    def _write_log(self, sent: bytes) -> None:
+        if self._proxy.log:
+            texts = {"received": self._body, "sent": sent, "answer": bytes(self._passed)}
+            line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+            self._proxy.log.write(json.dumps({"variant": self._variant, "path": self._path, **line}) + "\n")
+            self._proxy.log.flush()
+
+
+def mapped_event(event: bytes, answer: Mapped) -> bytes:
+    """Map the data of a server-sent event. Further events before it have its form."""
+    lines = event.splitlines(keepends=True)
+    data = [line for line in lines if line.startswith(b"data:")]
+    if not data:
+        return event
+    payload = Raw(b"\n".join(line[5:].strip(b" \r\n") for line in data))
+    *before, new = answer.events(payload)
+    if not before and new is payload:
+        return event
+    at = lines.index(data[0])
+    beside = [line for line in lines if line not in data]
+    mapped = [*lines[:at], b"data: ", bytes(new), b"\n", *beside[at:]]
+    is_named = any(line.startswith(b"event:") for line in lines)
+    return b"".join([*(_event(part, is_named) for part in before), *mapped])
+
+
+def _event(data: Raw, is_named: bool) -> bytes:
+    """Return an event, which has the name of its type as those of Anthropic have."""
+    kind = text_of((fields_of(data) or {}).get("type"))
+    name = f"event: {kind}\n".encode() if is_named and kind else b""
+    return name + b"data: " + bytes(data) + b"\n\n"
+
+
+async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
+    """Read everything. Raises TooLarge."""
+    data = bytearray()
+    async for piece in pieces:
+        data += piece
+        if len(data) > LARGEST:
+            raise TooLarge(f"it exceeds {LARGEST >> 20} MiB")
+    return bytes(data)
+
+
+async def _single(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    """Return an error in the form of both OpenAI's and Anthropic's."""
+    error = {"type": "proxy_error", "message": f"parapet proxy: {message}"}
+    return JSONResponse({"type": "error", "error": error}, status)
+
+
+class _Server(uvicorn.Server):
+    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket. Raises InputError if the address is in use or not on this machine."""
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024
+        )
+    except OSError as error:
+        raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}", "--port") from None
+
+
+async def serve(
+    listener: socket.socket, upstream: str, sides: Mapping[str, Side], plain: str, log: IO[str] | None = None
+) -> None:
+    """Serve until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
+    for name in ("httpx", "httpcore"):  # otherwise they log each request
+        logging.getLogger(name).setLevel(logging.WARNING)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=_MOST_CONNECTIONS)
+    timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)  # a model may think for long
+    uses_proxies = urlsplit(upstream).hostname not in THIS_MACHINE
+    async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=uses_proxies) as client:
+        config = uvicorn.Config(
+            Proxy(upstream, sides, plain, client, log),
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+        )
+        await _Server(config).serve(sockets=[listener])

@@ -1,0 +1,193 @@
+"""What the proxy does with the messages of one variant: a model's API, and an MCP server."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from msgspec import Raw
+
+from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request, tools_of
+from parapet.transforms.proxy.raw_json import EACH, Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
+from parapet.transforms.proxy.rewording import NO_TOOLS, OtherTool, RewordedTools, rewording
+from parapet.transforms.proxy.statistics import Statistics
+from parapet.transforms.storage import disk
+from parapet.transforms.variants.tool_variants import TaskVariant
+
+_PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
+_MOST_RECORDED = 10_000  # tools
+
+
+class Mapped(Protocol):
+    """Maps the answer to a request."""
+
+    def whole(self, data: Raw) -> Raw:
+        """Map an answer that is not streamed."""
+        ...
+
+    def events(self, data: Raw) -> list[Raw]:
+        """Map the data of an event of a stream."""
+        ...
+
+    def end(self) -> None:
+        """End a stream."""
+        ...
+
+
+class Forwarded(NamedTuple):
+    """A request as it is sent upstream.
+
+    Attributes:
+      body: its body.
+      answer: maps its answer; None to pass it as it is.
+      headers: those that change.
+    """
+
+    body: bytes
+    answer: Mapped | None
+    headers: Mapping[str, str] = {}
+
+
+class Side(Protocol):
+    """The requests of one variant.
+
+    Attributes:
+      statistics: what was done.
+      is_slow: whether rewording a request may take long, so that others must not wait for it.
+    """
+
+    statistics: Statistics
+    is_slow: bool
+
+    def request(self, path: str, body: bytes) -> Forwarded:
+        """Reword a POST request."""
+        ...
+
+
+class Record:
+    """The tools that pass by, under their original names, in a file that ``--schemas`` takes.
+
+    Args:
+      path: the file; None to write none.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self._definitions = path, dict[str, Any]()
+        self.statistics: list[Statistics] = []
+
+    def add(self, tools: RewordedTools) -> None:
+        """Record tools; of several with one name, the first. A new one is written at once."""
+        new = {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}
+        if self.path and new and len(self._definitions) < _MOST_RECORDED:
+            self._definitions |= new
+            self.write()
+
+    def write(self) -> None:
+        """Write the file, with how often each tool was offered and called. Raises OSError."""
+        offered = sum((each.offered for each in self.statistics), Counter[str]())
+        called = sum((each.called for each in self.statistics), Counter[str]())
+        usage = [{"tool": name, "offered": offered[name], "called": called[name]} for name in self._definitions]
+        if self.path and usage:
+            content = json.dumps({"tools": [*self._definitions.values()], "usage": usage}, indent=2)
+            disk.write(self.path, f"{content}\n".encode())
+
+
+class ModelSide:
+    """The requests to a model's API.
+
+    Args:
+      variant: the variant of the tools; None for the original.
+      perturb: changes what users say; None to pass it as it is.
+      record: records the tools.
+    """
+
+    def __init__(self, variant: TaskVariant | None, perturb: Change | None, record: Record) -> None:
+        self.statistics = Statistics()
+        record.statistics.append(self.statistics)
+        self._rewording, self._is_variant = rewording(variant), variant is not None
+        self._perturb, self._record, self.is_slow = perturb, record, perturb is not None
+
+    def request(self, path: str, body: bytes) -> Forwarded:
+        """Reword a request of the APIs that are known."""
+        if not path.endswith(_PATHS) or not body:
+            return Forwarded(body, None)
+        self.statistics.counts["requests"] += 1
+        fields = fields_of(body)
+        if fields is None:
+            self.statistics.counts["requests_unreadable"] += 1
+            return Forwarded(body, None)
+        data = tools_of(fields)
+        tools = NO_TOOLS if data is None else self._rewording(bytes(data))
+        self.statistics.count_tools(tools, self._is_variant)
+        self._record.add(tools)
+        reworded = reworded_request(fields, tools, self._perturb)
+        repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
+        new = body if reworded is fields else bytes(encoded(reworded))
+        return Forwarded(new, Answer(tools, self.statistics, repeated))
+
+
+class ToolServerSide:
+    """The messages between an MCP client, under the variant's names, and a server, under the original ones.
+
+    Args:
+      variant: the variant of the tools; None for the original.
+      record: records the tools.
+    """
+
+    def __init__(self, variant: TaskVariant | None, record: Record) -> None:
+        self.statistics = Statistics()
+        record.statistics.append(self.statistics)
+        self._rewording, self._is_variant = rewording(variant), variant is not None
+        self._record, self.is_slow = record, False
+        self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
+
+    def request(self, path: str, body: bytes) -> Forwarded:
+        """Map a request over HTTP, of which newer clients repeat the name of the tool in a header."""
+        names: list[str] = []
+        new = self.to_server(Raw(body), names)
+        return Forwarded(bytes(new), self, {"mcp-name": names[0]} if len(names) == 1 else {})
+
+    def to_server(self, data: Raw, names: list[str] | None = None) -> Raw:
+        """Map calls of tools in a message of the client, or a batch of them; adds to ``names`` those called."""
+
+        def call(params: Fields) -> Fields:
+            called = Call(text_of(params.get("name")) or "", self._tools)
+            params = called.renamed(params)
+            called.count(self.statistics)
+            if names is not None and called.tool:
+                names.append(called.tool.name)
+            return params
+
+        def message(fields: Fields) -> Fields:
+            is_call = text_of(fields.get("method")) == "tools/call"
+            return edited_fields(fields, ("params",), call) if is_call else fields
+
+        self.statistics.counts["requests"] += 1
+        return _each_message(data, message)
+
+    def whole(self, data: Raw) -> Raw:
+        """Reword the tools in a message of the server, or a batch of them."""
+        return _each_message(data, lambda fields: edited_fields(fields, ("result",), self._result))
+
+    def events(self, data: Raw) -> list[Raw]:
+        """Reword the tools in a message of a stream."""
+        return [self.whole(data)]
+
+    def end(self) -> None:
+        """Do nothing: messages are whole."""
+
+    def _result(self, fields: Fields) -> Fields:
+        if "tools" not in fields:
+            return fields
+        tools = self._rewording(bytes(fields["tools"]))
+        self.statistics.count_tools(tools, self._is_variant)
+        self._record.add(tools)
+        self._tools |= tools.by_name
+        return replaced(fields, "tools", lambda data: tools.sent if tools.reworded else data)
+
+
+def _each_message(data: Raw, edit: Callable[[Fields], Fields]) -> Raw:
+    return edited(edited(data, (), edit), (EACH,), edit)
