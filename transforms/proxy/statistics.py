@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from statistics import quantiles
 from typing import Any
 
 from parapet.transforms.proxy.rewording import RewordedTools
+from parapet.transforms.reports.text import counted
 
 _MOST_NAMES = 1_000  # different names that are counted, as models invent them
 _MOST_TIMES = 10_000  # the latest requests whose time is known
+_MOST_LINES = 10
 OTHERS = "others"
 
 
@@ -68,6 +70,25 @@ class Statistics:
             "calls_unmapped": unmapped,
             "milliseconds_added": {"p50": round(percentiles[49], 3), "p99": round(percentiles[98], 3)},
         }
+
+    def lines(self) -> Iterator[str]:
+        """Yield what people want to know at the end."""
+        table = self.table()
+        parts = [
+            counted(table["requests"], "request"),
+            f"{counted(table['tools_reworded'], 'tool')} reworded",
+            f"{counted(table['calls_mapped'], 'call')} mapped",
+            f"{self.counts['calls_unmapped']:,} not",
+            "{p50:.1f} ms added (median), {p99:.1f} ms (99th percentile)".format(**table["milliseconds_added"]),
+        ]
+        yield ", ".join(parts)
+        if unreadable := table["requests_unreadable"]:
+            yield f"{counted(unreadable, 'request')} passed unchanged: not JSON objects"
+        for name, times in self._unknown.most_common(_MOST_LINES):
+            yield f"tool {name!r} has no variant with these parameters: passed unchanged {counted(times, 'time')}"
+        for (called, original, problem), times in self._unmapped.most_common(_MOST_LINES):
+            tool = f"{called!r} ({original!r})" if original else repr(called)
+            yield f"call of {tool} passed as it is {counted(times, 'time')}: {problem}"
 
 
 def _count(counter: Counter[Any], names: Iterable[Any]) -> None:

@@ -1,0 +1,50 @@
+"""Runs an MCP server as a child process, and passes messages between it and the client over stdin and stdout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import IO
+
+from msgspec import Raw
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.proxy.sides import ToolServerSide
+
+_LONGEST = 64 << 20  # bytes of a message; a longer one passes unchanged
+_PATIENCE = 5  # seconds in which the server may end
+
+
+def run(command: Sequence[str], side: ToolServerSide) -> int:
+    """Pass messages until the server ends, as it does when the client closes its stdin. Returns its exit status.
+
+    Raises:
+      InputError: the command cannot be run.
+    """
+    try:
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+    except OSError as error:
+        raise InputError(f"cannot be run: {error.strerror}", command[0], "--mcp") from None
+    assert server.stdin is not None
+    assert server.stdout is not None
+    relay = threading.Thread(target=_relay, args=(sys.stdin.buffer, server.stdin, side.to_server), daemon=True)
+    relay.start()
+    _relay(server.stdout, sys.stdout.buffer, side.whole)
+    try:
+        return server.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:  # it has closed its stdout, or the client has, and does not end
+        server.terminate()
+        return server.wait()
+
+
+def _relay(source: IO[bytes], target: IO[bytes], change: Callable[[Raw], Raw]) -> None:
+    """Pass messages, a line each, until the source ends or the target is closed."""
+    with suppress(OSError, ValueError), target:
+        for line in iter(lambda: source.readline(_LONGEST), b""):
+            message = Raw(line.rstrip(b"\r\n"))
+            changed = change(message)
+            target.write(line if changed is message else bytes(changed) + b"\n")
+            target.flush()
