@@ -21,7 +21,7 @@ from parapet.transforms.running.fence import SERVER, THIS_MACHINE
 from parapet.transforms.running.options import OUTPUT, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.proxy.sides import ModelSide, Record, ToolServerSide
+    from parapet.transforms.proxy.sides import Record
 
 ORIGINAL = "original"
 

@@ -162,10 +162,10 @@ class ToolServerSide:
             return params
 
         def message(fields: Fields) -> Fields:
+            self.statistics.counts["requests"] += "id" in fields and "method" in fields
             is_call = text_of(fields.get("method")) == "tools/call"
             return edited_fields(fields, ("params",), call) if is_call else fields
 
-        self.statistics.counts["requests"] += 1
         return _each_message(data, message)
 
     def whole(self, data: Raw) -> Raw:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
@@ -13,6 +14,7 @@ from msgspec import Raw
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.proxy.sides import ToolServerSide
+from parapet.transforms.proxy.statistics import Statistics
 
 _LONGEST = 64 << 20  # bytes of a message; a longer one passes unchanged
 _PATIENCE = 5  # seconds in which the server may end
@@ -30,9 +32,12 @@ def run(command: Sequence[str], side: ToolServerSide) -> int:
         raise InputError(f"cannot be run: {error.strerror}", command[0], "--mcp") from None
     assert server.stdin is not None
     assert server.stdout is not None
-    relay = threading.Thread(target=_relay, args=(sys.stdin.buffer, server.stdin, side.to_server), daemon=True)
-    relay.start()
-    _relay(server.stdout, sys.stdout.buffer, side.whole)
+    # Not sys.stdin: Python would wait at its end for the thread that reads it.
+    from_client = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+    threading.Thread(
+        target=_relay, args=(from_client, server.stdin, side.to_server, side.statistics), daemon=True
+    ).start()
+    _relay(server.stdout, sys.stdout.buffer, side.whole, side.statistics)
     try:
         return server.wait(_PATIENCE)
     except subprocess.TimeoutExpired:  # it has closed its stdout, or the client has, and does not end
@@ -40,11 +45,13 @@ def run(command: Sequence[str], side: ToolServerSide) -> int:
         return server.wait()
 
 
-def _relay(source: IO[bytes], target: IO[bytes], change: Callable[[Raw], Raw]) -> None:
+def _relay(source: IO[bytes], target: IO[bytes], change: Callable[[Raw], Raw], statistics: Statistics) -> None:
     """Pass messages, a line each, until the source ends or the target is closed."""
     with suppress(OSError, ValueError), target:
         for line in iter(lambda: source.readline(_LONGEST), b""):
             message = Raw(line.rstrip(b"\r\n"))
+            begun = time.perf_counter()
             changed = change(message)
+            statistics.count_time(time.perf_counter() - begun)
             target.write(line if changed is message else bytes(changed) + b"\n")
             target.flush()

@@ -1,11 +1,10 @@
 """The proxy between real clients and a real upstream."""
 
 import json
-import random
 
 import httpx
 import pytest
-from apis import DIALECTS, Chat
+from apis import DIALECTS
 from upstream import proxy, upstream
 from wordings import toolset
 
@@ -32,7 +31,7 @@ def in_variant(calls, functions, variant):
 def test_random_calls_come_back_over_http(dialect, streamed):
     functions, variant = toolset(5)
     request = dialect.request([dialect.tool(each) for each in functions], [], functions[0]["name"])
-    with upstream() as (app, address), proxy(f"{address}/v1", {"v1": variant}) as (sides, own):
+    with upstream() as (app, address), proxy(f"{address}/v1", {"v1": variant}) as (_, own):
         with httpx.Client(base_url=own, trust_env=False) as client:
             n = 0
             for seed in map(str, range(40)):

@@ -8,12 +8,12 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from apis import DIALECTS
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from wordings import arguments_of
 
 from parapet.transforms.proxy import server
@@ -77,10 +77,8 @@ def serving(main: Callable[..., object]):
     task = loop.create_task(main(listener))
 
     def run():
-        try:
+        with suppress(asyncio.CancelledError):
             loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            pass
 
     thread = threading.Thread(target=run)
     thread.start()
