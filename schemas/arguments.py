@@ -182,7 +182,7 @@ class Parameters:
                 ours.add(name, read)
             elif key in _SAME_PLACE or key == "dependentSchemas":
                 ours.merge(read)
-            elif key in _ITEMS or key in _OTHERS:
+            elif (key in _ITEMS or key in _OTHERS) and below is not False:
                 ours.add_to("items" if key in _ITEMS else "others", read)
         reference = schema.get("$ref")
         if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):

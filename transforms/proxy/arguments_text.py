@@ -24,22 +24,26 @@ class ArgumentsText:
     """
 
     def __init__(self, renaming: Renaming) -> None:
-        self.unknown = self.held = self._start = ""
+        self.unknown = self.held = ""
         self._renaming = renaming
+        self._arrived: list[str] = []
         self._open: list[tuple[bool, Shape | None]] = []  # objects and lists: whether it is an object, and its shape
         self._value = renaming.root  # the shape of the next value
         self._in_value = False  # within a string that is a value
         self._key_is_next = False
 
-    @property
     def is_complete(self) -> bool:
-        """Whether an object has arrived with its end, or nothing, as for a tool without parameters."""
-        return self._start in ("", "null") or (self._start[:1] == "{" and not self._open)
+        """Whether a JSON object has arrived, or nothing, as for a tool without parameters."""
+        try:
+            return isinstance(json.loads("".join(self._arrived) or "null"), dict | None)
+        except (ValueError, RecursionError):
+            return False
 
     def renamed(self, piece: str) -> str:
         """Return what can be told of the arguments after a further piece."""
         text, written, start = self.held + piece, list[str](), 0
-        self._start, self.held = (self._start + piece).lstrip()[:4], ""
+        self._arrived.append(piece)
+        self.held = ""
         while start < len(text):
             if self._in_value:
                 end = _IN_STRING.match(text, start).end()  # type: ignore[union-attr]  # it matches what is empty, too

@@ -177,7 +177,7 @@ class Call:
         problem = "" if self.tool else "there is no such tool"
         if self.text and self.text.unknown:
             problem = f"there is no parameter {self.text.unknown!r}"
-        elif self.text and not self.text.is_complete:
+        elif self.text and not self.text.is_complete():
             problem = "the arguments are not a JSON object"
         statistics.count_call(self.name, self.tool.name if self.tool else "", problem)
 

@@ -32,7 +32,7 @@ def test_there_and_back_in_pieces(seed):
         returned = "".join(map(again.renamed, pieces(draw, renamed)))
         assert json.loads(returned) == arguments
         assert returned == text or not text.isascii() or "\\u" in text
-        assert there.is_complete
+        assert there.is_complete()
         assert (there.held, again.held, there.unknown, again.unknown) == ("",) * 4
 
 
@@ -56,7 +56,7 @@ def test_what_is_no_object_passes(text):
     _, _, forth = renamings(0)
     arguments = ArgumentsText(forth)
     assert "".join(map(arguments.renamed, text)) + arguments.held == text
-    assert not arguments.is_complete
+    assert not arguments.is_complete()
 
 
 @pytest.mark.parametrize("text", ["", "null", "{}", ' {"a": 1} '])
@@ -64,4 +64,4 @@ def test_nothing_is_complete(text):
     _, _, forth = renamings(0)
     arguments = ArgumentsText(forth)
     arguments.renamed(text)
-    assert arguments.is_complete
+    assert arguments.is_complete()
