@@ -125,10 +125,9 @@ http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never wr
 
     def _tell_addresses(self, port: int, sides: Sides) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        say(f"{self.mcp or self.upstream} in variant {self.variant} at http://{host}:{port}; press Ctrl-C to stop")
+        say(f"http://{host}:{port} leads to {self.mcp or self.upstream}, variant {self.variant}; Ctrl-C stops")
         for name in sides.by_variant:
-            if name != self.variant:
-                say(f"in variant {name} at http://{host}:{port}/x/{name}")
+            say(f"http://{host}:{port}/x/{name}: variant {name}")
 
     def _check_together(self) -> None:
         address = self.mcp if "://" in self.mcp else self.upstream
