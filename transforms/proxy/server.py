@@ -8,11 +8,12 @@ import logging
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from functools import partial
+from itertools import pairwise
 from types import FrameType
-from typing import IO
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -41,6 +42,9 @@ _OWN = (
 )
 _END_OF_EVENT = re.compile(rb"\n\r?\n|\r\r")
 
+Result = TypeVar("Result")
+Header = tuple[bytes, bytes]
+
 
 class TooLarge(Exception):
     """A request, an answer or an event exceeds the limit."""
@@ -58,35 +62,28 @@ class Proxy:
     """
 
     def __init__(
-        self,
-        upstream: str,
-        sides: Mapping[str, Side],
-        plain: str,
-        client: httpx.AsyncClient,
-        log: IO[str] | None = None,
+        self, upstream: str, sides: Mapping[str, Side], plain: str, client: httpx.AsyncClient, log: IO[str] | None
     ) -> None:
         self._url, self._base = httpx.URL(upstream), urlsplit(upstream).path.rstrip("/")
-        self.sides, self._plain, self.client, self.log = sides, plain, client, log
+        self._sides, self._plain, self.client, self.log = sides, plain, client, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request; if the client goes away, end its upstream request."""
-        request = Request(scope, receive)
-        path = scope["raw_path"].decode("ascii", "replace")
-        variant = self._plain
+        request, path, variant = Request(scope, receive), scope["raw_path"].decode("ascii", "replace"), self._plain
         if path == STATISTICS:
-            tables = {name: side.statistics.table() for name, side in self.sides.items()}
+            tables = {name: side.statistics.table() for name, side in self._sides.items()}
             return await JSONResponse(tables)(scope, receive, send)
         if match := _OF_VARIANT.fullmatch(path):
             variant, path = match.groups()
-        if variant not in self.sides:
+        if variant not in self._sides:
             return await _error(404, f"there is no variant {variant!r}")(scope, receive, send)
         try:
             body = await _whole(request.stream())
-        except TooLarge:
-            return await _error(413, f"the request exceeds {LARGEST >> 20} MiB")(scope, receive, send)
+        except TooLarge as error:
+            return await _error(413, f"the request {error}")(scope, receive, send)
         except ClientDisconnect:
             return None
-        exchange = _Exchange(self, request, variant, path, body)
+        exchange = _Exchange(self, self._sides[variant], request, path, body)
         tasks = [asyncio.create_task(exchange.answer(send)), asyncio.create_task(_disconnected(receive))]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -107,115 +104,103 @@ class _Exchange:
 
     Args:
       proxy: see there.
-      request: the request of the client.
-      variant: the variant that its address names.
-      path: the rest of its path.
+      side: what is done with the request.
+      request: the request.
+      path: its path without the variant.
       body: its body.
     """
 
-    def __init__(self, proxy: Proxy, request: Request, variant: str, path: str, body: bytes) -> None:
-        self._proxy, self._request, self._variant, self._path, self._body = proxy, request, variant, path, body
-        self._side = proxy.sides[variant]
+    def __init__(self, proxy: Proxy, side: Side, request: Request, path: str, body: bytes) -> None:
+        self._proxy, self._side, self._request, self._path, self._body = proxy, side, request, path, body
+        self._has_begun = False
         self._seconds = 0.0  # that the proxy itself needed
         self._passed = bytearray()  # for the log
 
     async def answer(self, send: Send) -> None:
-        """Send the request, and pass its answer on as it arrives. An answer that breaks off does so here, too."""
-        counts = self._side.statistics.counts
-        forwarded = await self._forwarded()
+        """Send the request, and pass its answer on as it arrives."""
+        counts, reword = self._side.statistics.counts, partial(self._side.request, self._path, self._body)
+        forwarded = await asyncio.to_thread(self._timed, reword) if self._side.is_slow else self._timed(reword)
         try:
             response = await self._proxy.client.send(self._upstream_request(forwarded), stream=True)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            async with aclosing(response):
+                counts["upstream_errors"] += response.is_error
+                await self._pass(response, forwarded.answer, send)
+        except (httpx.HTTPError, httpx.InvalidURL, TooLarge) as error:
             counts["upstream_errors"] += 1
-            status = 504 if isinstance(error, httpx.TimeoutException) else 502
-            await self._refuse(status, f"the upstream cannot be reached: {error or type(error).__name__}", send)
-            return
-        try:
-            counts["upstream_errors"] += response.is_error
-            await self._pass(response, forwarded.answer, send)
-        except (httpx.HTTPError, TooLarge):  # the server closes the connection of an answer without its end
-            counts["upstream_errors"] += 1
+            if not self._has_begun:  # otherwise the server closes the connection, as the upstream did
+                status = 504 if isinstance(error, httpx.TimeoutException) else 502
+                reason = _error(status, f"the upstream cannot be reached, or read: {error or type(error).__name__}")
+                await reason(self._request.scope, self._request.receive, send)
         finally:
-            await response.aclose()
             if forwarded.answer is not None:
                 self._side.statistics.count_time(self._seconds)
                 self._write_log(forwarded.body)
 
-    async def _forwarded(self) -> Forwarded:
+    def _timed(self, work: Callable[..., Result], *arguments: Any) -> Result:
         begun = time.perf_counter()
-        reword = partial(self._side.request, self._path, self._body)
-        forwarded = await asyncio.to_thread(reword) if self._side.is_slow else reword()
+        result = work(*arguments)
         self._seconds += time.perf_counter() - begun
-        return forwarded
+        return result
 
     def _upstream_request(self, forwarded: Forwarded) -> httpx.Request:
-        method, headers = self._request.method, self._request.headers.raw
+        request = self._request
         changed = {**forwarded.headers, **({"accept-encoding": "identity"} if forwarded.answer else {})}
-        left_out = {name.encode() for name in (*_OWN, *changed)}
-        kept = [(name, value) for name, value in headers if name not in left_out]
-        content = forwarded.body if forwarded.body or method in _WITH_BODY else None
-        url = self._proxy.address(self._path, self._request.scope["query_string"])
-        own = [(name.encode(), value.encode()) for name, value in changed.items()]
-        return httpx.Request(method, url, headers=kept + own, content=content)
+        headers = [*_without(request.headers.raw, *changed), *((k.encode(), v.encode()) for k, v in changed.items())]
+        content = forwarded.body if forwarded.body or request.method in _WITH_BODY else None
+        url = self._proxy.address(self._path, request.scope["query_string"])
+        return httpx.Request(request.method, url, headers=headers, content=content)
 
     async def _pass(self, response: httpx.Response, answer: Mapped | None, send: Send) -> None:
         kind, length = response.headers.get("content-type", ""), response.headers.get("content-length")
-        pieces, is_encoded = response.aiter_raw(), True
+        pieces, decoded = response.aiter_raw(), list[str]()
         if answer is not None and kind.startswith("text/event-stream"):
-            pieces, is_encoded, length = self._events(response, answer), False, None
+            pieces, length, decoded = self._events(response, answer), None, ["content-encoding"]
         elif answer is not None and "json" in kind:
-            try:
-                data = await _whole(response.aiter_bytes())
-            except (httpx.HTTPError, TooLarge) as error:
-                self._side.statistics.counts["upstream_errors"] += 1
-                return await self._refuse(502, f"the answer cannot be read: {error or type(error).__name__}", send)
-            data = self._timed(lambda: bytes(answer.whole(Raw(data))))
-            pieces, is_encoded, length = _single(data), False, str(len(data))
-        left_out = {name.encode() for name in (_OWN if is_encoded else (*_OWN, "content-encoding"))}
-        headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in left_out]
+            data = bytes(self._timed(answer.whole, Raw(await _whole(response.aiter_bytes()))))
+            pieces, length, decoded = _single(data), str(len(data)), ["content-encoding"]
+        headers = _without(response.headers.raw, *decoded)
         headers += [(b"content-length", length.encode())] if length is not None else []
+        self._has_begun = True
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         async for piece in pieces:
             if self._proxy.log:
                 self._passed += piece[: LARGEST - len(self._passed)]
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
-        return None
 
     async def _events(self, response: httpx.Response, answer: Mapped) -> AsyncIterator[bytes]:
-        """Yield the events of a stream as soon as each is complete."""
+        """Yield the events of a stream as each is complete. The beginning of one that breaks off is left out."""
         rest, searched = b"", 0
         try:
             async for piece in response.aiter_bytes():
                 rest += piece
-                ends = [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]
-                events = [rest[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-                rest = rest[ends[-1] :] if ends else rest
+                if ends := [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]:
+                    events = [rest[start:end] for start, end in pairwise([0, *ends])]
+                    rest = rest[ends[-1] :]
+                    yield self._timed(_mapped_events, events, answer)
                 searched = max(0, len(rest) - 3)
                 if len(rest) > LARGEST:
                     raise TooLarge
-                if events:
-                    yield self._timed(lambda events=events: b"".join(mapped_event(event, answer) for event in events))
+            yield self._timed(_mapped_events, [rest], answer)
         finally:
             answer.end()
-        if rest:
-            yield rest
-
-    def _timed(self, work: Callable[[], bytes]) -> bytes:
-        begun = time.perf_counter()
-        result = work()
-        self._seconds += time.perf_counter() - begun
-        return result
-
-    async def _refuse(self, status: int, message: str, send: Send) -> None:
-        await _error(status, message)(self._request.scope, self._request.receive, send)
 
     def _write_log(self, sent: bytes) -> None:
         if self._proxy.log:
             texts = {"received": self._body, "sent": sent, "answer": bytes(self._passed)}
             line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-            self._proxy.log.write(json.dumps({"variant": self._variant, "path": self._path, **line}) + "\n")
+            self._proxy.log.write(json.dumps({"path": self._request.url.path, **line}) + "\n")
             self._proxy.log.flush()
+
+
+def _without(headers: Iterable[Header], *names: str) -> list[Header]:
+    """Return the headers that are passed on, without some more."""
+    left_out = {name.encode() for name in (*_OWN, *names)}
+    return [(name.lower(), value) for name, value in headers if name.lower() not in left_out]
+
+
+def _mapped_events(events: Sequence[bytes], answer: Mapped) -> bytes:
+    return b"".join(mapped_event(event, answer) for event in events)
 
 
 def mapped_event(event: bytes, answer: Mapped) -> bytes:
@@ -248,7 +233,7 @@ async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
     async for piece in pieces:
         data += piece
         if len(data) > LARGEST:
-            raise TooLarge(f"it exceeds {LARGEST >> 20} MiB")
+            raise TooLarge(f"exceeds {LARGEST >> 20} MiB")
     return bytes(data)
 
 
@@ -276,12 +261,13 @@ class _Server(uvicorn.Server):
 
 def listen(host: str, port: int) -> socket.socket:
     """Open the socket. Raises InputError if the address is in use or not on this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024
-        )
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}", "--port") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets that it makes
+    return listener
 
 
 async def serve(

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Raw
 
@@ -21,22 +21,6 @@ _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messag
 _MOST_RECORDED = 10_000  # tools
 
 
-class Mapped(Protocol):
-    """Maps the answer to a request."""
-
-    def whole(self, data: Raw) -> Raw:
-        """Map an answer that is not streamed."""
-        ...
-
-    def events(self, data: Raw) -> list[Raw]:
-        """Map the data of an event of a stream."""
-        ...
-
-    def end(self) -> None:
-        """End a stream."""
-        ...
-
-
 class Forwarded(NamedTuple):
     """A request as it is sent upstream.
 
@@ -49,22 +33,6 @@ class Forwarded(NamedTuple):
     body: bytes
     answer: Mapped | None
     headers: Mapping[str, str] = {}
-
-
-class Side(Protocol):
-    """The requests of one variant.
-
-    Attributes:
-      statistics: what was done.
-      is_slow: whether rewording a request may take long, so that others must not wait for it.
-    """
-
-    statistics: Statistics
-    is_slow: bool
-
-    def request(self, path: str, body: bytes) -> Forwarded:
-        """Reword a POST request."""
-        ...
 
 
 class Record:
@@ -97,6 +65,10 @@ class Record:
 
 class ModelSide:
     """The requests to a model's API.
+
+    Attributes:
+      statistics: what was done.
+      is_slow: whether rewording a request may take long, so that others must not wait for it.
 
     Args:
       variant: the variant of the tools; None for the original.
@@ -137,11 +109,13 @@ class ToolServerSide:
       record: records the tools.
     """
 
+    is_slow: ClassVar[bool] = False
+
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
         self.statistics = Statistics()
         record.statistics.append(self.statistics)
         self._rewording, self._is_variant = rewording(variant), variant is not None
-        self._record, self.is_slow = record, False
+        self._record = record
         self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
 
     def request(self, path: str, body: bytes) -> Forwarded:
@@ -191,3 +165,7 @@ class ToolServerSide:
 
 def _each_message(data: Raw, edit: Callable[[Fields], Fields]) -> Raw:
     return edited(edited(data, (), edit), (EACH,), edit)
+
+
+Side = ModelSide | ToolServerSide
+Mapped = Answer | ToolServerSide
