@@ -8,9 +8,9 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from parapet.pipelines import command
 from parapet.pipelines.app import Command
@@ -89,16 +89,16 @@ http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never wr
         variants = {ORIGINAL: None} | {name: read_variant(name, folder) for name, folder in folders.items()}
         if self.variant not in variants:
             raise InputError(f"there is no variant {self.variant!r} (found: {', '.join(variants)})", "--variant")
-        record = Record(Path(self.record) if self.record else None)
-        side = partial(ToolServerSide, record=record)
-        if not self.mcp:
-            perturb = None
-            if self.perturb:
-                from parapet.transforms.proxy.perturbing import perturbing
+        record, perturb = Record(Path(self.record) if self.record else None), None
+        if self.perturb:
+            from parapet.transforms.proxy.perturbing import perturbing
 
-                perturb = perturbing(self.perturb, self.seed)
-            side = partial(ModelSide, perturb=perturb, record=record)
-        return Sides({name: side(variant) for name, variant in variants.items()}, record)
+            perturb = perturbing(self.perturb, self.seed)
+        sides = {
+            name: ToolServerSide(variant, record) if self.mcp else ModelSide(variant, record, perturb)
+            for name, variant in variants.items()
+        }
+        return Sides(sides, record)
 
     def act(self, sides: Sides) -> int:
         """Passes messages until Ctrl-C, or until the MCP server ends."""
@@ -142,16 +142,10 @@ http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never wr
             raise InputError("is required with the command of an MCP server", "--variant")
         if self.record and os.path.exists(self.record):
             raise InputError("exists already: give the name of a new file", self.record, "--record")
-        if address.startswith("http://") and not self._is_local(address):
+        if address.startswith("http://") and urlsplit(address).hostname not in THIS_MACHINE:
             logging.warning("%s: credentials are sent there unencrypted", address)
         if self.host not in THIS_MACHINE and not self.has_child:
             logging.warning("--host %s: whoever reaches this address can use the proxy", self.host)
-
-    @staticmethod
-    def _is_local(address: str) -> bool:
-        from urllib.parse import urlsplit
-
-        return urlsplit(address).hostname in THIS_MACHINE
 
 
 COMMAND = Proxy

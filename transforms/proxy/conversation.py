@@ -23,7 +23,6 @@ _INSTRUCTIONS = ("system", "instructions")
 _CALL_TYPES = ("function_call", "custom_tool_call", "tool_use")
 _TEXT_TYPES = ("text", "input_text", None)
 _CALLS = (("tool_calls", EACH, "function"), ("tool_calls", EACH, "custom"), ("function_call",))  # in a message
-_ARGUMENTS = ("arguments", "input")
 _NO_ARGUMENTS = (b"null", b"{}", b'""')
 _CHOSEN = ((), ("function",), ("custom",), ("tools", EACH), ("allowed_tools", "tools", EACH, "function"))
 
@@ -43,7 +42,7 @@ def reworded_request(fields: Fields, tools: RewordedTools, perturb: Change | Non
     sent = tools_of(fields)
     edits: dict[str, Callable[[Raw], Raw]] = {
         **dict.fromkeys(_CHOICES, partial(_renamed_choice, tools=tools)),
-        **dict.fromkeys(_INSTRUCTIONS, partial(_with_texts, change=partial(_mentioning, tools=tools))),
+        **dict.fromkeys(_INSTRUCTIONS, partial(_with_texts, change=tools.with_mentions)),
         **dict.fromkeys(_MESSAGES, partial(_reworded_messages, tools=tools, perturb=perturb)),
         **dict.fromkeys(TOOLS, lambda data: tools.sent if data is sent else data),
     }
@@ -63,16 +62,12 @@ def _renamed_choice(data: Raw, tools: RewordedTools) -> Raw:
     def renamed(fields: Fields) -> Fields:
         if text_of(fields.get("type")) == "mcp":  # a server that the API calls itself
             return fields
-        tool = tools.by_original.get(text_of(fields.get("name")) or "")
+        tool = tools.by_original.get(_name(fields))
         return {**fields, "name": encoded(tool.name)} if tool else fields
 
     for path in _CHOSEN:
         data = edited(data, path, renamed)
     return data
-
-
-def _mentioning(text: str, tools: RewordedTools) -> str:
-    return tools.mentions.replaced(text, {})
 
 
 def _with_texts(data: Raw, change: Change) -> Raw:
@@ -94,8 +89,7 @@ def _reworded_messages(data: Raw, tools: RewordedTools, perturb: Change | None) 
     """Reword a conversation; of a request of the Responses API, which may be a text, what the user says."""
 
     def call(fields: Fields) -> Fields:
-        tool = tools.by_original.get(text_of(fields.get("name")) or "")
-        return renamed_call(fields, tool) if tool else fields
+        return Call(_name(fields), tools.by_original).renamed(fields)
 
     def message(fields: Fields) -> Fields:
         role = text_of(fields.get("role"))
@@ -106,9 +100,9 @@ def _reworded_messages(data: Raw, tools: RewordedTools, perturb: Change | None) 
             fields = replaced(fields, "content", partial(_with_texts, change=change))
         for path in _CALLS:
             fields = edited_fields(fields, path, call)
-        return edited_fields(fields, ("content", EACH), lambda part: call(part) if _is_call(part) else part)
+        return edited_fields(fields, ("content", EACH), _if_call(call))
 
-    mention = partial(_mentioning, tools=tools)
+    mention = tools.with_mentions
     if text_of(data) is not None:
         return _with_text(data, perturb) if perturb else data
     return edited(data, (EACH,), message)
@@ -118,68 +112,58 @@ def _is_call(fields: Fields) -> bool:
     return text_of(fields.get("type")) in _CALL_TYPES
 
 
-def renamed_call(fields: Fields, tool: OtherTool, text: ArgumentsText | None = None, is_piece: bool = False) -> Fields:
-    """Return a call of a tool under its names on the other side.
-
-    Args:
-      fields: the members of the call.
-      tool: the tool there.
-      text: the state of its arguments; by default, of a new call.
-      is_piece: whether more of its arguments may follow.
-    """
-    if tool.renaming is None:
-        return fields
-    text = text or ArgumentsText(tool.renaming)
-    if text_of(fields.get("name")):
-        fields = {**fields, "name": encoded(tool.name)}
-    for name in _ARGUMENTS:
-        if name == "arguments" or text_of(fields.get(name)) is None:  # otherwise it is free text, of a custom tool
-            fields = replaced(fields, name, partial(_renamed_arguments, text=text, is_piece=is_piece))
-    return fields
+def _if_call(edit: Edit) -> Edit:
+    return lambda fields: edit(fields) if _is_call(fields) else fields
 
 
-def _renamed_arguments(data: Raw, text: ArgumentsText, is_piece: bool) -> Raw:
-    """Rename arguments that are an object, or its text as OpenAI has it."""
-    if bytes(data) in _NO_ARGUMENTS:
-        return data
-    content = text_of(data)
-    if content is None:
-        return Raw(text.renamed(bytes(data).decode()).encode())
-    new = text.renamed(content) + ("" if is_piece else text.held)
-    return data if new == content else encoded(new)
+def _name(fields: Fields) -> str:
+    return text_of(fields.get("name")) or ""
 
 
 class Call:
-    """A call by a model, which may arrive in pieces.
+    """A call of a tool, which may arrive in pieces.
 
     Args:
-      name: the name that the model called.
-      tools: name in the variant to the original tool.
+      name: the name that is called.
+      tools: the tools on the other side, by their names on this one.
       identity: the id of the call.
     """
 
     def __init__(self, name: str, tools: Mapping[str, OtherTool], identity: str = "") -> None:
         self.name, self.id = name, identity
-        self.tool = tools.get(name)
-        renaming = self.tool.renaming if self.tool else None
+        self.is_known, self.other_name = name in tools, tools[name].name if name in tools else ""
+        renaming = tools[name].renaming if name in tools else None
         self.text = ArgumentsText(renaming) if renaming else None
 
     def renamed(self, fields: Fields, is_piece: bool = False) -> Fields:
-        """Return the call, or a piece of it, under the original names."""
-        return renamed_call(fields, self.tool, self.text, is_piece) if self.tool else fields
+        """Return the call, or a piece of it, under its names on the other side."""
+        if self.text is None:
+            return fields
+        if _name(fields):
+            fields = {**fields, "name": encoded(self.other_name)}
+        change = partial(self.renamed_arguments, is_piece=is_piece)
+        fields = replaced(fields, "arguments", change)
+        is_free_text = text_of(fields.get("input")) is not None  # of a custom tool
+        return fields if is_free_text else replaced(fields, "input", change)
 
-    def renamed_text(self, data: Raw) -> Raw:
-        """Return a piece of the arguments under the original names."""
-        return _renamed_arguments(data, self.text, is_piece=True) if self.text else data
+    def renamed_arguments(self, data: Raw, is_piece: bool = True) -> Raw:
+        """Return arguments, or a piece of them: an object, or its text as OpenAI has it."""
+        if self.text is None or bytes(data) in _NO_ARGUMENTS:
+            return data
+        content = text_of(data)
+        if content is None:
+            return Raw(self.text.renamed(bytes(data).decode()).encode())
+        new = self.text.renamed(content) + ("" if is_piece else self.text.held)
+        return data if new == content else encoded(new)
 
     def count(self, statistics: Statistics) -> None:
-        """Count the call."""
-        problem = "" if self.tool else "there is no such tool"
+        """Count a call by a model."""
+        problem = "" if self.is_known else "there is no such tool"
         if self.text and self.text.unknown:
             problem = f"there is no parameter {self.text.unknown!r}"
         elif self.text and not self.text.is_complete():
             problem = "the arguments are not a JSON object"
-        statistics.count_call(self.name, self.tool.name if self.tool else "", problem)
+        statistics.count_call(self.name, self.other_name, problem)
 
 
 class Answer:
@@ -197,7 +181,7 @@ class Answer:
 
     def whole(self, data: Raw) -> Raw:
         """Map an answer that is not streamed."""
-        return edited(data, (), partial(self._whole, call=self._counted_call))
+        return edited(data, (), partial(self._whole, call=self._call))
 
     def events(self, data: Raw) -> list[Raw]:
         """Map the data of an event of a stream. What was held back of arguments comes before it, when they end."""
@@ -222,26 +206,24 @@ class Answer:
         for path in _CALLS:
             fields = edited_fields(fields, ("choices", EACH, "message", *path), call)
         for name in ("output", "content"):
-            fields = edited_fields(fields, (name, EACH), lambda item: call(item) if _is_call(item) else item)
+            fields = edited_fields(fields, (name, EACH), _if_call(call))
         if "output" in fields:
             for name, value in self._repeated.items():
                 fields = replaced(fields, name, lambda _, value=value: value)  # type: ignore[misc]
         return fields
 
-    def _call(self, fields: Fields) -> Fields:
-        return Call(text_of(fields.get("name")) or "", self._tools.by_name).renamed(fields)
-
-    def _counted_call(self, fields: Fields) -> Fields:
-        call = Call(text_of(fields.get("name")) or "", self._tools.by_name)
+    def _call(self, fields: Fields, is_repeated: bool = False) -> Fields:
+        call = Call(_name(fields), self._tools.by_name)
         fields = call.renamed(fields)
-        call.count(self._statistics)
+        if not is_repeated:
+            call.count(self._statistics)
         return fields
 
     # Streams.
 
     def _piece(self, fields: Fields, place: Place, identity: Raw | None = None) -> Fields:
         """Map a piece of a call. It begins a call if it has a name, which some servers repeat in each piece."""
-        call, name, own_id = self._open.get(place), text_of(fields.get("name")), text_of(identity) or ""
+        call, name, own_id = self._open.get(place), _name(fields), text_of(identity) or ""
         if name and (call is None or name != call.name or own_id not in ("", call.id)):
             self._end(place)
             call = self._open[place] = Call(name, self._tools.by_name, own_id)
@@ -282,27 +264,26 @@ class Answer:
         place = b"", bytes(fields.get("output_index", b"0"))
         call = self._open.get(place)
         if kind == "response.output_item.added":
-            begin = partial(self._piece, place=place)
-            return edited_fields(fields, ("item",), lambda item: begin(item) if _is_call(item) else item)
+            return edited_fields(fields, ("item",), _if_call(partial(self._piece, place=place)))
         if kind == "response.output_item.done":
             self._open.pop(place, None)
-            return edited_fields(fields, ("item",), lambda item: self._counted_call(item) if _is_call(item) else item)
+            return edited_fields(fields, ("item",), _if_call(self._call))
         if kind == "response.function_call_arguments.delta" and call:
-            return replaced(fields, "delta", call.renamed_text)
+            return replaced(fields, "delta", call.renamed_arguments)
         if kind == "response.function_call_arguments.done" and call:
             return Call(call.name, self._tools.by_name).renamed(fields)
-        return edited_fields(fields, ("response",), partial(self._whole, call=self._call))
+        return edited_fields(fields, ("response",), partial(self._whole, call=partial(self._call, is_repeated=True)))
 
     def _message_event(self, fields: Fields, kind: str, held: list[Raw]) -> Fields:
         """Map an event of Anthropic's Messages."""
         place = b"", bytes(fields.get("index", b"0"))
         call = self._open.get(place)
         if kind == "content_block_start":
-            begin = partial(self._piece, place=place)
-            return edited_fields(fields, ("content_block",), lambda block: begin(block) if _is_call(block) else block)
+            return edited_fields(fields, ("content_block",), _if_call(partial(self._piece, place=place)))
         if kind == "content_block_delta" and call:
-            renamed_text = call.renamed_text
-            return edited_fields(fields, ("delta",), lambda delta: replaced(delta, "partial_json", renamed_text))
+            return edited_fields(
+                fields, ("delta",), partial(replaced, name="partial_json", change=call.renamed_arguments)
+            )
         if kind == "content_block_stop" and (text := self._end(place)):
             delta = {"type": "input_json_delta", "partial_json": text}
             held.append(encoded({**fields, "type": "content_block_delta", "delta": delta}))

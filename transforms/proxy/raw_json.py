@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,25 +24,28 @@ def fields_of(data: bytes | Raw) -> Fields | None:
     """Return the members of a JSON object; None if the text is none."""
     try:
         return _decode_fields(data)
-    except msgspec.ValidationError:
+    except msgspec.ValidationError:  # a list, for instance
         return None
     except _ERRORS:
-        return _lenient_fields(bytes(data))
+        content = _leniently_decoded(data)
+        return {name: encoded(value) for name, value in content.items()} if isinstance(content, dict) else None
 
 
-def _lenient_fields(data: bytes) -> Fields | None:
-    """Return the members of an object with halves of surrogate pairs, which msgspec refuses and clients send."""
-    try:
-        content = json.loads(data)
-    except _ERRORS:
-        return None
-    return {name: encoded(value) for name, value in content.items()} if isinstance(content, dict) else None
-
-
-def items_of(data: bytes | Raw) -> list[Raw] | None:
+def items_of(data: Raw) -> list[Raw] | None:
     """Return the elements of a JSON list; None if the text is none."""
     try:
         return _decode_items(data)
+    except msgspec.ValidationError:
+        return None
+    except _ERRORS:
+        content = _leniently_decoded(data)
+        return [*map(encoded, content)] if isinstance(content, list) else None
+
+
+def _leniently_decoded(data: bytes | Raw) -> Any:
+    """Return JSON with halves of surrogate pairs, which clients send and msgspec refuses; None if it is none."""
+    try:
+        return json.loads(bytes(data))
     except _ERRORS:
         return None
 
@@ -72,7 +76,8 @@ def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> 
     """
     if path and path[0] == EACH:
         items = items_of(data) or []
-        return joined(data, items, [edited(item, path[1:], edit) for item in items])
+        new_items = [edited(item, path[1:], edit) for item in items]
+        return data if all(map(operator.is_, items, new_items)) else encoded(new_items)
     fields = fields_of(data)
     if fields is None:
         return data
@@ -92,10 +97,3 @@ def replaced(fields: Fields, name: str, change: Callable[[Raw], Raw]) -> Fields:
     if name not in fields or (new := change(fields[name])) is fields[name]:
         return fields
     return {**fields, name: new}
-
-
-def joined(data: Raw, items: Sequence[Raw], new: Iterable[Raw]) -> Raw:
-    """Return the list with new elements; its own text if all are as before."""
-    new = list(new)
-    is_same = len(new) == len(items) and all(before is after for before, after in zip(items, new, strict=True))
-    return data if is_same else encoded(new)

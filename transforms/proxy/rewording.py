@@ -18,6 +18,7 @@ from parapet.schemas.tools import Tool, Toolset
 from parapet.transforms.proxy.raw_json import encoded
 from parapet.transforms.variants.tool_variants import TaskVariant, ToolTexts, renamings_of
 
+_MOST_TEXTS = 8
 _MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
@@ -39,14 +40,15 @@ class RewordedTools:
       sent: the JSON list in the variant. Tools that it does not have, or would give the name of another, stay.
       by_original: original name to the tool in the variant.
       by_name: name in the variant to the original tool.
-      mentions: the names that texts may mention.
+      with_mentions: replaces the names that a text mentions; instructions are the same in each request.
       definitions: original name to the definition of each tool.
       reworded: the number of tools with other texts.
       hosted: the number of tools that the API runs itself.
     """
 
     def __init__(self, data: Raw, variant: TaskVariant | None) -> None:
-        self.sent, self.mentions = data, NO_MENTIONS
+        self.sent, self._mentions = data, NO_MENTIONS
+        self.with_mentions = functools.lru_cache(_MOST_TEXTS)(lambda text: self._mentions.replaced(text, {}))
         self.by_original: dict[str, OtherTool] = {}
         self.by_name: dict[str, OtherTool] = {}
         self.definitions: dict[str, Any] = {}
@@ -56,7 +58,7 @@ class RewordedTools:
 
     def _reword(self, toolset: Toolset, variant: TaskVariant | None) -> None:
         texts = _texts_of(toolset, variant) if variant else {}
-        self.mentions, renamings = renamings_of(toolset.tools, texts)
+        self._mentions, renamings = renamings_of(toolset.tools, texts)
         self.definitions = {tool.name: tool.raw for tool in toolset.tools}
         self.reworded, self.hosted = len(texts), toolset.hosted
 
@@ -71,9 +73,6 @@ class RewordedTools:
             renaming = renamings.get(tool.name)
             self.by_original[tool.name] = OtherTool(name, renaming)
             self.by_name[name] = OtherTool(tool.name, renaming.reversed() if renaming else None)
-
-
-NO_TOOLS = RewordedTools(Raw(b"[]"), None)
 
 
 def rewording(variant: TaskVariant | None) -> Callable[[bytes], RewordedTools]:

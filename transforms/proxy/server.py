@@ -133,6 +133,7 @@ class _Exchange:
                 await reason(self._request.scope, self._request.receive, send)
         finally:
             if forwarded.answer is not None:
+                forwarded.answer.end()
                 self._side.statistics.count_time(self._seconds)
                 self._write_log(forwarded.body)
 
@@ -171,19 +172,16 @@ class _Exchange:
     async def _events(self, response: httpx.Response, answer: Mapped) -> AsyncIterator[bytes]:
         """Yield the events of a stream as each is complete. The beginning of one that breaks off is left out."""
         rest, searched = b"", 0
-        try:
-            async for piece in response.aiter_bytes():
-                rest += piece
-                if ends := [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]:
-                    events = [rest[start:end] for start, end in pairwise([0, *ends])]
-                    rest = rest[ends[-1] :]
-                    yield self._timed(_mapped_events, events, answer)
-                searched = max(0, len(rest) - 3)
-                if len(rest) > LARGEST:
-                    raise TooLarge
-            yield self._timed(_mapped_events, [rest], answer)
-        finally:
-            answer.end()
+        async for piece in response.aiter_bytes():
+            rest += piece
+            if ends := [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]:
+                events = [rest[start:end] for start, end in pairwise([0, *ends])]
+                rest = rest[ends[-1] :]
+                yield self._timed(_mapped_events, events, answer)
+            searched = max(0, len(rest) - 3)
+            if len(rest) > LARGEST:
+                raise TooLarge
+        yield self._timed(_mapped_events, [rest], answer)
 
     def _write_log(self, sent: bytes) -> None:
         if self._proxy.log:
@@ -290,6 +288,7 @@ async def serve(
             server_header=False,
             date_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=75,  # as APIs do, so that clients do not use a connection that is about to be closed
             timeout_graceful_shutdown=5,
         )
         await _Server(config).serve(sockets=[listener])

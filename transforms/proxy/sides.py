@@ -6,18 +6,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request, tools_of
 from parapet.transforms.proxy.raw_json import EACH, Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
-from parapet.transforms.proxy.rewording import NO_TOOLS, OtherTool, RewordedTools, rewording
+from parapet.transforms.proxy.rewording import OtherTool, RewordedTools, rewording
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.storage import disk
 from parapet.transforms.variants.tool_variants import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
+NO_TOOLS = Raw(b"[]")
 _MOST_RECORDED = 10_000  # tools
 
 
@@ -63,8 +64,8 @@ class Record:
             disk.write(self.path, f"{content}\n".encode())
 
 
-class ModelSide:
-    """The requests to a model's API.
+class Side:
+    """The requests of one variant.
 
     Attributes:
       statistics: what was done.
@@ -72,15 +73,39 @@ class ModelSide:
 
     Args:
       variant: the variant of the tools; None for the original.
-      perturb: changes what users say; None to pass it as it is.
       record: records the tools.
     """
 
-    def __init__(self, variant: TaskVariant | None, perturb: Change | None, record: Record) -> None:
+    is_slow = False
+
+    def __init__(self, variant: TaskVariant | None, record: Record) -> None:
         self.statistics = Statistics()
         record.statistics.append(self.statistics)
-        self._rewording, self._is_variant = rewording(variant), variant is not None
-        self._perturb, self._record, self.is_slow = perturb, record, perturb is not None
+        self._rewording, self._is_variant, self._record = rewording(variant), variant is not None, record
+
+    def reworded(self, data: Raw) -> RewordedTools:
+        """Return tools in the variant; counts and records them."""
+        tools = self._rewording(bytes(data))
+        self.statistics.count_tools(tools, self._is_variant)
+        self._record.add(tools)
+        return tools
+
+    def request(self, path: str, body: bytes) -> Forwarded:
+        """Return a request as it is sent upstream."""
+        raise NotImplementedError
+
+
+class ModelSide(Side):
+    """The requests to a model's API.
+
+    Args:
+      variant, record: see :class:`Side`.
+      perturb: changes what users say; None to pass it as it is.
+    """
+
+    def __init__(self, variant: TaskVariant | None, record: Record, perturb: Change | None = None) -> None:
+        super().__init__(variant, record)
+        self._perturb, self.is_slow = perturb, perturb is not None
 
     def request(self, path: str, body: bytes) -> Forwarded:
         """Reword a request of the APIs that are known."""
@@ -91,31 +116,18 @@ class ModelSide:
         if fields is None:
             self.statistics.counts["requests_unreadable"] += 1
             return Forwarded(body, None)
-        data = tools_of(fields)
-        tools = NO_TOOLS if data is None else self._rewording(bytes(data))
-        self.statistics.count_tools(tools, self._is_variant)
-        self._record.add(tools)
+        tools = self.reworded(tools_of(fields) or NO_TOOLS)
         reworded = reworded_request(fields, tools, self._perturb)
         repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
         new = body if reworded is fields else bytes(encoded(reworded))
         return Forwarded(new, Answer(tools, self.statistics, repeated))
 
 
-class ToolServerSide:
-    """The messages between an MCP client, under the variant's names, and a server, under the original ones.
-
-    Args:
-      variant: the variant of the tools; None for the original.
-      record: records the tools.
-    """
-
-    is_slow: ClassVar[bool] = False
+class ToolServerSide(Side):
+    """The messages between an MCP client, under the variant's names, and a server, under the original ones."""
 
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
-        self.statistics = Statistics()
-        record.statistics.append(self.statistics)
-        self._rewording, self._is_variant = rewording(variant), variant is not None
-        self._record = record
+        super().__init__(variant, record)
         self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
 
     def request(self, path: str, body: bytes) -> Forwarded:
@@ -131,8 +143,8 @@ class ToolServerSide:
             called = Call(text_of(params.get("name")) or "", self._tools)
             params = called.renamed(params)
             called.count(self.statistics)
-            if names is not None and called.tool:
-                names.append(called.tool.name)
+            if names is not None and called.is_known:
+                names.append(called.other_name)
             return params
 
         def message(fields: Fields) -> Fields:
@@ -156,9 +168,7 @@ class ToolServerSide:
     def _result(self, fields: Fields) -> Fields:
         if "tools" not in fields:
             return fields
-        tools = self._rewording(bytes(fields["tools"]))
-        self.statistics.count_tools(tools, self._is_variant)
-        self._record.add(tools)
+        tools = self.reworded(fields["tools"])
         self._tools |= tools.by_name
         return replaced(fields, "tools", lambda data: tools.sent if tools.reworded else data)
 
@@ -167,5 +177,4 @@ def _each_message(data: Raw, edit: Callable[[Fields], Fields]) -> Raw:
     return edited(edited(data, (), edit), (EACH,), edit)
 
 
-Side = ModelSide | ToolServerSide
 Mapped = Answer | ToolServerSide

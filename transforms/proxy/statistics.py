@@ -50,7 +50,7 @@ class Statistics:
         if original:
             _count(self.called, [original])
         if problem:
-            _count(self._unmapped, [(name, original, problem)])
+            _count(self._unmapped, [(name, original, problem)], (OTHERS, "", OTHERS))
 
     def count_time(self, seconds: float) -> None:
         """Count the time that the proxy itself needed for a request and its answer."""
@@ -91,7 +91,6 @@ class Statistics:
             yield f"call of {tool} passed as it is {counted(times, 'time')}: {problem}"
 
 
-def _count(counter: Counter[Any], names: Iterable[Any]) -> None:
-    for name in names:
-        is_new = name not in counter and len(counter) >= _MOST_NAMES
-        counter[(OTHERS,) * len(name) if is_new and isinstance(name, tuple) else OTHERS if is_new else name] += 1
+def _count(counter: Counter[Any], keys: Iterable[Any], others: object = OTHERS) -> None:
+    for key in keys:
+        counter[key if key in counter or len(counter) < _MOST_NAMES else others] += 1

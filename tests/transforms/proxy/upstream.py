@@ -109,7 +109,7 @@ def upstream(app=None):
 def proxy(address, variants, plain="v1", perturb=None, path=None, log=None):
     """The proxy before an upstream; gives its sides and its address."""
     record = Record(path)
-    sides = {name: ModelSide(variant, perturb, record) for name, variant in variants.items()}
+    sides = {name: ModelSide(variant, record, perturb) for name, variant in variants.items()}
 
     async def main(listener):
         await server.serve(listener, address, sides, plain, log)
