@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from parapet.pipelines import command
@@ -21,45 +21,31 @@ from parapet.transforms.running.fence import SERVER, THIS_MACHINE
 from parapet.transforms.running.options import OUTPUT, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.proxy.sides import Record
+    from parapet.transforms.proxy.sides import Side
 
 ORIGINAL = "original"
 
 
-class Sides(NamedTuple):
-    """What is done with the requests of each variant, and the record of the tools."""
-
-    by_variant: dict[str, Any]
-    record: Record
-
-
-class Proxy(Command[Sides]):
+class Proxy(Command["dict[str, Side]"]):
     """``parapet proxy``."""
 
     name = "proxy"
     description = """\
-Stands between an agent and its model, which then sees the agent's tools in other words: definitions are reworded on the
-way out, and the model's calls are mapped back on the way in, so that the agent's own tools still run. Give the agent
-the printed address instead of that of its API: OpenAI's Chat Completions or Responses, or Anthropic's Messages. With
---mcp it stands between an MCP client and a server instead."""
+Stands between an agent and its model, which sees the agent's tools in other words; its calls are mapped back, so that
+the agent's own tools still run. Give the agent the printed address instead of that of its API: OpenAI's Chat
+Completions or Responses, or Anthropic's Messages. With --mcp it stands between an MCP client and a server.
+
+Tools without a variant and calls that cannot be mapped back pass as they are, and are counted. Credentials are passed
+on and never written, and neither are texts without --log."""
     example = """\
   parapet proxy --variants my_variants --variant v3 --upstream https://api.openai.com/v1
   parapet proxy --variants my_variants --variant v3 --mcp -- python my_mcp_server.py
   parapet proxy --record tools.json --upstream http://127.0.0.1:8080/v1   # collects the tools to reword"""
-    note = """\
-Tools without a variant pass unchanged, as does a call that cannot be mapped back; both are counted, see
-http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never written, and neither are texts without
---log."""
     group = "server"
     stopped = "run the same command again"
 
     variants: str = options.folder("tool variants: output of 'compose' or 'back_translate'")
-    variant: str = option(
-        ORIGINAL,
-        "variant of addresses that name none, others are below /x/VARIANT/",
-        group=options.INPUT,
-        metavar="NAME",
-    )
+    variant: str = option(ORIGINAL, "the variant; all are below /x/NAME/, too", group=options.INPUT, metavar="NAME")
     upstream: str = option("", "address of the model's API", group=options.INPUT, metavar="URL")
     mcp: str = option("", "instead of --upstream: an MCP server", group=options.INPUT, metavar="URL|-- COMMAND")
     perturb: str = option("", "perturbation of what users say, such as typos", group=options.INPUT, metavar="NAME")
@@ -74,7 +60,7 @@ http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never wr
         """Whether the MCP server is a command, to which we speak by stdin and stdout."""
         return bool(self.mcp) and "://" not in self.mcp
 
-    def check(self) -> Sides:
+    def check(self) -> dict[str, Side]:
         """Reads the variants. Raises InputError if an option cannot be used."""
         try:
             from parapet.transforms.proxy import server  # noqa: F401
@@ -94,48 +80,48 @@ http://127.0.0.1:8400/parapet/statistics. Credentials are passed on and never wr
             from parapet.transforms.proxy.perturbing import perturbing
 
             perturb = perturbing(self.perturb, self.seed)
-        sides = {
+        return {
             name: ToolServerSide(variant, record) if self.mcp else ModelSide(variant, record, perturb)
             for name, variant in variants.items()
         }
-        return Sides(sides, record)
 
-    def act(self, sides: Sides) -> int:
+    def act(self, sides: dict[str, Side]) -> int:
         """Passes messages until Ctrl-C, or until the MCP server ends."""
-        from parapet.transforms.proxy import server, stdio
-
-        status, tell = 0, logging.info if self.has_child else say
+        status, tell = 0, logging.info if self.has_child else say  # stdout belongs to the MCP client
         try:
             if self.has_child:
-                status = stdio.run(shlex.split(self.mcp), sides.by_variant[self.variant])
+                from parapet.transforms.proxy import stdio
+
+                status = stdio.run(shlex.split(self.mcp), sides[self.variant])
             else:
-                with ExitStack() as stack:
-                    listener = stack.enter_context(server.listen(self.host, self.port))
-                    log = stack.enter_context(open(self.log, "a", encoding="utf-8")) if self.log else None
-                    self._tell_addresses(listener.getsockname()[1], sides)
-                    serving = server.serve(listener, self.mcp or self.upstream, sides.by_variant, self.variant, log)
-                    asyncio.run(serving)
+                self._serve(sides)
         finally:
-            sides.record.write()
-        for name, side in sides.by_variant.items():
-            if side.statistics.counts["requests"]:
-                for line in side.statistics.lines():
-                    tell(f"{name}: {line}")
+            sides[self.variant].record.write()
+        for name, side in sides.items():
+            for line in side.statistics.lines():
+                tell(f"{name}: {line}")
         return status
 
-    def _tell_addresses(self, port: int, sides: Sides) -> None:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        say(f"http://{host}:{port} leads to {self.mcp or self.upstream}, variant {self.variant}; Ctrl-C stops")
-        for name in sides.by_variant:
-            say(f"http://{host}:{port}/x/{name}: variant {name}")
+    def _serve(self, sides: dict[str, Side]) -> None:
+        from parapet.transforms.proxy import server
+        from parapet.transforms.running import web
+
+        upstream = self.mcp or self.upstream
+        with web.listen(self.host, self.port) as listener, ExitStack() as stack:
+            log = stack.enter_context(open(self.log, "a", encoding="utf-8")) if self.log else None
+            host = f"[{self.host}]" if ":" in self.host else self.host
+            address = f"http://{host}:{listener.getsockname()[1]}"
+            say(f"{address} leads to {upstream}, variant {self.variant}; press Ctrl-C to stop")
+            for name in sides:
+                say(f"{address}/x/{name}: variant {name}")
+            asyncio.run(server.serve(listener, upstream, sides, self.variant, log))
 
     def _check_together(self) -> None:
-        address = self.mcp if "://" in self.mcp else self.upstream
+        address = "" if self.has_child else self.mcp or self.upstream
         if bool(self.mcp) == bool(self.upstream):
             raise InputError("give the address of a model's API, or an MCP server with --mcp", "--upstream")
-        if not self.has_child and not SERVER.fullmatch(address):
-            flag = "--mcp" if self.mcp else "--upstream"
-            raise InputError("is not an address such as https://api.openai.com/v1", flag, address)
+        if address and not SERVER.fullmatch(address):
+            raise InputError("is not an address such as https://api.openai.com/v1", address)
         if self.perturb and self.mcp:
             raise InputError("is for --upstream: an MCP server does not receive what users say", "--perturb")
         if self.variant == ORIGINAL and self.has_child and self.variants:

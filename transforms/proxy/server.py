@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from itertools import pairwise
-from types import FrameType
 from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,9 +22,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from parapet.schemas.errors import InputError
 from parapet.transforms.proxy.raw_json import fields_of, text_of
 from parapet.transforms.proxy.sides import Forwarded, Mapped, Side
+from parapet.transforms.running import web
 from parapet.transforms.running.fence import THIS_MACHINE
 
 LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event
@@ -40,6 +39,7 @@ _OWN = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade", "expect", "host", "content-length"),
 )
+_DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
 _END_OF_EVENT = re.compile(rb"\n\r?\n|\r\r")
 
 Result = TypeVar("Result")
@@ -118,7 +118,10 @@ class _Exchange:
 
     async def answer(self, send: Send) -> None:
         """Send the request, and pass its answer on as it arrives."""
-        counts, reword = self._side.statistics.counts, partial(self._side.request, self._path, self._body)
+        counts, reword = (
+            self._side.statistics.counts,
+            partial(self._side.request, self._path, self._body, self._request.headers),
+        )
         forwarded = await asyncio.to_thread(self._timed, reword) if self._side.is_slow else self._timed(reword)
         try:
             response = await self._proxy.client.send(self._upstream_request(forwarded), stream=True)
@@ -202,27 +205,20 @@ def _mapped_events(events: Sequence[bytes], answer: Mapped) -> bytes:
 
 
 def mapped_event(event: bytes, answer: Mapped) -> bytes:
-    """Map the data of a server-sent event. Further events before it have its form."""
-    lines = event.splitlines(keepends=True)
-    data = [line for line in lines if line.startswith(b"data:")]
-    if not data:
+    """Map the data of a server-sent event, which APIs write on one line. Further events may come before it."""
+    match = _DATA.search(event)
+    if match is None:
         return event
-    payload = Raw(b"\n".join(line[5:].strip(b" \r\n") for line in data))
-    *before, new = answer.events(payload)
-    if not before and new is payload:
-        return event
-    at = lines.index(data[0])
-    beside = [line for line in lines if line not in data]
-    mapped = [*lines[:at], b"data: ", bytes(new), b"\n", *beside[at:]]
-    is_named = any(line.startswith(b"event:") for line in lines)
-    return b"".join([*(_event(part, is_named) for part in before), *mapped])
+    data = Raw(match[1])
+    *before, new = answer.events(data)
+    mapped = event if new is data else event[: match.start(1)] + bytes(new) + event[match.end(1) :]
+    is_named = event.startswith(b"event:")  # after the type in its data, as those of Anthropic are
+    return b"".join([*(_event(each, is_named) for each in before), mapped])
 
 
 def _event(data: Raw, is_named: bool) -> bytes:
-    """Return an event, which has the name of its type as those of Anthropic have."""
     kind = text_of((fields_of(data) or {}).get("type"))
-    name = f"event: {kind}\n".encode() if is_named and kind else b""
-    return name + b"data: " + bytes(data) + b"\n\n"
+    return (f"event: {kind}\n".encode() if is_named else b"") + b"data: " + bytes(data) + b"\n\n"
 
 
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
@@ -250,24 +246,6 @@ def _error(status: int, message: str) -> JSONResponse:
     return JSONResponse({"type": "error", "error": error}, status)
 
 
-class _Server(uvicorn.Server):
-    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.should_exit = True
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open the socket. Raises InputError if the address is in use or not on this machine."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listener = socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}", "--port") from None
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets that it makes
-    return listener
-
-
 async def serve(
     listener: socket.socket, upstream: str, sides: Mapping[str, Side], plain: str, log: IO[str] | None = None
 ) -> None:
@@ -291,4 +269,4 @@ async def serve(
             timeout_keep_alive=75,  # as APIs do, so that clients do not use a connection that is about to be closed
             timeout_graceful_shutdown=5,
         )
-        await _Server(config).serve(sockets=[listener])
+        await web.Server(config).serve(sockets=[listener])

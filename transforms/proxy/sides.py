@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request, tools_of
-from parapet.transforms.proxy.raw_json import EACH, Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
+from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools, rewording
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.storage import disk
 from parapet.transforms.variants.tool_variants import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
-NO_TOOLS = Raw(b"[]")
+_NO_TOOLS = Raw(b"[]")
+_CALL = "tools/call"
 _MOST_RECORDED = 10_000  # tools
 
 
@@ -44,13 +45,13 @@ class Record:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self.path, self._definitions = path, dict[str, Any]()
+        self._path, self._definitions = path, dict[str, Any]()
         self.statistics: list[Statistics] = []
 
     def add(self, tools: RewordedTools) -> None:
         """Record tools; of several with one name, the first. A new one is written at once."""
         new = {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}
-        if self.path and new and len(self._definitions) < _MOST_RECORDED:
+        if self._path and new and len(self._definitions) < _MOST_RECORDED:
             self._definitions |= new
             self.write()
 
@@ -59,9 +60,9 @@ class Record:
         offered = sum((each.offered for each in self.statistics), Counter[str]())
         called = sum((each.called for each in self.statistics), Counter[str]())
         usage = [{"tool": name, "offered": offered[name], "called": called[name]} for name in self._definitions]
-        if self.path and usage:
+        if self._path and usage:
             content = json.dumps({"tools": [*self._definitions.values()], "usage": usage}, indent=2)
-            disk.write(self.path, f"{content}\n".encode())
+            disk.write(self._path, f"{content}\n".encode())
 
 
 class Side:
@@ -81,16 +82,16 @@ class Side:
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
         self.statistics = Statistics()
         record.statistics.append(self.statistics)
-        self._rewording, self._is_variant, self._record = rewording(variant), variant is not None, record
+        self._rewording, self._is_variant, self.record = rewording(variant), variant is not None, record
 
     def reworded(self, data: Raw) -> RewordedTools:
         """Return tools in the variant; counts and records them."""
         tools = self._rewording(bytes(data))
         self.statistics.count_tools(tools, self._is_variant)
-        self._record.add(tools)
+        self.record.add(tools)
         return tools
 
-    def request(self, path: str, body: bytes) -> Forwarded:
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Return a request as it is sent upstream."""
         raise NotImplementedError
 
@@ -107,7 +108,7 @@ class ModelSide(Side):
         super().__init__(variant, record)
         self._perturb, self.is_slow = perturb, perturb is not None
 
-    def request(self, path: str, body: bytes) -> Forwarded:
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Reword a request of the APIs that are known."""
         if not path.endswith(_PATHS) or not body:
             return Forwarded(body, None)
@@ -116,7 +117,7 @@ class ModelSide(Side):
         if fields is None:
             self.statistics.counts["requests_unreadable"] += 1
             return Forwarded(body, None)
-        tools = self.reworded(tools_of(fields) or NO_TOOLS)
+        tools = self.reworded(tools_of(fields) or _NO_TOOLS)
         reworded = reworded_request(fields, tools, self._perturb)
         repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
         new = body if reworded is fields else bytes(encoded(reworded))
@@ -130,33 +131,29 @@ class ToolServerSide(Side):
         super().__init__(variant, record)
         self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
 
-    def request(self, path: str, body: bytes) -> Forwarded:
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Map a request over HTTP, of which newer clients repeat the name of the tool in a header."""
-        names: list[str] = []
-        new = self.to_server(Raw(body), names)
-        return Forwarded(bytes(new), self, {"mcp-name": names[0]} if len(names) == 1 else {})
+        tool = self._tools.get(headers.get("mcp-name", "")) if headers.get("mcp-method") == _CALL else None
+        return Forwarded(bytes(self.to_server(Raw(body))), self, {"mcp-name": tool.name} if tool else {})
 
-    def to_server(self, data: Raw, names: list[str] | None = None) -> Raw:
-        """Map calls of tools in a message of the client, or a batch of them; adds to ``names`` those called."""
+    def to_server(self, data: Raw) -> Raw:
+        """Map a call of a tool in a message of the client."""
 
         def call(params: Fields) -> Fields:
             called = Call(text_of(params.get("name")) or "", self._tools)
             params = called.renamed(params)
             called.count(self.statistics)
-            if names is not None and called.is_known:
-                names.append(called.other_name)
             return params
 
         def message(fields: Fields) -> Fields:
             self.statistics.counts["requests"] += "id" in fields and "method" in fields
-            is_call = text_of(fields.get("method")) == "tools/call"
-            return edited_fields(fields, ("params",), call) if is_call else fields
+            return edited_fields(fields, ("params",), call) if text_of(fields.get("method")) == _CALL else fields
 
-        return _each_message(data, message)
+        return edited(data, (), message)
 
     def whole(self, data: Raw) -> Raw:
-        """Reword the tools in a message of the server, or a batch of them."""
-        return _each_message(data, lambda fields: edited_fields(fields, ("result",), self._result))
+        """Reword the tools in a message of the server."""
+        return edited(data, ("result",), self._result)
 
     def events(self, data: Raw) -> list[Raw]:
         """Reword the tools in a message of a stream."""
@@ -171,10 +168,6 @@ class ToolServerSide(Side):
         tools = self.reworded(fields["tools"])
         self._tools |= tools.by_name
         return replaced(fields, "tools", lambda data: tools.sent if tools.reworded else data)
-
-
-def _each_message(data: Raw, edit: Callable[[Fields], Fields]) -> Raw:
-    return edited(edited(data, (), edit), (EACH,), edit)
 
 
 Mapped = Answer | ToolServerSide

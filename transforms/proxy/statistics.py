@@ -72,17 +72,15 @@ class Statistics:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield what people want to know at the end."""
-        table = self.table()
-        parts = [
-            counted(table["requests"], "request"),
-            f"{counted(table['tools_reworded'], 'tool')} reworded",
-            f"{counted(table['calls_mapped'], 'call')} mapped",
-            f"{self.counts['calls_unmapped']:,} not",
-            "{p50:.1f} ms added (median), {p99:.1f} ms (99th percentile)".format(**table["milliseconds_added"]),
-        ]
-        yield ", ".join(parts)
-        if unreadable := table["requests_unreadable"]:
+        """Yield what people want to know at the end; nothing if there was no request."""
+        counts, milliseconds = self.counts, self.table()["milliseconds_added"]
+        if not counts["requests"]:
+            return
+        reworded, mapped = counted(counts["tools_reworded"], "tool"), counted(counts["calls_mapped"], "call")
+        yield f"{counted(counts['requests'], 'request')}, {reworded} reworded, {mapped} mapped, " + (
+            "{:,} not; {p50:.1f} ms added (median), {p99:.1f} ms (99th percentile)"
+        ).format(counts["calls_unmapped"], **milliseconds)
+        if unreadable := counts["requests_unreadable"]:
             yield f"{counted(unreadable, 'request')} passed unchanged: not JSON objects"
         for name, times in self._unknown.most_common(_MOST_LINES):
             yield f"tool {name!r} has no variant with these parameters: passed unchanged {counted(times, 'time')}"

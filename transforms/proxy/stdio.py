@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,6 @@ from parapet.transforms.proxy.sides import ToolServerSide
 from parapet.transforms.proxy.statistics import Statistics
 
 _LONGEST = 64 << 20  # bytes of a message; a longer one passes unchanged
-_PATIENCE = 5  # seconds in which the server may end
 
 
 def run(command: Sequence[str], side: ToolServerSide) -> int:
@@ -32,17 +32,14 @@ def run(command: Sequence[str], side: ToolServerSide) -> int:
         raise InputError(f"cannot be run: {error.strerror}", command[0], "--mcp") from None
     assert server.stdin is not None
     assert server.stdout is not None
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
     # Not sys.stdin: Python would wait at its end for the thread that reads it.
     from_client = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
     threading.Thread(
         target=_relay, args=(from_client, server.stdin, side.to_server, side.statistics), daemon=True
     ).start()
     _relay(server.stdout, sys.stdout.buffer, side.whole, side.statistics)
-    try:
-        return server.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:  # it has closed its stdout, or the client has, and does not end
-        server.terminate()
-        return server.wait()
+    return server.wait()
 
 
 def _relay(source: IO[bytes], target: IO[bytes], change: Callable[[Raw], Raw], statistics: Statistics) -> None:

@@ -18,6 +18,7 @@ from wordings import arguments_of
 
 from parapet.transforms.proxy import server
 from parapet.transforms.proxy.sides import ModelSide, Record
+from parapet.transforms.running import web
 
 
 class Upstream:
@@ -72,7 +73,7 @@ async def in_chunks(draw, data, wait=0):
 @contextmanager
 def serving(main: Callable[..., object]):
     """Runs a coroutine function with a listening socket in a thread; gives the address."""
-    listener = server.listen("127.0.0.1", 0)
+    listener = web.listen("127.0.0.1", 0)
     loop = asyncio.new_event_loop()
     task = loop.create_task(main(listener))
 

@@ -1,0 +1,29 @@
+"""Servers on this machine: their sockets, and their end."""
+
+from __future__ import annotations
+
+import socket
+from types import FrameType
+
+import uvicorn
+
+from parapet.schemas.errors import InputError
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket. Raises InputError if the address is in use or not on this machine."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        raise InputError(f"cannot listen at {host} port {port}: {error.strerror or error}", "--port") from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets that it makes
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop serving."""
+        self.should_exit = True
