@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from parapet.pipelines import command
@@ -21,7 +21,7 @@ from parapet.transforms.running.fence import SERVER, THIS_MACHINE
 from parapet.transforms.running.options import OUTPUT, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.proxy.sides import Side
+    from parapet.transforms.proxy.sides import Side, ToolServerSide
 
 ORIGINAL = "original"
 
@@ -92,7 +92,7 @@ on and never written, and neither are texts without --log."""
             if self.has_child:
                 from parapet.transforms.proxy import stdio
 
-                status = stdio.run(shlex.split(self.mcp), sides[self.variant])
+                status = stdio.run(shlex.split(self.mcp), cast("ToolServerSide", sides[self.variant]))
             else:
                 self._serve(sides)
         finally:

@@ -207,10 +207,8 @@ class Answer:
             fields = edited_fields(fields, ("choices", EACH, "message", *path), call)
         for name in ("output", "content"):
             fields = edited_fields(fields, (name, EACH), _if_call(call))
-        if "output" in fields:
-            for name, value in self._repeated.items():
-                fields = replaced(fields, name, lambda _, value=value: value)  # type: ignore[misc]
-        return fields
+        repeated = {name: value for name, value in self._repeated.items() if name in fields and "output" in fields}
+        return {**fields, **repeated} if repeated else fields
 
     def _call(self, fields: Fields, is_repeated: bool = False) -> Fields:
         call = Call(_name(fields), self._tools.by_name)

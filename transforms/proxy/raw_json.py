@@ -17,35 +17,21 @@ EACH = "*"  # in a path: each element of a list
 _decode_fields = msgspec.json.Decoder(Fields).decode
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
-_ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
+_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def fields_of(data: bytes | Raw) -> Fields | None:
     """Return the members of a JSON object; None if the text is none."""
     try:
         return _decode_fields(data)
-    except msgspec.ValidationError:  # a list, for instance
-        return None
     except _ERRORS:
-        content = _leniently_decoded(data)
-        return {name: encoded(value) for name, value in content.items()} if isinstance(content, dict) else None
+        return None
 
 
 def items_of(data: Raw) -> list[Raw] | None:
     """Return the elements of a JSON list; None if the text is none."""
     try:
         return _decode_items(data)
-    except msgspec.ValidationError:
-        return None
-    except _ERRORS:
-        content = _leniently_decoded(data)
-        return [*map(encoded, content)] if isinstance(content, list) else None
-
-
-def _leniently_decoded(data: bytes | Raw) -> Any:
-    """Return JSON with halves of surrogate pairs, which clients send and msgspec refuses; None if it is none."""
-    try:
-        return json.loads(bytes(data))
     except _ERRORS:
         return None
 
@@ -60,10 +46,15 @@ def text_of(data: Raw | None) -> str | None:
 
 def encoded(value: Any) -> Raw:
     """Return a value, which may contain JSON texts, as JSON text."""
+    return Raw(msgspec.json.encode(value))
+
+
+def without_halves(data: bytes) -> bytes:
+    """Replace halves of surrogate pairs, which clients send in JSON and UTF-8 does not have, by question marks."""
     try:
-        return Raw(msgspec.json.encode(value))
-    except (msgspec.MsgspecError, ValueError):  # halves of surrogate pairs
-        return Raw(json.dumps(value).encode())
+        return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return data
 
 
 def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> Raw:

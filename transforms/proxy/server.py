@@ -16,7 +16,6 @@ from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
-import uvicorn
 from msgspec import Raw
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -256,17 +255,7 @@ async def serve(
     timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)  # a model may think for long
     uses_proxies = urlsplit(upstream).hostname not in THIS_MACHINE
     async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=uses_proxies) as client:
-        config = uvicorn.Config(
-            Proxy(upstream, sides, plain, client, log),
-            http="h11",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            server_header=False,
-            date_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
-            timeout_keep_alive=75,  # as APIs do, so that clients do not use a connection that is about to be closed
-            timeout_graceful_shutdown=5,
-        )
-        await web.Server(config).serve(sockets=[listener])
+        proxy = Proxy(upstream, sides, plain, client, log)
+        # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
+        limits = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
+        await web.Server(proxy, http="h11", date_header=False, **limits).serve(sockets=[listener])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request, tools_of
-from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
+from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools, rewording
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.storage import disk
@@ -65,7 +66,7 @@ class Record:
             disk.write(self._path, f"{content}\n".encode())
 
 
-class Side:
+class Side(ABC):
     """The requests of one variant.
 
     Attributes:
@@ -91,9 +92,9 @@ class Side:
         self.record.add(tools)
         return tools
 
+    @abstractmethod
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Return a request as it is sent upstream."""
-        raise NotImplementedError
 
 
 class ModelSide(Side):
@@ -113,7 +114,7 @@ class ModelSide(Side):
         if not path.endswith(_PATHS) or not body:
             return Forwarded(body, None)
         self.statistics.counts["requests"] += 1
-        fields = fields_of(body)
+        fields = fields_of(body) or fields_of(without_halves(body))
         if fields is None:
             self.statistics.counts["requests_unreadable"] += 1
             return Forwarded(body, None)
@@ -167,7 +168,7 @@ class ToolServerSide(Side):
             return fields
         tools = self.reworded(fields["tools"])
         self._tools |= tools.by_name
-        return replaced(fields, "tools", lambda data: tools.sent if tools.reworded else data)
+        return {**fields, "tools": tools.sent} if tools.reworded else fields
 
 
 Mapped = Answer | ToolServerSide

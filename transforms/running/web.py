@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
@@ -22,7 +23,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
+    """A server without logs of requests.
+
+    It ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping.
+
+    Args:
+      app: the ASGI application.
+      settings: further settings of uvicorn.
+    """
+
+    def __init__(self, app: Any, **settings: Any) -> None:
+        silent = {"log_config": None, "log_level": "critical", "server_header": False}
+        super().__init__(
+            uvicorn.Config(app, ws="none", lifespan="off", timeout_graceful_shutdown=5, **silent, **settings)
+        )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop serving."""

@@ -12,6 +12,7 @@ from parapet.schemas.tools import Tool
 from parapet.transforms.proxy.conversation import Answer, reworded_request, tools_of
 from parapet.transforms.proxy.raw_json import encoded, fields_of
 from parapet.transforms.proxy.rewording import RewordedTools
+from parapet.transforms.proxy.sides import ModelSide, Record
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant, ToolTexts, renamings_of
 
@@ -247,10 +248,8 @@ def test_what_does_not_change_keeps_its_bytes():
 
 def test_halves_of_surrogate_pairs_do_not_keep_tools_from_being_reworded():
     body = json.dumps(chat({"role": "user", "content": "cut \ud83d"})).encode()
-    fields = fields_of(body)
-    tools = RewordedTools(tools_of(fields), VARIANT)
-    new = json.loads(bytes(encoded(reworded_request(fields, tools))))
-    assert new["messages"][0]["content"] == "cut \ud83d"
+    new = json.loads(ModelSide(VARIANT, Record(None)).request("/chat/completions", body, {}).body)
+    assert new["messages"][0]["content"] == "cut ?"
     assert new["tools"][0]["function"]["name"] == "find"
 
 

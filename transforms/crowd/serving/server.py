@@ -120,17 +120,10 @@ def server(site: Site) -> uvicorn.Server:
         except InputError as error:
             logging.error("%s", error)
 
-    config = uvicorn.Config(
+    return web.Server(
         site,
         http=Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        server_header=False,
         proxy_headers=bool(site.settings.public_url),
-        timeout_graceful_shutdown=5,
         callback_notify=partial(run_in_threadpool, follow),
         timeout_notify=_EXPORT_SECONDS,
     )
-    return web.Server(config)
