@@ -66,7 +66,7 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
     """Read a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
     place = folder / NAMES
     if not is_there(place):
-        raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
+        raise InputError(f"the variant has no {NAMES}, as variants of tools have", folder, "--variants")
     return variant_of(name, read_tools(folder / TOOLS), read_names(place), read_whole(place, MAX_FILE), place)
 
 
