@@ -257,5 +257,5 @@ async def serve(
     async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=uses_proxies) as client:
         proxy = Proxy(upstream, sides, plain, client, log)
         # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
-        limits = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
-        await web.Server(proxy, http="h11", date_header=False, **limits).serve(sockets=[listener])
+        kept = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
+        await web.Server(proxy, http="h11", date_header=False, **kept).serve(sockets=[listener])

@@ -33,7 +33,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: Any, **settings: Any) -> None:
-        silent = {"log_config": None, "log_level": "critical", "server_header": False}
+        silent: dict[str, Any] = {"log_config": None, "log_level": "critical", "server_header": False}
         super().__init__(
             uvicorn.Config(app, ws="none", lifespan="off", timeout_graceful_shutdown=5, **silent, **settings)
         )
