@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -185,6 +188,38 @@ def test_options_that_do_not_go_together(variants, tmp_path):
     assert "does not receive what users say" in refused("proxy", "--mcp=python x.py", "--perturb=typos")
     assert "exists already" in refused("proxy", "--upstream=http://127.0.0.1:1", "--record", write(tmp_path / "a", b""))
     assert "needs a corpus" in refused("proxy", "--upstream=http://127.0.0.1:1", "--perturb=unseen_entities")
+
+
+def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/proxy.md").read_text()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for name in ("agent.py", "model.py"):
+        (code,) = re.findall(rf"```python\n(# {re.escape(name)}\n.*?)```", page, re.DOTALL)
+        write(tmp_path / name, code.replace("8080", str(port)))
+    record, command = tmp_path / "tools.json", [sys.executable, str(tmp_path / "model.py")]
+    upstream = f"--upstream=http://127.0.0.1:{port}/v1"
+
+    def run_agent(address):
+        env = {**os.environ, "OPENAI_BASE_URL": f"{address}/v1"}
+        agent = [sys.executable, str(tmp_path / "agent.py")]
+        return subprocess.run(agent, env=env, capture_output=True, text=True, check=True).stdout
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as model:
+        with served("--record", record, upstream) as (_, address):
+            original = run_agent(address)
+        file = read_tools(record)
+        names = {"tool/get_weather": "forecast"}
+        for each in file.toolsets["tools"].tools[1].parameters.all:
+            names[f"parameter/get_weather{each.pointer}"] = f"{each.name}_wanted"
+        for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
+            write(tmp_path / "variants" / "v1" / path, data)
+        with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
+            assert run_agent(address) == original
+        model.terminate()
+        seen = model.communicate()[0].splitlines()
+    assert original == 'get_weather {"place": {"city": "Oslo"}, "days": 2}\n12 degrees, rain, for 2 days\n'
+    assert seen[1] == 'calls forecast {"place_wanted": {"city_wanted": "Oslo"}, "days_wanted": 2}'
 
 
 # With the package "mcp".
