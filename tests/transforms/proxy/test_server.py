@@ -9,12 +9,13 @@ from contextlib import contextmanager
 import httpx
 import pytest
 from apis import DIALECTS, Chat
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from upstream import event_of, proxy, upstream, wait_for
 from wordings import toolset
 
 from parapet.schemas.tools import Tool, read_tools
 from parapet.transforms.proxy import server
+from parapet.transforms.proxy.sides import ToolServerSide
 from parapet.transforms.variants.tool_variants import TaskVariant, ToolTexts, renamings_of
 
 
@@ -255,3 +256,48 @@ def test_the_record_is_read_by_other_commands_and_the_log_has_no_credentials(tmp
     assert '"search"' in line["answer"]
     assert "secret" not in (tmp_path / "log").read_text() + (tmp_path / "tools.json").read_text()
     assert read_tools(tmp_path / "tools.json").toolsets["tools"].tools[0].raw == TOOLS[0]
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_an_mcp_server_over_http(is_streamed):
+    definition = {"name": "search", "inputSchema": TOOLS[0]["function"]["parameters"], "annotations": {"x": 1}}
+
+    async def script(request, body):
+        message = json.loads(body or b"{}")
+        if "id" not in message:
+            return Response(status_code=202)
+        params = message.get("params")
+        result = {"tools": [definition]} if message["method"] == "tools/list" else {"content": [params]}
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        if is_streamed:
+            return Response(
+                f"event: message\r\nid: 7\r\ndata: {json.dumps(answer)}\r\n\r\n", media_type="text/event-stream"
+            )
+        return JSONResponse(answer, headers={"mcp-session-id": "s"})
+
+    def ask(client, method, params=None, **headers):
+        content = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
+        response = client.post("/mcp", json=content, headers=headers)
+        return events_in(response.text.replace("\r", ""))[0] if is_streamed else response.json()
+
+    with upstream() as (app, address):
+        app.script = script
+        with (
+            proxy(f"{address}/mcp", {"v1": VARIANT}, kind=ToolServerSide) as (sides, own),
+            httpx.Client(base_url=own, trust_env=False) as client,
+        ):
+            (tool,) = ask(client, "tools/list")["result"]["tools"]
+            assert (tool["name"], [*tool["inputSchema"]["properties"]]) == ("find", ["text"])
+            call = {"name": "find", "arguments": {"text": {"text": 1}}, "_meta": {"progressToken": 1}}
+            headers = {"mcp-method": "tools/call", "mcp-name": "find"}
+            (params,) = ask(client, "tools/call", call, **headers)["result"]["content"]
+            assert params == {**call, "name": "search", "arguments": {"query": {"text": 1}}}
+            assert app.requests[-1][0].headers["mcp-name"] == "search"
+            assert app.requests[-1][0].url.path == "/mcp"
+            prompt = {"name": "find", "arguments": {"text": "1"}}
+            assert ask(client, "prompts/get", prompt, **{"mcp-name": "find"})["result"]["content"] == [prompt]
+            assert app.requests[-1][0].headers["mcp-name"] == "find"
+            notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+            assert client.post("/mcp", json=notice).status_code == 202
+        table = sides["v1"].statistics.table()
+        assert (table["requests"], table["tools_reworded"], table["calls_mapped"]) == (3, 1, 1)

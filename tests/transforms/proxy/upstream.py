@@ -107,10 +107,10 @@ def upstream(app=None):
 
 
 @contextmanager
-def proxy(address, variants, plain="v1", perturb=None, path=None, log=None):
+def proxy(address, variants, kind=ModelSide, path=None, log=None):
     """The proxy before an upstream; gives its sides and its address."""
-    record = Record(path)
-    sides = {name: ModelSide(variant, record, perturb) for name, variant in variants.items()}
+    record, plain = Record(path), next(iter(variants))
+    sides = {name: kind(variant, record) for name, variant in variants.items()}
 
     async def main(listener):
         await server.serve(listener, address, sides, plain, log)
