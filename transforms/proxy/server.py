@@ -31,7 +31,6 @@ STATISTICS = "/parapet/statistics"
 
 _CONNECT_SECONDS = 30
 _MOST_CONNECTIONS = 1_000
-_WITH_BODY = ("POST", "PUT", "PATCH")
 _OF_VARIANT = re.compile(r"/x/([^/]+)(/.*|)")
 # Headers of one connection, and those that are made anew.
 _OWN = (
@@ -149,9 +148,8 @@ class _Exchange:
         request = self._request
         changed = {**forwarded.headers, **({"accept-encoding": "identity"} if forwarded.answer else {})}
         headers = [*_without(request.headers.raw, *changed), *((k.encode(), v.encode()) for k, v in changed.items())]
-        content = forwarded.body if forwarded.body or request.method in _WITH_BODY else None
         url = self._proxy.address(self._path, request.scope["query_string"])
-        return httpx.Request(request.method, url, headers=headers, content=content)
+        return httpx.Request(request.method, url, headers=headers, content=forwarded.body or None)
 
     async def _pass(self, response: httpx.Response, answer: Mapped | None, send: Send) -> None:
         kind, length = response.headers.get("content-type", ""), response.headers.get("content-length")
@@ -211,13 +209,13 @@ def mapped_event(event: bytes, answer: Mapped) -> bytes:
     data = Raw(match[1])
     *before, new = answer.events(data)
     mapped = event if new is data else event[: match.start(1)] + bytes(new) + event[match.end(1) :]
-    is_named = event.startswith(b"event:")  # after the type in its data, as those of Anthropic are
-    return b"".join([*(_event(each, is_named) for each in before), mapped])
+    return b"".join([*map(_event, before), mapped])
 
 
-def _event(data: Raw, is_named: bool) -> bytes:
+def _event(data: Raw) -> bytes:
+    """Return an event. Those of Anthropic, which have a type, are named after it."""
     kind = text_of((fields_of(data) or {}).get("type"))
-    return (f"event: {kind}\n".encode() if is_named else b"") + b"data: " + bytes(data) + b"\n\n"
+    return (f"event: {kind}\n".encode() if kind else b"") + b"data: " + bytes(data) + b"\n\n"
 
 
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -57,13 +58,16 @@ class Record:
             self.write()
 
     def write(self) -> None:
-        """Write the file, with how often each tool was offered and called. Raises OSError."""
+        """Write the file, with how often each tool was offered and called."""
         offered = sum((each.offered for each in self.statistics), Counter[str]())
         called = sum((each.called for each in self.statistics), Counter[str]())
         usage = [{"tool": name, "offered": offered[name], "called": called[name]} for name in self._definitions]
         if self._path and usage:
             content = json.dumps({"tools": [*self._definitions.values()], "usage": usage}, indent=2)
-            disk.write(self._path, f"{content}\n".encode())
+            try:
+                disk.write(self._path, f"{content}\n".encode())
+            except OSError as error:  # requests pass all the same
+                logging.error("--record: %s cannot be written: %s", self._path, error.strerror)
 
 
 class Side(ABC):
