@@ -53,26 +53,26 @@ class RewordedTools:
         self.by_name: dict[str, OtherTool] = {}
         self.definitions: dict[str, Any] = {}
         self.reworded = self.hosted = 0
-        with suppress(InputError, msgspec.MsgspecError):  # two tools have the same name, which the API refuses
+        with suppress(InputError, msgspec.MsgspecError, RecursionError):  # such as two tools of one name
             self._reword(Toolset("", msgspec.json.decode(data, type=list), lambda i, _: str(i)), variant)
 
     def _reword(self, toolset: Toolset, variant: TaskVariant | None) -> None:
         texts = _texts_of(toolset, variant) if variant else {}
-        self._mentions, renamings = renamings_of(toolset.tools, texts)
-        self.definitions = {tool.name: tool.raw for tool in toolset.tools}
-        self.reworded, self.hosted = len(texts), toolset.hosted
+        mentions, renamings = renamings_of(toolset.tools, texts)
 
         def written(tool: Tool) -> Any:
             new = texts.get(tool.name)
             return tool.renamed(new.name, new.description, renamings[tool.name], is_final=True) if new else tool.raw
 
-        if texts:
-            self.sent = encoded(toolset.written(written))
-        for tool in toolset.tools:
-            name = texts[tool.name].name if tool.name in texts else tool.name
-            renaming = renamings.get(tool.name)
-            self.by_original[tool.name] = OtherTool(name, renaming)
-            self.by_name[name] = OtherTool(tool.name, renaming.reversed() if renaming else None)
+        names = {tool.name: texts[tool.name].name if tool.name in texts else tool.name for tool in toolset.tools}
+        back = {name: renaming.reversed() for name, renaming in renamings.items()}
+        sent = encoded(toolset.written(written)) if texts else self.sent
+        # All of it, or nothing, if a definition cannot be handled.
+        self.sent, self._mentions = sent, mentions
+        self.by_original = {old: OtherTool(new, renamings.get(old)) for old, new in names.items()}
+        self.by_name = {new: OtherTool(old, back.get(old)) for old, new in names.items()}
+        self.definitions = {tool.name: tool.raw for tool in toolset.tools}
+        self.reworded, self.hosted = len(texts), toolset.hosted
 
 
 def rewording(variant: TaskVariant | None) -> Callable[[bytes], RewordedTools]:
