@@ -266,6 +266,7 @@ def test_halves_of_surrogate_pairs_do_not_keep_tools_from_being_reworded():
         ("find", '{"query": 1}', ("search", '{"query": 1}'), "there is no parameter 'query'"),
         ("find", '{"text": 1', ("search", '{"query": 1'), "the arguments are not a JSON object"),
         ("find", "text=1", ("search", "text=1"), "the arguments are not a JSON object"),
+        ("find", '{"te', ("search", '{"te'), "the arguments are not a JSON object"),
         ("find", "[1]", ("search", "[1]"), "the arguments are not a JSON object"),
     ],
 )
@@ -322,6 +323,14 @@ def test_a_name_that_another_tool_has_is_not_given():
     assert [tool["function"]["name"] for tool in at_model["tools"]] == ["search", "find"]
     content = answer_with({"tool_calls": [called("find", '{"x": {"text": 1}}')]})
     assert whole(answer, content) == content
+
+
+def test_a_variant_that_gives_two_parameters_one_name_is_not_used():
+    tool = {"name": "book", "parameters": {"type": "object", "properties": {"a": {}, "b": {}}}}
+    names = {"/properties/a": "x", "/properties/b": "x"}
+    variant = TaskVariant("v1", {"t": {"book": ToolTexts("reserve", "", names, {})}}, b"")
+    at_model, *_ = sent({**chat(), "tools": [Chat.tool(tool)]}, variant)
+    assert at_model["tools"] == [Chat.tool(tool)]
 
 
 def test_tools_with_other_parameters_hosted_and_broken_ones_pass():
