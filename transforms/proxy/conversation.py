@@ -16,13 +16,11 @@ from parapet.transforms.proxy.raw_json import EACH, Fields, edited, edited_field
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
 
-TOOLS = ("tools", "functions")
-_CHOICES = ("tool_choice", "function_call")
 _MESSAGES = ("messages", "input")
 _INSTRUCTIONS = ("system", "instructions")
 _CALL_TYPES = ("function_call", "custom_tool_call", "tool_use")
 _TEXT_TYPES = ("text", "input_text", None)
-_CALLS = (("tool_calls", EACH, "function"), ("tool_calls", EACH, "custom"), ("function_call",))  # in a message
+_KINDS = ("function", "custom")  # of calls in a message of Chat Completions
 _NO_ARGUMENTS = (b"null", b"{}", b'""')
 _CHOSEN = ((), ("function",), ("custom",), ("tools", EACH), ("allowed_tools", "tools", EACH, "function"))
 
@@ -39,21 +37,15 @@ def reworded_request(fields: Fields, tools: RewordedTools, perturb: Change | Non
       tools: its tools.
       perturb: changes what users say; None to pass it as it is.
     """
-    sent = tools_of(fields)
     edits: dict[str, Callable[[Raw], Raw]] = {
-        **dict.fromkeys(_CHOICES, partial(_renamed_choice, tools=tools)),
+        "tools": lambda data: tools.sent if tools.reworded else data,
+        "tool_choice": partial(_renamed_choice, tools=tools),
         **dict.fromkeys(_INSTRUCTIONS, partial(_with_texts, change=tools.with_mentions)),
         **dict.fromkeys(_MESSAGES, partial(_reworded_messages, tools=tools, perturb=perturb)),
-        **dict.fromkeys(TOOLS, lambda data: tools.sent if data is sent else data),
     }
     for name, edit in edits.items():
         fields = replaced(fields, name, edit)
     return fields
-
-
-def tools_of(fields: Fields) -> Raw | None:
-    """Return the tools of a request; None if it has none."""
-    return next((fields[name] for name in TOOLS if name in fields), None)
 
 
 def _renamed_choice(data: Raw, tools: RewordedTools) -> Raw:
@@ -93,13 +85,13 @@ def _reworded_messages(data: Raw, tools: RewordedTools, perturb: Change | None) 
 
     def message(fields: Fields) -> Fields:
         role = text_of(fields.get("role"))
-        if _is_call(fields) or role in ("tool", "function"):
+        if _is_call(fields) or role == "tool":
             return call(fields)
         change = {"user": perturb, "system": mention, "developer": mention}.get(role or "")
         if change is not None:
             fields = replaced(fields, "content", partial(_with_texts, change=change))
-        for path in _CALLS:
-            fields = edited_fields(fields, path, call)
+        for kind in _KINDS:
+            fields = edited_fields(fields, ("tool_calls", EACH, kind), call)
         return edited_fields(fields, ("content", EACH), _if_call(call))
 
     mention = tools.with_mentions
@@ -203,8 +195,8 @@ class Answer:
             self._end(place)
 
     def _whole(self, fields: Fields, call: Edit) -> Fields:
-        for path in _CALLS:
-            fields = edited_fields(fields, ("choices", EACH, "message", *path), call)
+        for kind in _KINDS:
+            fields = edited_fields(fields, ("choices", EACH, "message", "tool_calls", EACH, kind), call)
         for name in ("output", "content"):
             fields = edited_fields(fields, (name, EACH), _if_call(call))
         repeated = {name: value for name, value in self._repeated.items() if name in fields and "output" in fields}
@@ -241,19 +233,16 @@ class Answer:
 
         def tool_call(fields: Fields) -> Fields:
             place = index, bytes(fields.get("index", b"0"))
-            for kind in ("function", "custom"):
+            for kind in _KINDS:
                 fields = edited_fields(fields, (kind,), partial(self._piece, place=place, identity=fields.get("id")))
             return fields
 
         choice = edited_fields(choice, ("delta", "tool_calls", EACH), tool_call)
-        choice = edited_fields(choice, ("delta", "function_call"), partial(self._piece, place=(index, b"")))
         if bytes(choice.get("finish_reason", b"null")) != b"null":
             for place in [place for place in self._open if place[0] == index]:
                 if text := self._end(place):
-                    function = {"arguments": text}
-                    calls = {"tool_calls": [{"index": Raw(place[1]), "function": function}]}
-                    delta = calls if place[1] else {"function_call": function}
-                    choices = [{"index": Raw(index), "delta": delta, "finish_reason": None}]
+                    calls = [{"index": Raw(place[1]), "function": {"arguments": text}}]
+                    choices = [{"index": Raw(index), "delta": {"tool_calls": calls}, "finish_reason": None}]
                     held.append(encoded({**chunk, "choices": choices}))
         return choice
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request, tools_of
+from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
 from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools, rewording
 from parapet.transforms.proxy.statistics import Statistics
@@ -75,14 +75,11 @@ class Side(ABC):
 
     Attributes:
       statistics: what was done.
-      is_slow: whether rewording a request may take long, so that others must not wait for it.
 
     Args:
       variant: the variant of the tools; None for the original.
       record: records the tools.
     """
-
-    is_slow = False
 
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
         self.statistics = Statistics()
@@ -111,7 +108,7 @@ class ModelSide(Side):
 
     def __init__(self, variant: TaskVariant | None, record: Record, perturb: Change | None = None) -> None:
         super().__init__(variant, record)
-        self._perturb, self.is_slow = perturb, perturb is not None
+        self._perturb = perturb
 
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Reword a request of the APIs that are known."""
@@ -122,7 +119,7 @@ class ModelSide(Side):
         if fields is None:
             self.statistics.counts["requests_unreadable"] += 1
             return Forwarded(body, None)
-        tools = self.reworded(tools_of(fields) or _NO_TOOLS)
+        tools = self.reworded(fields.get("tools", _NO_TOOLS))
         reworded = reworded_request(fields, tools, self._perturb)
         repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
         new = body if reworded is fields else bytes(encoded(reworded))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from statistics import quantiles
 from typing import Any
 
 from parapet.transforms.proxy.rewording import RewordedTools
 from parapet.transforms.reports.text import counted
 
-_MOST_NAMES = 1_000  # different names that are counted, as models invent them
+_MOST_UNMAPPED = 1_000  # different calls that are counted, as models invent names
 _MOST_TIMES = 10_000  # the latest requests whose time is known
 _MOST_LINES = 10
-OTHERS = "others"
+_OTHERS = ("others", "", "others")
 
 
 class Statistics:
@@ -34,9 +34,9 @@ class Statistics:
         """Count the tools of a request."""
         self.counts["tools_reworded"] += tools.reworded
         self.counts["tools_hosted"] += tools.hosted
-        _count(self.offered, tools.definitions)
+        self.offered.update([*tools.definitions])
         if is_variant:
-            _count(self._unknown, (old for old, new in tools.by_original.items() if new.renaming is None))
+            self._unknown.update(old for old, new in tools.by_original.items() if new.renaming is None)
 
     def count_call(self, name: str, original: str, problem: str) -> None:
         """Count a call.
@@ -48,9 +48,10 @@ class Statistics:
         """
         self.counts["calls_unmapped" if problem else "calls_mapped"] += 1
         if original:
-            _count(self.called, [original])
+            self.called[original] += 1
         if problem:
-            _count(self._unmapped, [(name, original, problem)], (OTHERS, "", OTHERS))
+            call, is_new = (name, original, problem), (name, original, problem) not in self._unmapped
+            self._unmapped[_OTHERS if is_new and len(self._unmapped) >= _MOST_UNMAPPED else call] += 1
 
     def count_time(self, seconds: float) -> None:
         """Count the time that the proxy itself needed for a request and its answer."""
@@ -87,8 +88,3 @@ class Statistics:
         for (called, original, problem), times in self._unmapped.most_common(_MOST_LINES):
             tool = f"{called!r} ({original!r})" if original else repr(called)
             yield f"call of {tool} passed as it is {counted(times, 'time')}: {problem}"
-
-
-def _count(counter: Counter[Any], keys: Iterable[Any], others: object = OTHERS) -> None:
-    for key in keys:
-        counter[key if key in counter or len(counter) < _MOST_NAMES else others] += 1

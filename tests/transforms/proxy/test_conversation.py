@@ -9,7 +9,7 @@ from msgspec import Raw
 from wordings import arguments_of, in_variant, reworded, toolset
 
 from parapet.schemas.tools import Tool
-from parapet.transforms.proxy.conversation import Answer, reworded_request, tools_of
+from parapet.transforms.proxy.conversation import Answer, reworded_request
 from parapet.transforms.proxy.raw_json import encoded, fields_of
 from parapet.transforms.proxy.rewording import RewordedTools
 from parapet.transforms.proxy.sides import ModelSide, Record
@@ -24,7 +24,7 @@ def random_calls(draw, functions, most=3):
 
 def sent(request, variant, perturb=None):
     fields = fields_of(json.dumps(request).encode())
-    tools = RewordedTools(tools_of(fields) or Raw(b"[]"), variant)
+    tools = RewordedTools(fields.get("tools", Raw(b"[]")), variant)
     reworded = reworded_request(fields, tools, perturb)
     repeated = {name: fields[name] for name in fields if reworded[name] is not fields[name]}
     statistics = Statistics()
@@ -159,32 +159,6 @@ def test_definitions_keep_all_but_names_and_texts():
 def test_choices(choice, renamed):
     at_model, *_ = sent(chat(tool_choice=choice), VARIANT)
     assert at_model["tool_choice"] == renamed
-
-
-def test_a_conversation_before_tools_had_types():
-    functions = [SEARCH, BOOK]
-    messages = [
-        {"role": "user", "content": "search"},
-        {"role": "assistant", "content": None, "function_call": {"name": "search", "arguments": json.dumps(ARGUMENTS)}},
-        {"role": "function", "name": "search", "content": "search"},
-    ]
-    request = {"model": "m", "messages": messages, "functions": functions, "function_call": {"name": "search"}}
-    at_model, answer, statistics = sent(request, VARIANT)
-    assert [each["name"] for each in at_model["functions"]] == ["find", "reserve"]
-    assert at_model["function_call"] == {"name": "find"}
-    call = at_model["messages"][1]["function_call"]
-    assert (call["name"], json.loads(call["arguments"])) == ("find", RENAMED)
-    assert at_model["messages"][2] == {"role": "function", "name": "find", "content": "search"}
-    assert at_model["messages"][0] == messages[0]
-    content = answer_with({"function_call": {"name": "find", "arguments": json.dumps(RENAMED)}})
-    call = whole(answer, content)["choices"][0]["message"]["function_call"]
-    assert (call["name"], json.loads(call["arguments"])) == ("search", ARGUMENTS)
-    delta = {"choices": [{"index": 0, "delta": {"function_call": {"name": "find", "arguments": '{"te'}}}]}
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
-    events = [json.loads(bytes(e)) for event in (delta, end) for e in answer.events(encoded(event))]
-    pieces = [event["choices"][0]["delta"].get("function_call") for event in events]
-    assert pieces == [{"name": "search", "arguments": "{"}, {"arguments": '"te'}, None]
-    assert statistics.counts["calls_mapped"] == 1
 
 
 def test_texts_of_users_assistants_and_results_stay():

@@ -104,10 +104,13 @@ def test_variants_by_path_and_statistics():
         names = [json.loads(body)["tools"][0]["function"]["name"] for _, body in app.requests]
         assert names == ["find", "find", "search"]
         assert json.loads(app.requests[-1][1]) == REQUEST
+        spaced = json.dumps(REQUEST, indent=1).encode()
+        client.post("/x/original/responses", content=spaced)
+        assert app.requests[-1][1] == spaced
         assert client.post("/x/v9/chat/completions", json=REQUEST).status_code == 404
         tables = client.get("/parapet/statistics").json()
         assert (tables["v1"]["requests"], tables["v1"]["tools_reworded"]) == (2, 2)
-        assert (tables["original"]["requests"], tables["original"]["tools_reworded"]) == (1, 0)
+        assert (tables["original"]["requests"], tables["original"]["tools_reworded"]) == (2, 0)
         assert 0 < tables["v1"]["milliseconds_added"]["p50"] < 100
 
 
