@@ -5,42 +5,40 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
 
+Value = TypeVar("Value")
 Fields = dict[str, Raw]  # an object, of which each value is JSON text
 
 EACH = "*"  # in a path: each element of a list
 
-_decode_fields = msgspec.json.Decoder(Fields).decode
-_decode_items = msgspec.json.Decoder(list[Raw]).decode
-_decode_text = msgspec.json.Decoder(str).decode
-_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_FIELDS = msgspec.json.Decoder(Fields)
+_ITEMS = msgspec.json.Decoder(list[Raw])
+_TEXT = msgspec.json.Decoder(str)
 
 
 def fields_of(data: bytes | Raw) -> Fields | None:
     """Return the members of a JSON object; None if the text is none."""
-    try:
-        return _decode_fields(data)
-    except _ERRORS:
-        return None
+    return _decoded(data, _FIELDS)
 
 
 def items_of(data: Raw) -> list[Raw] | None:
     """Return the elements of a JSON list; None if the text is none."""
-    try:
-        return _decode_items(data)
-    except _ERRORS:
-        return None
+    return _decoded(data, _ITEMS)
 
 
 def text_of(data: Raw | None) -> str | None:
     """Return a JSON string; None if the text is none."""
+    return None if data is None else _decoded(data, _TEXT)
+
+
+def _decoded(data: bytes | Raw, decoder: msgspec.json.Decoder[Value]) -> Value | None:
     try:
-        return None if data is None else _decode_text(data)
-    except _ERRORS:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from parapet.transforms.proxy.raw_json import encoded
 from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 _MOST_TEXTS = 8
-_MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
 class OtherTool(NamedTuple):
@@ -43,15 +41,17 @@ class RewordedTools:
       with_mentions: replaces the names that a text mentions; instructions are the same in each request.
       definitions: original name to the definition of each tool.
       reworded: the number of tools with other texts.
+      unknown: original names of the tools that the variant does not have.
       hosted: the number of tools that the API runs itself.
     """
 
-    def __init__(self, data: Raw, variant: TaskVariant | None) -> None:
-        self.sent, self._mentions = data, NO_MENTIONS
+    def __init__(self, data: bytes | Raw, variant: TaskVariant | None) -> None:
+        self.sent, self._mentions = Raw(data), NO_MENTIONS
         self.with_mentions = functools.lru_cache(_MOST_TEXTS)(lambda text: self._mentions.replaced(text, {}))
         self.by_original: dict[str, OtherTool] = {}
         self.by_name: dict[str, OtherTool] = {}
         self.definitions: dict[str, Any] = {}
+        self.unknown: list[str] = []
         self.reworded = self.hosted = 0
         with suppress(InputError, msgspec.MsgspecError, RecursionError):  # such as two tools of one name
             self._reword(Toolset("", msgspec.json.decode(data, type=list), lambda i, _: str(i)), variant)
@@ -75,12 +75,8 @@ class RewordedTools:
         self.by_original = {old: OtherTool(new.name, renamings.get(old)) for old, new in new_tools.items()}
         self.by_name = {new.name: OtherTool(old, back.get(old)) for old, new in new_tools.items()}
         self.definitions = {tool.name: tool.raw for tool in toolset.tools}
+        self.unknown = [old for old in new_tools if variant and old not in renamings]
         self.reworded, self.hosted = len(renamings), toolset.hosted
-
-
-def rewording(variant: TaskVariant | None) -> Callable[[bytes], RewordedTools]:
-    """Return the function from the JSON list of tools to these tools in a variant, which remembers the latest."""
-    return functools.lru_cache(_MOST_TOOLSETS)(lambda data: RewordedTools(Raw(data), variant))
 
 
 def _counterparts(toolset: Toolset, variant: TaskVariant) -> dict[str, VariantTool]:
@@ -92,14 +88,12 @@ def _counterparts(toolset: Toolset, variant: TaskVariant) -> dict[str, VariantTo
             if _is_reversible(tool, counterpart):
                 counterparts[tool.name] = counterpart
     while True:
-        new_names = {old: counterpart.tool.name for old, counterpart in counterparts.items()}
-        names = Counter(new_names.get(tool.name, tool.name) for tool in toolset.tools)
-        names.update(toolset.other_names())
-        taken = [old for old, new in new_names.items() if new != old and names[new] > 1]
-        if not taken:
+        in_variant = [counterparts[tool.name].tool if tool.name in counterparts else tool for tool in toolset.tools]
+        names = Counter([*(tool.name for tool in in_variant), *toolset.other_names()])
+        unique = {old: new for old, new in counterparts.items() if new.tool.name == old or names[new.tool.name] == 1}
+        if len(unique) == len(counterparts):
             return counterparts
-        for old in taken:
-            del counterparts[old]
+        counterparts = unique
 
 
 def _is_reversible(tool: Tool, counterpart: VariantTool) -> bool:

@@ -110,15 +110,12 @@ class _Exchange:
 
     async def answer(self, send: Send) -> None:
         """Send the request, and pass its answer on as it arrives."""
-        counts = self._side.statistics.counts
         forwarded = self._timed(self._side.request, self._path, self._body, self._request.headers)
         try:
             response = await self._proxy.client.send(self._upstream_request(forwarded), stream=True)
             async with aclosing(response):
-                counts["upstream_errors"] += response.is_error
                 await self._pass(response, forwarded.answer, send)
         except (httpx.HTTPError, httpx.InvalidURL, TooLarge) as error:
-            counts["upstream_errors"] += 1
             if not self._has_begun:  # otherwise the server closes the connection, as the upstream did
                 status = 504 if isinstance(error, httpx.TimeoutException) else 502
                 reason = _error(status, f"the upstream cannot be reached, or read: {error or type(error).__name__}")

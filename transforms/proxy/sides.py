@@ -7,6 +7,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from msgspec import Raw
 
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
 from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
-from parapet.transforms.proxy.rewording import OtherTool, RewordedTools, rewording
+from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.storage import disk
 from parapet.transforms.variants.tool_variants import TaskVariant
@@ -22,7 +23,7 @@ from parapet.transforms.variants.tool_variants import TaskVariant
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")
 _CALL = "tools/call"
-_MOST_RECORDED = 10_000  # tools
+_MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
 class Forwarded(NamedTuple):
@@ -44,24 +45,28 @@ class Record:
 
     Args:
       path: the file; None to write none.
+
+    Attributes:
+      offered: requests by the original name of the tools in them.
+      called: calls by the original name of the tool.
     """
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._definitions = path, dict[str, Any]()
-        self.statistics: list[Statistics] = []
+        self.offered, self.called = Counter[str](), Counter[str]()
 
     def add(self, tools: RewordedTools) -> None:
         """Record tools; of several with one name, the first. A new one is written at once."""
-        new = {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}
-        if self._path and new and len(self._definitions) < _MOST_RECORDED:
+        self.offered.update([*tools.definitions])
+        if new := {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}:
             self._definitions |= new
             self.write()
 
     def write(self) -> None:
         """Write the file, with how often each tool was offered and called."""
-        offered = sum((each.offered for each in self.statistics), Counter[str]())
-        called = sum((each.called for each in self.statistics), Counter[str]())
-        usage = [{"tool": name, "offered": offered[name], "called": called[name]} for name in self._definitions]
+        usage = [
+            {"tool": tool, "offered": self.offered[tool], "called": self.called[tool]} for tool in self._definitions
+        ]
         if self._path and usage:
             content = json.dumps({"tools": [*self._definitions.values()], "usage": usage}, indent=2)
             try:
@@ -82,14 +87,13 @@ class Side(ABC):
     """
 
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
-        self.statistics = Statistics()
-        record.statistics.append(self.statistics)
-        self._rewording, self._is_variant, self.record = rewording(variant), variant is not None, record
+        self.statistics, self.record = Statistics(record.called), record
+        self._rewording = lru_cache(_MOST_TOOLSETS)(partial(RewordedTools, variant=variant))
 
     def reworded(self, data: Raw) -> RewordedTools:
         """Return tools in the variant; counts and records them."""
         tools = self._rewording(bytes(data))
-        self.statistics.count_tools(tools, self._is_variant)
+        self.statistics.count_tools(tools)
         self.record.add(tools)
         return tools
 
@@ -117,7 +121,6 @@ class ModelSide(Side):
         self.statistics.counts["requests"] += 1
         fields = fields_of(body) or fields_of(without_halves(body))
         if fields is None:
-            self.statistics.counts["requests_unreadable"] += 1
             return Forwarded(body, None)
         tools = self.reworded(fields.get("tools", _NO_TOOLS))
         reworded = reworded_request(fields, tools, self._perturb)

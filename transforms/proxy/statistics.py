@@ -19,24 +19,20 @@ _OTHERS = ("others", "", "others")
 class Statistics:
     """Counts of requests, tools and calls.
 
-    Attributes:
-      offered: requests by the original name of the tools in them.
-      called: calls by the original name of the tool.
+    Args:
+      called: counts the calls by the original name of the tool, in all variants.
     """
 
-    def __init__(self) -> None:
-        self.counts = Counter[str]()
-        self.offered, self.called, self._unknown = Counter[str](), Counter[str](), Counter[str]()
+    def __init__(self, called: Counter[str]) -> None:
+        self._called, self.counts, self._unknown = called, Counter[str](), Counter[str]()
         self._unmapped = Counter[tuple[str, str, str]]()
         self._milliseconds = deque[float](maxlen=_MOST_TIMES)
 
-    def count_tools(self, tools: RewordedTools, is_variant: bool) -> None:
+    def count_tools(self, tools: RewordedTools) -> None:
         """Count the tools of a request."""
         self.counts["tools_reworded"] += tools.reworded
         self.counts["tools_hosted"] += tools.hosted
-        self.offered.update([*tools.definitions])
-        if is_variant:
-            self._unknown.update(old for old, new in tools.by_original.items() if new.renaming is None)
+        self._unknown.update(tools.unknown)
 
     def count_call(self, name: str, original: str, problem: str) -> None:
         """Count a call.
@@ -48,10 +44,11 @@ class Statistics:
         """
         self.counts["calls_unmapped" if problem else "calls_mapped"] += 1
         if original:
-            self.called[original] += 1
+            self._called[original] += 1
         if problem:
-            call, is_new = (name, original, problem), (name, original, problem) not in self._unmapped
-            self._unmapped[_OTHERS if is_new and len(self._unmapped) >= _MOST_UNMAPPED else call] += 1
+            call = (name, original, problem)
+            has_room = call in self._unmapped or len(self._unmapped) < _MOST_UNMAPPED
+            self._unmapped[call if has_room else _OTHERS] += 1
 
     def count_time(self, seconds: float) -> None:
         """Count the time that the proxy itself needed for a request and its answer."""
@@ -59,7 +56,7 @@ class Statistics:
 
     def table(self) -> dict[str, Any]:
         """Return all of it, for JSON."""
-        names = ("requests", "requests_unreadable", "upstream_errors", "tools_reworded", "tools_hosted", "calls_mapped")
+        names = ("requests", "tools_reworded", "tools_hosted", "calls_mapped")
         unmapped = [
             {"called": called, "original": original or None, "problem": problem, "times": times}
             for (called, original, problem), times in self._unmapped.most_common()
@@ -81,8 +78,6 @@ class Statistics:
         yield f"{counted(counts['requests'], 'request')}, {reworded} reworded, {mapped} mapped, " + (
             "{:,} not; {p50:.1f} ms added (median), {p99:.1f} ms (99th percentile)"
         ).format(counts["calls_unmapped"], **milliseconds)
-        if unreadable := counts["requests_unreadable"]:
-            yield f"{counted(unreadable, 'request')} passed unchanged: not JSON objects"
         for name, times in self._unknown.most_common(_MOST_LINES):
             yield f"tool {name!r} has no variant with these parameters: passed unchanged {counted(times, 'time')}"
         for (called, original, problem), times in self._unmapped.most_common(_MOST_LINES):

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 
 import pytest
 from apis import DIALECTS, Chat
@@ -27,7 +28,7 @@ def sent(request, variant, perturb=None):
     tools = RewordedTools(fields.get("tools", Raw(b"[]")), variant)
     reworded = reworded_request(fields, tools, perturb)
     repeated = {name: fields[name] for name in fields if reworded[name] is not fields[name]}
-    statistics = Statistics()
+    statistics = Statistics(Counter())
     return json.loads(bytes(encoded(reworded))), Answer(tools, statistics, repeated), statistics
 
 
@@ -188,7 +189,7 @@ def test_what_does_not_change_keeps_its_bytes():
     assert b'"x":{"a" : [1e400,  2]},"x2":"\\u00e9"' in new
     assert b'[ {"role":"user","content":"\\u0068i"} ]' in new
     assert reworded_request(fields, RewordedTools(fields["tools"], None)) is fields
-    answer = Answer(RewordedTools(fields["tools"], VARIANT), Statistics(), {})
+    answer = Answer(RewordedTools(fields["tools"], VARIANT), Statistics(Counter()), {})
     for data in (
         b'{"choices": [{"message": {"content": "hi", "tool_calls": null}, "x": 1.10}]}',
         b"[1]",
