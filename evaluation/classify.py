@@ -10,6 +10,8 @@ from parapet.evaluation.sets import Key, KeyedRow, Placed, named
 from parapet.evaluation.task import rows_bytes
 from parapet.transforms.reports.report import Table
 
+NO_LABEL = "has no label: add it to the row, or give --reference"
+
 
 class Truth(msgspec.Struct, frozen=True):
     """What the reference says about a user turn.
@@ -36,9 +38,9 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def matched(
-    rows: Iterable[tuple[Key, Placed[KeyedRow]]], truths: Mapping[Key, Truth] | None
-) -> Iterator[tuple[Key, Placed[KeyedRow], Truth | None]]:
-    """Yields each prediction with its truth, which is None without a reference.
+    rows: Iterable[tuple[Key, Placed[KeyedRow]]], truths: Mapping[Key, Truth]
+) -> Iterator[tuple[Key, Placed[KeyedRow], Truth]]:
+    """Yields each prediction with its truth.
 
     Raises:
       InputError: a prediction occurs twice, or the reference has no label for it.
@@ -48,20 +50,9 @@ def matched(
         if key in seen:
             raise placed.error(f"{named(key)} appears twice")
         seen.add(key)
-        if truths is not None and key not in truths:
+        if key not in truths:
             raise placed.error(f"the reference has no label for {named(key)}")
-        yield key, placed, truths[key] if truths is not None else None
-
-
-def label_of(placed: Placed[KeyedRow], label: str | None, truth: Truth | None) -> str:
-    """Returns the label of an item. Raises InputError if the row's own label differs from the reference's."""
-    if truth is not None and label in (None, truth.label):
-        return truth.label
-    if truth is not None:
-        raise placed.error(f"the label is {label!r}, but {truth.label!r} in the reference")
-    if label is None:
-        raise placed.error("has no label: add it to the row, or give --reference")
-    return label
+        yield key, placed, truths[key]
 
 
 def item_rows(items: Mapping[Key, Item], metrics: Sequence[str] = ("accuracy",)) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
+from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
@@ -20,6 +20,7 @@ from parapet.evaluation.sets import (
     Key,
     Keyed,
     Placed,
+    SetRoot,
     Sources,
     check_complete,
     check_has_dialogues,
@@ -45,7 +46,7 @@ from parapet.evaluation.task import (
 )
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SINGLE, TEST, read_root
+from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import services_in_turns
 from parapet.transforms.reports import text
@@ -73,16 +74,14 @@ TERMS = {
 class Reference(Keyed, kw_only=True):
     """A row of the reference."""
 
-    label: str
+    label: str = ""
     utterance: str = ""
 
 
 class Prediction(Keyed, kw_only=True):
-    """A row of the predictions; if rows have labels, no reference is needed."""
+    """A row of the predictions."""
 
     predicted: str
-    label: str | None = None
-    utterance: str = ""
 
 
 # Service to intent to its name in another schema.
@@ -116,21 +115,18 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task intent``.
 
     Attributes:
-      predictions: JSON lines with ``predicted``, and ``label`` if there is no reference.
-      reference: JSON lines with ``label``.
-      sources: instead, a corpus, or JSON lines for each of several sets; ``predictions`` may then be a folder.
+      predictions: JSON lines with ``predicted``, or a folder of them for each set.
+      sources: the sets: corpora, or JSON lines with ``label``, which name their sets if they are the only ones.
     """
 
     name = "evaluate_intent"
 
     predictions: str
-    reference: str | None = None
-    sources: Sources | None = None
+    sources: Sources
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and corpora."""
-        sources = self.sources.inputs() if self.sources else {"reference": self.reference}
-        return {"predictions": self.predictions, **sources}
+        return {"predictions": self.predictions, **self.sources.inputs()}
 
     def read(self) -> Items:
         """Reads the items by key.
@@ -138,18 +134,12 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         Predictions for user turns without a state are skipped.
 
         Raises:
-          InputError: a set cannot be read; items are missing, unknown or occur twice; or labels differ or are missing.
+          InputError: a set cannot be read; or items are missing, unknown or occur twice.
         """
-        if self.sources:
-            labels = _labels_of_sets(self.sources)
-        elif self.reference:
-            truths = _truths_of_lines(self.reference)
-            labels = Labels(truths, list(dict.fromkeys(key[0] for key in truths)))
-        else:
-            rows = matched(keyed_rows(self.predictions, Prediction), None)
-            return Items({key: _item(placed, None, {}) for key, placed, _ in rows})
-        items = _match(self.predictions, self.sources.split if self.sources else TEST, labels)
-        if self.sources is None or len(labels.names) == 1:
+        roots = find_sets(self.sources)
+        labels = _labels_of_sets(roots, self.sources.split)
+        items = _match(self.predictions, self.sources.split, labels)
+        if len(roots) == 1:
             return items
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
         for name, dialogue_id, _ in labels.truths:
@@ -171,7 +161,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
                 for name, values in metrics.items()
             ],
-            options={"split": self.sources.split, **sets} if self.sources else {},
+            options={"split": self.sources.split, **sets},
             counts={"items": len(inputs.items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
@@ -182,7 +172,6 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
     items: dict[Key, Item] = {}
     without_state = 0
     for key, placed, truth in matched(keyed_predictions(predictions, split, labels.names, Prediction), labels.truths):
-        assert truth is not None
         if not truth.label:
             without_state += 1
             continue
@@ -193,30 +182,27 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
     return Items(items, without_state)
 
 
-def _item(placed: Placed[Prediction], truth: Truth | None, renamed: Mapping[str, str]) -> Item:
-    """Makes an item. Raises InputError if its label differs from the reference or is missing, or an intent is empty."""
-    row = placed.row
-    label = label_of(placed, renamed.get(row.label, row.label) if row.label is not None else None, truth)
-    predicted = renamed.get(row.predicted, row.predicted)
-    _check_intents(placed, label, predicted)
-    return Item(label, predicted, (truth.utterance if truth else "") or row.utterance)
-
-
-def _check_intents(placed: Placed[Any], *names: str) -> None:
-    if not all(name.strip() for name in names):
-        raise placed.error("an intent is empty")
+def _item(placed: Placed[Prediction], truth: Truth, renamed: Mapping[str, str]) -> Item:
+    """Makes an item. Raises InputError if the predicted intent is empty."""
+    predicted = renamed.get(placed.row.predicted, placed.row.predicted)
+    if not predicted.strip():
+        raise placed.error("the intent is empty")
+    return Item(truth.label, predicted, truth.utterance)
 
 
 def _truths_of_lines(path: str, name: str | None = None) -> dict[Key, Truth]:
     truths = {}
     for key, placed in keyed_rows(path, Reference, name):
-        _check_intents(placed, placed.row.label)
+        if not placed.row.label.strip():
+            raise placed.error(NO_LABEL)
         truths[key] = Truth(placed.row.label, placed.row.utterance)
     return truths
 
 
-def _labels_of_sets(sources: Sources) -> Labels:
-    roots = find_sets(sources)
+def _labels_of_sets(roots: Sequence[SetRoot], split: str) -> Labels:
+    if len(roots) == 1 and roots[0].path.is_file():
+        truths = _truths_of_lines(str(roots[0].path))
+        return Labels(truths, list(dict.fromkeys(key[0] for key in truths)))
     labels = Labels({}, [root.name for root in roots] if len(roots) > 1 else [""])
     originals: dict[str, Service] = {}
     for name, root in zip(labels.names, roots, strict=True):
@@ -226,21 +212,17 @@ def _labels_of_sets(sources: Sources) -> Labels:
             labels.truths.update(_truths_of_lines(str(path), name))
             continue
         schemas = {schema.split: schema.services for schema in read_root(path, leave_out_bad=True)}
-        services = {
-            service.service_name: service for service in schemas.get(sources.split) or schemas.get(SINGLE) or []
-        }
+        services = {service.service_name: service for service in schemas.get(split) or schemas.get(SINGLE) or []}
         originals = services if set_name == ORIGINAL else originals
         renamed = renamed_intents(set_name, services, originals) if kind == "variant" else {}
         labels.renamed[name] = renamed
         truths = {
             (name, dialogue.dialogue_id, turn): truth
-            for _, dialogue in read_dialogues(path, sources.split)
+            for _, dialogue in read_dialogues(path, split)
             for turn, truth in user_turns(dialogue, renamed)
         }
         if not any(truth.label for truth in truths.values()):
-            raise InputError(
-                f"no user turn of {sources.split!r} has a state, so there are no intents to compare with", path
-            )
+            raise InputError(f"no user turn of {split!r} has a state, so there are no intents to compare with", path)
         labels.truths.update(truths)
     return labels
 

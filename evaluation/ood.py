@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation.classify import Item, Truth, item_rows, item_table, label_of, matched
+from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
 from parapet.evaluation.results import read_parquet, results_of
 from parapet.evaluation.sets import (
     ALL,
@@ -38,7 +38,7 @@ from parapet.evaluation.sets import (
 )
 from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import TEST, as_path, is_root, is_there
+from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.transforms.perturbations.ood.plan import FALLBACKS
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Report, Table
@@ -148,12 +148,12 @@ Label = Literal["ood", "in_domain", "in"]
 class Labelled(Keyed, kw_only=True):
     """A row of the reference."""
 
-    label: Label
+    label: Label | None = None
     utterance: str = ""
 
 
 class Detected(Keyed, kw_only=True):
-    """A row of the predictions: a score, a label or both, and the true label if there is no reference.
+    """A row of the predictions: a score, a label or both.
 
     Or it is the response of a system in the turn after the user's: a fallback means that the user's turn is out of
     domain.
@@ -162,8 +162,6 @@ class Detected(Keyed, kw_only=True):
     score: float | None = None
     predicted: Label | None = None
     response: str | None = None
-    label: Label | None = None
-    utterance: str = ""
     refused: bool = False
 
 
@@ -184,42 +182,37 @@ def _label(label: Label) -> str:
 Truths = dict[Key, Truth]
 
 
-def read_items(predictions: str, split: str, truths: Truths | None) -> tuple[dict[Key, Item], dict[str, int]]:
+def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, Item], dict[str, int]]:
     """Reads the items by key, and the number of refused requests by set.
 
     Args:
       predictions: JSON lines, or a folder with those of each set.
       split: the split.
-      truths: the labels of the reference; None if the predictions have the labels.
+      truths: the labels.
 
     Raises:
-      InputError: items are missing, unknown or occur twice; a label is missing or differs from the reference's; there
-        is neither a score nor a predicted label; or only some items have a score, or a predicted label.
+      InputError: items are missing, unknown or occur twice; there is neither a score nor a predicted label; or only
+        some items have a score, or a predicted label.
     """
-    if truths is None:
-        rows = keyed_rows(predictions, Detected)
-    else:
-        rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
-    fallbacks = {*FALLBACKS, *(truth.fallback for truth in (truths or {}).values() if truth.fallback)}
+    rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
+    fallbacks = {*FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
     words = set(map(_words, fallbacks))
     items: dict[Key, Item] = {}
     refused: list[Key] = []
     for key, placed, truth in matched((_of_user(key, placed, words) for key, placed in rows), truths):
         row = placed.row
-        label = label_of(placed, row.label and _label(row.label), truth)
         if row.refused:
             refused.append(key)
             continue
         if row.score is None and row.predicted is None:
             raise placed.error("has neither a score nor a predicted label")
-        utterance = (truth.utterance if truth else "") or row.utterance
-        items[key] = Item(label, row.predicted and _label(row.predicted), utterance, row.score)
+        items[key] = Item(truth.label, row.predicted and _label(row.predicted), truth.utterance, row.score)
         first = next(iter(items.values()))
         for name in ("score", "predicted"):
             if (getattr(row, name) is None) != (getattr(first, name) is None):
                 lacks, has = ("a", "none") if getattr(first, name) is None else ("no", "one")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
-    check_complete(truths or {}, {*items, *refused}, predictions)
+    check_complete(truths, {*items, *refused}, predictions)
     check_scored(items, predictions)
     return items, dict(Counter(key[0] for key in sorted(refused)))
 
@@ -238,13 +231,12 @@ def _words(response: str) -> str:
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
-def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, frozenset[str]]:
+def read_truths(sources: Sources) -> tuple[Truths, frozenset[str]]:
     """Reads the labels of a reference and of further sets, and the names of the sets whose turns are all in domain.
 
     Args:
       sources: the reference is a file of JSON lines, an output of ``parapet ood``, or a corpus, all of whose turns are
         in domain, as are those of variants. Other sets are single sets of ``parapet ood``, corpora, or JSON lines.
-      chosen: sets of ``parapet ood``, such as ``ood-10``; empty for all.
 
     Raises:
       InputError: a file, set or split is missing or cannot be read, or a turn occurs twice.
@@ -254,9 +246,7 @@ def read_truths(sources: Sources, chosen: Sequence[str] = ()) -> tuple[Truths, f
     (_, place, _), *others = find_sets(sources)
     roots: list[tuple[str | None, Path]]
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
-        roots = [(name, place / name) for name in _sets_of(place, chosen)]
-    elif chosen:
-        raise InputError(f"{chosen[0]!r} requires the output of 'parapet ood' as --reference", "--sets")
+        roots = [(name, place / name) for name in _sets_of(place)]
     else:
         roots = [(ORIGINAL if place.is_dir() or others else None, place)]
     for name, other, _ in others:
@@ -280,6 +270,8 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
     """
     if name is None or root.is_file():
         for key, placed in keyed_rows(str(root), Labelled, name):
+            if placed.row.label is None:
+                raise placed.error(NO_LABEL)
             yield str(root), key, Truth(_label(placed.row.label), placed.row.utterance)
     elif _has_labels(root):
         for path in _files_of(root / "turns", split):
@@ -287,7 +279,7 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
                 key = name, row.dialogue_id, row.turn
                 yield str(path), key, Truth(row.label, row.utterance or "", fallback=row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        sets = _sets_of(root, ())
+        sets = _sets_of(root)
         reason = f"contains the sets {', '.join(sets)}: give one of them, such as {sets[0]}={root / sets[0]}"
         raise InputError(reason, root, "--sets")
     else:
@@ -310,14 +302,11 @@ def _has_labels(root: Path) -> bool:
     return path is not None and "label" in read_parquet(path).column_names
 
 
-def _sets_of(place: Path, sets: Sequence[str]) -> list[str]:
+def _sets_of(place: Path) -> list[str]:
     known = sorted(path.name for path in place.iterdir() if (path / "turns").is_dir())
     if not known:
         raise InputError("contains no set of 'parapet ood': expected folders such as ood-10/turns", place)
-    for name in sets:
-        if name not in known:
-            raise InputError(f"there is no set {name!r}: must be one of {', '.join(known)}", place, "--sets")
-    return list(sets) or known
+    return known
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:
@@ -366,32 +355,28 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
     Attributes:
       predictions: JSON lines with scores or predicted labels, or a folder of them for each set.
-      sources: the sets; the reference is an output of ``parapet ood``, a corpus, or JSON lines. None if the predictions
-        have the labels.
-      chosen: the scored sets of an output of ``parapet ood``; empty for all.
+      sources: the sets; the reference is an output of ``parapet ood``, a corpus, or JSON lines.
       dev: predictions on other turns, for tuning a threshold; ``dev_split`` is their split.
     """
 
     name = "evaluate_ood"
 
     predictions: str
-    sources: Sources | None = None
-    chosen: tuple[str, ...] = ()
+    sources: Sources
     dev: str | None = None
     dev_split: str = "dev"
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and folders."""
-        sources = self.sources.inputs() if self.sources else {}
-        return {"predictions": self.predictions, **sources, "dev": self.dev}
+        return {"predictions": self.predictions, **self.sources.inputs(), "dev": self.dev}
 
     def read(self) -> Detections:
         """Reads the turns, and tunes the threshold.
 
         Raises InputError if the inputs cannot be used, or if dev is the scored split.
         """
-        truths, in_domain = read_truths(self.sources, self.chosen) if self.sources else (None, frozenset[str]())
-        items, refused = read_items(self.predictions, self.sources.split if self.sources else TEST, truths)
+        truths, in_domain = read_truths(self.sources)
+        items, refused = read_items(self.predictions, self.sources.split, truths)
         predicted = any(item.predicted is not None for item in items.values())
         threshold = None
         if self.dev is not None:
@@ -405,15 +390,16 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
 
     def _tuned(self, dev: str) -> Threshold:
         """Tunes the threshold on --dev."""
-        in_folder = self.sources if self.sources and as_path(self.sources.reference).is_dir() else None
+        in_folder = as_path(self.sources.reference).is_dir()
         other = "a threshold must not be tuned on the turns that are scored"
-        if in_folder and self.dev_split == in_folder.split:
+        if in_folder and self.dev_split == self.sources.split:
             raise InputError(f"--dev contains turns of {self.dev_split}, too: {other}", "--dev_split")
         if not in_folder and as_path(dev) == as_path(self.predictions):
             raise InputError(f"is the same as --predictions: {other}", dev, "--dev")
-        truths = None
         if in_folder:
-            truths, _ = read_truths(msgspec.structs.replace(in_folder, split=self.dev_split), self.chosen)
+            truths, _ = read_truths(msgspec.structs.replace(self.sources, split=self.dev_split))
+        else:
+            truths, _ = read_truths(Sources(dev, self.dev_split))
         items, _ = read_items(dev, self.dev_split, truths)
         pairs = scored(items.values())
         if not pairs:
@@ -441,7 +427,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
                 note,
             ],
             options={
-                "split": self.sources.split if self.sources else None,
+                "split": self.sources.split,
                 "dev_split": self.dev_split,
                 **({"sets": [name for name in sizes if name != ALL]} if len(sizes) > 1 else {}),
             },

@@ -6,7 +6,6 @@ The metrics are those of Bordes et al. 2017, section 5 and Table 2. Test files a
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -142,27 +141,24 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
     return files
 
 
-def answer_files(files: Mapping[str, Sequence[str]], predictions: Sequence[str]) -> list[tuple[str, str, str]]:
+def answer_files(files: Mapping[str, Sequence[str]], predictions: str) -> list[tuple[str, str, str]]:
     """Lists (set, test file, file of the answers) for all test files.
 
     Args:
       files: the result of :func:`list_tests`.
-      predictions: a folder with ``SET/NAME.jsonl`` for each file, for the original also ``NAME.jsonl``; or, for the
-        original only, a file for each of its files.
+      predictions: a folder with ``SET/NAME.jsonl`` for each file, for the original also ``NAME.jsonl``; or the file of
+        the answers to a single test file.
 
     Raises:
-      InputError: files are missing, or their numbers differ.
+      InputError: files are missing.
     """
-    folder = as_path(predictions[0])
-    if len(predictions) == 1 and is_there(predictions[0]) and folder.is_dir():
-        return [(name, path, _in_folder(folder, name, path)) for name, paths in files.items() for path in paths]
-    if list(files) != [ORIGINAL]:
-        reason = "must be one folder that contains a folder for each of --sets"
-        raise InputError(reason, predictions[0], "--predictions")
-    if len(predictions) != len(files[ORIGINAL]):
-        reason = f"has {len(predictions)} files, but --reference has {len(files[ORIGINAL])}"
-        raise InputError(f"{reason}: give one for each, or a folder", "--predictions")
-    return [(ORIGINAL, *pair) for pair in zip(files[ORIGINAL], predictions, strict=True)]
+    folder, tests = as_path(predictions), [(name, path) for name, paths in files.items() for path in paths]
+    if folder.is_dir():
+        return [(name, path, _in_folder(folder, name, path)) for name, path in tests]
+    if len(tests) > 1:
+        reason = f"is a file, but there are {len(tests)} test files: give a folder with FILE.jsonl for each"
+        raise InputError(reason, predictions, "--predictions")
+    return [(name, path, predictions) for name, path in tests]
 
 
 def _in_folder(root: Path, name: str, reference: str) -> str:
@@ -314,7 +310,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
 
     Attributes:
       references: test files in the bAbI format.
-      predictions: the answers to each of them, or a folder with all answers.
+      predictions: a folder with all answers, or the file of the answers to a single test file.
       candidates: a file with the possible answers.
       sets: name to a further test file, or to a folder of them.
       top: the number of answers of a ranking that count.
@@ -323,7 +319,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
     name = "evaluate_ranking"
 
     references: tuple[str, ...]
-    predictions: tuple[str, ...]
+    predictions: str
     candidates: str | None = None
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     top: int = 1
@@ -393,11 +389,7 @@ def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
     for file in answers.files:
         groups[ALL] += file.responses
         groups.setdefault(file.group, []).extend(file.responses)
-        numbered = re.search("task([0-9]+)", file.name)
-        plain = re.sub("[-_]oov$", "", file.name, flags=re.IGNORECASE)
         details: dict[str, Any] = {
-            "task": numbered[1] if numbered else plain,
-            "oov": plain != file.name,
             "responses": len(file.responses),
             "dialogues": len({response.key[1] for response in file.responses}),
             **means(file.responses, [*HEADINGS]),
@@ -417,7 +409,7 @@ def report(
 ) -> Report:
     """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
     files, group = details["files"], main_group(metrics)
-    of_file = {"task": "task", "oov": "OOV", **HEADINGS, "responses": "responses", "dialogues": "dialogues"}
+    of_file = {**HEADINGS, "responses": "responses", "dialogues": "dialogues"}
     if details["candidates"] is not None:
         of_file[NO_CANDIDATE] = "not among the candidates"
     within = {_within(metric, k): f"{label}, top {k}" for k in range(1, top + 1) for metric, label in HEADINGS.items()}

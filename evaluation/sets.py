@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 
@@ -102,44 +102,20 @@ def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, wh
     raise InputError(f"{at}: {reason}" if at else reason, path, where)
 
 
-def key_of(row: Keyed) -> Key:
+def key_of(placed: Placed[KeyedRow]) -> Key:
     """Returns the key of a row. Raises InputError if it has none, or more than one."""
+    row = placed.row
     if row.set.startswith("#"):
-        raise InputError(f"a set cannot be called {row.set!r}: names with # are reserved")
+        raise placed.error(f"a set cannot be called {row.set!r}: names with # are reserved")
     if row.id is not UNSET:
         if row.dialogue_id is not UNSET or row.turn is not UNSET:
-            raise InputError("has both an id and a dialogue_id or turn: give one or the other")
+            raise placed.error("has both an id and a dialogue_id or turn: give one or the other")
         return row.set, str(row.id), 0
     if row.dialogue_id is UNSET or row.turn is UNSET:
-        raise InputError("has no key: give an id, or dialogue_id and turn")
+        raise placed.error("has no key: give an id, or dialogue_id and turn")
     if not 0 <= row.turn < 2**31:
-        raise InputError(f"there is no turn {row.turn}: turns count from 0")
+        raise placed.error(f"there is no turn {row.turn}: turns count from 0")
     return row.set, str(row.dialogue_id), row.turn
-
-
-def read_keyed(path: str, kind: type[KeyedRow]) -> dict[Key, tuple[int, KeyedRow]]:
-    """Reads the rows of a file by key, each with its line.
-
-    Raises:
-      InputError: see :func:`read_lines`; or a row has no key, two rows have the same, or only some rows have a set.
-    """
-    rows: dict[Key, tuple[int, KeyedRow]] = {}
-    for number, row in read_lines(path, kind):
-        try:
-            key = key_of(row)
-        except InputError as error:
-            raise InputError(error.reason, path, f"line {number}") from None
-        if key in rows:
-            raise InputError(f"{named(key)} appears twice: first in line {rows[key][0]}", path, f"line {number}")
-        rows[key] = number, row
-    if not rows:
-        raise InputError("contains no rows", path)
-    if len({key[0] == "" for key in rows}) > 1:
-        number = next(number for key, (number, _) in rows.items() if not key[0])
-        raise InputError(
-            "has no set, but other rows have one: give a set in all rows, or in none", path, f"line {number}"
-        )
-    return rows
 
 
 def named(key: Key) -> str:
@@ -411,46 +387,30 @@ class Placed(NamedTuple, Generic[Row]):
 
 
 def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row]) -> Iterator[Placed[Row]]:
-    """Yields the predictions for all sets from JSON lines, see :func:`read_predictions`."""
-
-    def lines(path: str) -> Iterator[tuple[str, Row]]:
-        return ((f"line {number}", row) for number, row in read_lines(path, kind))
-
-    return read_predictions(predictions, split, names, lines, (".jsonl",))
-
-
-def read_predictions(
-    predictions: str,
-    split: str,
-    names: Sequence[str],
-    read: Callable[[str], Iterable[tuple[str, Row]]],
-    suffixes: Sequence[str],
-) -> Iterator[Placed[Row]]:
-    """Yields the predictions for all sets.
+    """Yields the predictions for all sets from JSON lines.
 
     Args:
       predictions: a folder, in which :func:`prediction_files` finds those of each set; or a file, whose rows name their
         ``set`` if there are several.
       split: the split.
       names: the names of the sets.
-      read: yields the rows of a file, each with its position.
-      suffixes: the suffixes of the files in a folder.
+      kind: the type of the rows.
 
     Raises:
       InputError: a file cannot be read, a set has no predictions, or a row belongs to another set.
     """
     if as_path(predictions).is_dir():
         for name in names:
-            for path in prediction_files(predictions, split, name, suffixes).values():
-                for where, row in read(path):
-                    placed = Placed(name, path, where, row)
+            for path in prediction_files(predictions, split, name, (".jsonl",)).values():
+                for number, row in read_lines(path, kind):
+                    placed = Placed(name, path, f"line {number}", row)
                     if row.set not in ("", name):
                         raise placed.error(f"belongs to set {row.set!r}, but is in the files of {name!r}")
                     yield placed
         return
     turns_found = set()
-    for where, row in read(predictions):
-        placed = Placed(row.set or names[0], predictions, where, row)
+    for number, row in read_lines(predictions, kind):
+        placed = Placed(row.set or names[0], predictions, f"line {number}", row)
         if not row.set and len(names) > 1:
             raise placed.error(f"has no 'set', but there are several sets: {', '.join(names)}")
         if placed.set not in names:
@@ -472,12 +432,24 @@ def keyed_rows(path: str, kind: type[KeyedRow], name: str | None = None) -> Iter
       name: the set of all rows; None if the rows may name it themselves.
 
     Raises:
-      InputError: see :func:`read_keyed`; or a row names a set although there is a ``name``.
+      InputError: see :func:`read_lines`; or a row has no key, two rows have the same, only some rows have a set, or a
+        row names a set although there is a ``name``.
     """
-    for key, (number, row) in read_keyed(path, kind).items():
-        placed = Placed(key[0], path, f"line {number}", row)
-        if name is not None and key[0]:
+    rows: dict[Key, Placed[KeyedRow]] = {}
+    for number, row in read_lines(path, kind):
+        placed = Placed(row.set, path, f"line {number}", row)
+        key = key_of(placed)
+        if key in rows:
+            raise placed.error(f"{named(key)} appears twice: first in {rows[key].where}")
+        if name is not None and row.set:
             raise placed.error("names a set: give all sets as --sets, or all in one file")
+        rows[key] = placed
+    if not rows:
+        raise InputError("contains no rows", path)
+    without_set = [placed for placed in rows.values() if not placed.set]
+    if 0 < len(without_set) < len(rows):
+        raise without_set[0].error("has no set, but other rows have one: give a set in all rows, or in none")
+    for key, placed in rows.items():
         yield (key if name is None else (name, *key[1:])), placed
 
 
@@ -490,10 +462,7 @@ def keyed_predictions(
     """
     by_name = {name or ORIGINAL: name for name in names}
     for placed in read_rows(predictions, split, list(by_name), kind):
-        try:
-            yield (by_name[placed.set], *key_of(placed.row)[1:]), placed
-        except InputError as error:
-            raise placed.error(error.reason) from None
+        yield (by_name[placed.set], *key_of(placed)[1:]), placed
 
 
 # Set to dialogue to system turn to the reference's utterance.

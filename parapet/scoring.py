@@ -241,7 +241,7 @@ def schema_sensitivity(
     coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = totals.add_up_coefficients(coefficients)[zero]
+    sums = totals.add_up_coefficients(coefficients, zero)
     return totals.means(sums).get(ALL, {}).get(metric, math.nan)
 
 

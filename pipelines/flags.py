@@ -187,17 +187,19 @@ class Parser(argparse.ArgumentParser):
         Exits if a flag is neither ours nor Beam's, and suggests the nearest one: for a mistyped ``--ouput``, argparse
         would only report that ``--output`` is missing.
         """
-        known = {canonical(flag): flag for flag in self._option_string_actions}
+        ours = known = {canonical(flag): flag for flag in self._option_string_actions}
         end = argv.index("--") if "--" in argv else len(argv)
         flags = {i: word.partition("=") for i, word in enumerate(argv[:end]) if word.startswith("--")}
         if self.kind.takes_beam_flags and any(canonical(flag) not in known for flag, _, _ in flags.values()):
-            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | known
+            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
         words = list(argv)
         for i, (flag, equals, value) in flags.items():
-            if canonical(flag) not in known:
-                near = difflib.get_close_matches(canonical(flag), known, n=1)
+            name = canonical(flag)
+            if name not in known:
+                # Beam has so many flags that one of them resembles any word a little.
+                near = difflib.get_close_matches(name, ours, n=1) or difflib.get_close_matches(name, known, 1, 0.8)
                 self.error(f"unknown flag {flag}" + (f": did you mean {known[near[0]]}?" if near else ""))
-            words[i] = known[canonical(flag)] + equals + value
+            words[i] = known[name] + equals + value
         return words
 
 

@@ -130,7 +130,7 @@ class Hits(Pipeline["MakeHits"]):
         root, *others = self.dialogues or [str(sample_root())]
         if others:
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
-        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
+        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA.values()}
         items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
         groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
         naturalness = not self.no_naturalness

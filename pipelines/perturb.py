@@ -95,7 +95,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
         options = {**shared, "max_bad": float(self.max_bad), **self.recorded(), **perturbation.recorded_options()}
         options = {name: value for name, value in options.items() if value not in ("", None, (), [])}
         own = [] if perturbation.name in DECLARED else [plugins.choose(plugins.PERTURBATIONS, perturbation.name, "")]
-        header = plugins.recorded(*own, *perturbation.plugins_used())
+        header = plugins.recorded(*own, *perturbation.engines.values())
         info = RunInfo(self.name, self.output, options, self.max_bad, self.done, header)
         return PerturbCorpus(perturbation, corpus, info, analyzed.files)
 

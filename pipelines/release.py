@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,13 +74,11 @@ class Build(Pipeline[Contents]):
         """Reads the configuration, the schemas and the inputs. Raises InputError if they cannot be released."""
         from parapet.schemas import limits
         from parapet.schemas.release import read_config
-        from parapet.transforms.release import citation, plan
+        from parapet.transforms.release import plan
 
         config = read_config(self.config)
         base = layout.as_path(self.config).parent
         licence_text = limits.read_text(base / config.licence_file, where="licence_file") if config.licence_file else ""
-        for warning in citation.licence_warnings(config.licence, config.sources):
-            logging.warning("%s", warning)
         statistics = {entry.name: _read_statistics(base / entry.path) for entry in config.statistics}
         for entries in (config.corpora, config.tasks, config.audits, config.tables):
             for path in (entry.path for entry in entries):

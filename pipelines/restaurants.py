@@ -38,7 +38,6 @@ class Restaurants(CorpusPipeline["Config"]):
         commas=True,
     )
     babi_plus: bool = option(False, "add copies with hesitations, corrections and restarts")
-    least_options: int = option(3, "minimum number of results of a request in tasks 3 and 5", rare=True, ge=1)
     formats: tuple[Literal["babi", "sgd"], ...] = option(
         ("babi", "sgd"), "formats, comma-separated", group=options.OUTPUT, commas=True
     )
@@ -51,7 +50,7 @@ class Restaurants(CorpusPipeline["Config"]):
         """Reads the ontology. Raises InputError if it or an option cannot be used."""
         from parapet.schemas.layout import as_path
         from parapet.schemas.limits import read_whole
-        from parapet.transforms.simulators.restaurants import corpus
+        from parapet.transforms.simulators.restaurants import corpus, simulating
         from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
 
         own = self.ontology and read_ontology(read_whole(as_path(self.ontology)), self.ontology)
@@ -63,7 +62,7 @@ class Restaurants(CorpusPipeline["Config"]):
             sizes=corpus.parse_sizes(self.sizes),
             formats=tuple(sorted({*self.formats})),
         )
-        corpus.check(config)
+        simulating.check_world(config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path)
         return config
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:

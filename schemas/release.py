@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +157,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
       licence: an SPDX identifier; any other name requires ``licence_file``.
       description: one or more paragraphs in Markdown.
       authors: at least one.
-      date: the date of publication; by default from SOURCE_DATE_EPOCH.
+      date: the date of publication.
       parent: the preceding version; by default the newest, ``none`` for none.
       changes: what is new, for CHANGELOG.md.
       licence_file: the text of the licence, if Parapet does not know it by name.
@@ -241,23 +241,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     for kind in config.allow_problems:
         yield "allow_problems", kind in KINDS, f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
-    for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
-        names = [entry.name for entry in entries]
-        for i, name in enumerate(names):
-            is_free = not name and key != "tables"  # corpora in a folder are named after their folders
-            yield f"{key}[{i}].name", is_free or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
-
-
-_NAMES = (
-    "cannot be used: a name starts with a letter, consists of letters, digits, '_' and '-', appears once, and "
-    f"is not reserved ({', '.join(RESERVED)})"
-)
-
-
-def _can_name(name: str, before: Sequence[str]) -> bool:
-    return bool(CONFIG_NAME.fullmatch(name)) and name not in RESERVED and name not in before
 
 
 FORMAT = "parapet-release/1"

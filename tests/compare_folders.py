@@ -43,7 +43,7 @@ def table(folder: Path, task: str, rows: Sequence[ResultRow], **options: Any) ->
     return str(folder)
 
 
-def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence[Any] = (), **options: Any) -> str:
+def states(folder: Path, sets: Mapping[str, Sequence[float]], **options: Any) -> str:
     """What ``evaluate --task dst`` writes: of each set the joint goal accuracy of its frames.
 
     Frame i is of dialogue i // 2, and by turns of a service that train has and one that it has not.
@@ -64,7 +64,6 @@ def states(folder: Path, sets: Mapping[str, Sequence[float]], examples: Sequence
         values = [sets[name][at] for name in variants]
         numbers.append(ResultRow("", "dst", VARIANTS, group, JGA, mean([*map(mean, values)])))
         numbers.append(ResultRow("", "dst", VARIANTS, group, "schema_sensitivity", sensitivity(values)))
-    write(folder / "examples.json", list(examples))
     return table(folder, "dst", numbers, variants=variants, **options)
 
 

@@ -111,22 +111,22 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 7_151,
-    "transforms/crowd/": 5_965,
-    "transforms/variants/": 1_400,
+    "transforms/perturbation": 7_148,
+    "transforms/crowd/": 5_961,
+    "transforms/variants/": 1_398,
     "transforms/translation/": 608,
     "transforms/splits/": 840,
     "transforms/simulators/": 3_143,
     "transforms/anonymise/": 969,
     "transforms/release/": 1_669,
-    "transforms/reports/": 648,
-    "transforms/": 2_333,
+    "transforms/reports/": 650,
+    "transforms/": 2_331,
     "evaluation/models/": 5_344,
-    "evaluation/": 9_397,
-    "pipelines/": 6_814,
+    "evaluation/": 9_378,
+    "pipelines/": 6_817,
     "schemas/": 2_894,
     "parapet/": 676,
-    "tests/": 38_923,
+    "tests/": 38_921,
 }
 
 

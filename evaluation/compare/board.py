@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds, significance
 from parapet.evaluation.compare.significance import Difference, Parts
-from parapet.evaluation.dst.failures import HurtFrame
 from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
 from parapet.evaluation.sets import ALL, existing_file, mixes, parse_line
 from parapet.schemas.errors import InputError
@@ -23,8 +22,6 @@ from parapet.transforms.reports.text import counted
 # Options in which systems may differ.
 _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
 _OWN_OF = {"dst": {"model", "model_args", "variants"}}  # in other tasks, the model is the scorer
-
-_EXAMPLES = msgspec.json.Decoder(tuple[HurtFrame, ...])
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +51,6 @@ class Board(msgspec.Struct, frozen=True):
       systems: the best average first.
       columns: the columns, in the order of the page; ``averaged`` are those that the average includes.
       rows: the numbers of each system, its columns first, as ``parapet evaluate`` writes them: shares are from 0 to 1.
-      examples: system to the frames that variants hurt most.
       left_out: messages on what the comparison lacks.
       average: the average of each system, on a scale of 100.
     """
@@ -64,7 +60,6 @@ class Board(msgspec.Struct, frozen=True):
     columns: list[str]
     averaged: list[str]
     rows: list[ResultRow]
-    examples: dict[str, list[HurtFrame]]
     left_out: list[str]
     average: dict[str, ResultRow] = {}
     tests: list[Difference] = []
@@ -98,7 +93,6 @@ class TaskResults(msgspec.Struct, frozen=True):
     Attributes:
       variants: the sets that ``#VARIANTS`` averages.
       options: the options of the evaluation.
-      examples: the frames that variants hurt most.
       refused: set to the number of its items that were not scored, as the endpoint refused the requests.
     """
 
@@ -108,7 +102,6 @@ class TaskResults(msgspec.Struct, frozen=True):
     rows: list[ResultRow]
     variants: tuple[str, ...] = ()
     options: dict[str, Any] = {}
-    examples: tuple[HurtFrame, ...] = ()
     refused: dict[str, int] = {}
 
 
@@ -123,7 +116,7 @@ class _Manifest(msgspec.Struct, frozen=True):
 def read_task(path: str, system: str = "") -> TaskResults:
     """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
     folder = as_path(path)
-    run, examples = folder / "run.json", folder / "examples.json"
+    run = folder / "run.json"
     check_published(path)
     if not is_there(path) or not run.is_file():
         raise InputError("there is no finished output of 'parapet evaluate'", path)
@@ -137,9 +130,8 @@ def read_task(path: str, system: str = "") -> TaskResults:
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
     variants = tuple(variants) if VARIANTS in sets else ()
-    hurt = parse_line(read_whole(examples), _EXAMPLES, str(examples), "") if examples.is_file() else ()
     refused = {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.startswith("refused")}
-    return TaskResults(system, task, path, rows, variants, manifest.options, hurt, refused)
+    return TaskResults(system, task, path, rows, variants, manifest.options, refused)
 
 
 def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Board:
@@ -182,7 +174,6 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
         columns=[row.column for row in columns],
         averaged=[row.column for row in averaged],
         rows=sorted(numbers.values(), key=lambda row: ranked.index(row.system)),
-        examples={results.system: list(results.examples) for results in tasks if results.examples},
         left_out=left_out,
         average={name: averages[name] for name in ranked},
         tests=significance.paired(parts, pairs, factors, config.seed, config.replicates) if config.replicates else [],
@@ -217,21 +208,17 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
         results = read_task(path, name)
         if read.setdefault((results.task, name), results) is not results:
             raise InputError(f"{name!r} has two results of task {results.task!r}", path)
-    left_out = _absent([row for results in read.values() for row in results.rows], config)
+    rows = [row for results in read.values() for row in results.rows]
+    absent = [name for name in config.sets if not any(row.set == name for row in rows)]
+    chosen = (*config.metrics, *config.average)
+    absent += [name for name in chosen if not any(kinds.has_name(row, name) for row in rows)]
+    left_out = [f"{name}: no system has it" for name in absent]
     tasks: list[TaskResults] = []
     for task in dict.fromkeys(task for task, _ in read):
         tasks += _comparable([results for (name, _), results in read.items() if name == task], config.sets, left_out)
     if not any(results.rows for results in tasks):
         raise InputError("; ".join(left_out) or "the systems have no numbers", "--sets")
     return tasks, left_out
-
-
-def _absent(rows: Sequence[ResultRow], config: Config) -> list[str]:
-    """Says which of the chosen sets, metrics and columns no system has."""
-    absent = [name for name in config.sets if not any(row.set == name for row in rows)]
-    for name in (*config.metrics, *config.average):
-        absent += [] if any(kinds.has_name(row, name) for row in rows) else [name]
-    return [f"{name}: no system has it" for name in absent]
 
 
 def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out: list[str]) -> list[TaskResults]:

@@ -124,8 +124,7 @@ def columns_of(
 
     def order(row: ResultRow) -> tuple[object, ...]:
         ranked = [*metrics, *shown_metrics(row.task), row.metric]
-        place = set_order(row.set, sets)
-        return tasks.index(row.task), ranked.index(row.metric), row.metric, place, row.group
+        return tasks.index(row.task), ranked.index(row.metric), row.metric, set_order(row.set, sets), row.group
 
     kept = {
         row.column: row

@@ -7,15 +7,13 @@ import msgspec
 from parapet.evaluation import task
 from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
-from parapet.evaluation.dst.results import EXAMPLES_TITLE, examples_table
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.reports.charts import sets_chart
-from parapet.transforms.reports.report import Dots, Report, Section, Table, Tile, page
+from parapet.transforms.reports.report import Dots, Report, Section, Table, page
 from parapet.transforms.reports.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
-EXAMPLES = 4  # examples shown for each system
 
 TERMS = {
     "Mean": "The unweighted mean over the sets of a row that all systems have. Mixes of a set with the original, such "
@@ -39,20 +37,13 @@ def sections(board: Board) -> list[Section]:
     """Makes the sections of the page."""
     services = sorted({row.group for row in board.rows} - {WHOLE, SEEN, UNSEEN})
     folded = f"Numbers of {counted(len(services), 'service')}"
-    examples = {name: board.examples[name][:EXAMPLES] for name in board.systems if name in board.examples}
     return [
         *charts(board),
-        *main_tables(board),
+        *tables.by_set(board),
         *seen_and_unseen(board),
         *tables.by_set(board, {name: name for name in services}, "by service", "Numbers by service", folded),
         _differences(board),
-        *(examples_table(of_system, f"{EXAMPLES_TITLE}: {name}") for name, of_system in examples.items()),
     ]
-
-
-def main_tables(board: Board) -> list[Table]:
-    """Makes the tables of numbers by set."""
-    return tables.by_set(board)
 
 
 def seen_and_unseen(board: Board) -> list[Table]:
@@ -74,9 +65,8 @@ def charts(board: Board) -> list[Dots]:
     rows = [row for row in _main_rows(board) if row.system in board.systems[:MOST_SYSTEMS]]
     if not rows or rows[0].metric in kinds.OF_100:
         return []
-    title = f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set"
     numbers = [(tables.set_label(board, row.set), row.system, row.value, row.low, row.high) for row in rows]
-    return [sets_chart(title, numbers)]
+    return [sets_chart(f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set", numbers)]
 
 
 def _differences(board: Board) -> Table:
@@ -115,12 +105,6 @@ def _averages(board: Board) -> tuple[str, list[str]]:
     return f"{tables.metric_label(rows[0].task, rows[0].metric)}, {over}", [f"{value}{unit}" for value in values]
 
 
-def tiles(board: Board) -> list[Tile]:
-    """Makes the tiles with the averages."""
-    label, averages = _averages(board)
-    return [Tile(f"{name}: {label}", value) for name, value in zip(board.systems[:6], averages, strict=False)]
-
-
 def headline(board: Board) -> str:
     """Says how the main metric of systems changes from the original to the variants, or to the set that costs most.
 
@@ -129,22 +113,19 @@ def headline(board: Board) -> str:
     """
     rows = {(row.system, row.set): row for row in _main_rows(board)}
     systems = [name for name in board.systems if (name, ORIGINAL) in rows]
-    sets = {name for _, name in rows if all((system, name) in rows for system in systems)} - {ORIGINAL}
+    sets = sorted({name for _, name in rows if all((system, name) in rows for system in systems)} - {ORIGINAL})
     if not systems or not sets:
         return leader(board)
 
-    def value(system: str, name: str) -> float:
-        return rows[system, name].value or 0.0
+    def loss(system: str, name: str) -> float:
+        return (rows[system, ORIGINAL].value or 0.0) - (rows[system, name].value or 0.0)
 
-    costly = VARIANTS if VARIANTS in sets else min(sets, key=lambda name: sum(value(one, name) for one in systems))
-    by_loss = sorted(systems, key=lambda system: value(system, costly) - value(system, ORIGINAL))
-    first, *others = [
-        f"{system} {_change_text(rows[system, ORIGINAL], rows[system, costly])}"
-        for system in dict.fromkeys([by_loss[0], by_loss[-1]])
-    ]
-    reworded = "tools" if rows[systems[0], costly].task == "tool_calls" else "schemas"
-    place = f"when {reworded} are reworded" if costly == VARIANTS else f"on {costly}"
-    return "; ".join([f"{first} {place}", *others])
+    costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(system, name) for system in systems))
+    by_loss = sorted(systems, key=lambda system: loss(system, costly), reverse=True)
+    changes = {name: _change_text(rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])}
+    reworded = "tools" if rows[by_loss[0], costly].task == "tool_calls" else "schemas"
+    changes[by_loss[0]] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
+    return "; ".join(f"{name} {change}" for name, change in changes.items())
 
 
 def _change_text(original: ResultRow, row: ResultRow) -> str:
@@ -162,8 +143,7 @@ def _change_text(original: ResultRow, row: ResultRow) -> str:
 
 def lead(board: Board) -> str:
     """Says who leads, if the headline does not."""
-    first = leader(board)
-    return "" if first == headline(board) else f"{first}."
+    return "" if (first := leader(board)) == headline(board) else f"{first}."
 
 
 def leader(board: Board) -> str:
@@ -183,11 +163,6 @@ def leader(board: Board) -> str:
     return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
 
 
-def terminal_lines(board: Board) -> list[str]:
-    """Formats the main numbers for a terminal, and the headline below them."""
-    return [*tables.terminal_lines(board), headline(board)]
-
-
 def notes(board: Board) -> list[str]:
     """Lists what readers must know before the numbers: what was left out."""
     return [f"Left out: {line}." for line in board.left_out]
@@ -200,13 +175,12 @@ def files_of(board: Board) -> dict[str, bytes]:
         title="Leaderboard",
         headline=headline(board),
         lead=lead(board),
-        tiles=tiles(board),
         sections=sections(board),
         notes=notes(board),
         terms=TERMS,
         links={"leaderboard.json": "numbers and tests", "table.csv": "numbers", "table.tex": "for LaTeX"},
     )
-    main = [*main_tables(board), *seen_and_unseen(board)]
+    main = [*tables.by_set(board), *seen_and_unseen(board)]
     return {
         "leaderboard.json": task.json_bytes(board),
         **tables.long_table(board),
@@ -239,7 +213,7 @@ class Compare(task.Task[Board], frozen=True, kw_only=True):
         options = msgspec.structs.asdict(self.config)
         return task.Result(
             files=files_of(board),
-            summary=[*terminal_lines(board), *([summary] if board.tests else [])],
+            summary=[*tables.terminal_lines(board), headline(board), *([summary] if board.tests else [])],
             options={**options, "systems": sorted(self.systems), "columns": board.columns, "average": board.averaged},
             warnings=[f"left out: {line}" for line in board.left_out],
         )

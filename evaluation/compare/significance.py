@@ -36,8 +36,6 @@ Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Interval = tuple[float, float] | None
 
-_SAME = 1e-9  # differences closer than this are equal
-
 
 def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) -> dict[str, Parts]:
     """Reads ``rows.parquet``, or all Parquet files below ``rows``, of an evaluation, if there are any.
@@ -134,8 +132,9 @@ def paired(
         difference = float(_gaps(plain(ours), plain(theirs))[0])
         moved = swapped(theirs) - swapped(ours)  # where the coin is 1, the systems swap their results
         by_chance = np.abs(_gaps(plain(ours) + moved, plain(theirs) - moved))
-        # Replicates without a value count against significance, which "at least as large" would not do.
-        p = (1 + replicates - int((by_chance < abs(difference) - _SAME).sum())) / (1 + replicates)
+        # Differences that are closer than 1e-9 are equal. Replicates without a value count against significance, which
+        # "at least as large" would not do.
+        p = (1 + replicates - int((by_chance < abs(difference) - 1e-9).sum())) / (1 + replicates)
         interval = bootstrap.interval(_gaps(drawn(ours), drawn(theirs)) * columns[column])
         dialogues = len(set().union(*ours, *theirs))
         tests.append(Difference(first, second, column, difference * columns[column], interval, p, dialogues))

@@ -11,7 +11,6 @@ from parapet.evaluation.compare.board import Board
 from parapet.evaluation.compare.page import TERMS, leader, sections
 from parapet.evaluation.compare.tables import long_table
 from parapet.evaluation.task import json_bytes
-from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.markdown import is_url, quoted
@@ -76,11 +75,10 @@ def files_of(
       lead: the line below it.
     """
     ranks = ranks_of(board)
-    averages = {name: number(board.average[name].value, 1) for name in board.systems}
     ranking = Table(
         title="Ranking, by the average of 100",
         columns=["rank", "system", "average"],
-        rows=[[ranks[name], name, averages[name]] for name in board.systems],
+        rows=[[ranks[name], name, number(board.average[name].value, 1)] for name in board.systems],
         text_columns=2,
         hrefs={(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)},
     )
@@ -93,13 +91,11 @@ def files_of(
         lead=lead,
         sections=[ranking, *sections(board), not_scored],
         terms=TERMS,
-        links={"leaderboard.csv": "the ranking", "table.csv": "all numbers", "leaderboard.json": "everything"},
+        links={"table.csv": "all numbers", "leaderboard.json": "everything"},
     )
     everything = {"board": board, "ranks": ranks, "submissions": submissions, "refused": refused}
-    rows = [[ranks[name], name, submissions[name].url, averages[name]] for name in board.systems]
     return {
         "index.html": page(report).encode(),
         "leaderboard.json": json_bytes(everything),
-        "leaderboard.csv": csv_bytes(["rank", "system", "url", "average"], rows),
         **long_table(board),
     }

@@ -15,7 +15,7 @@ from parapet.evaluation.task import NOT_DEFINED, relative_change
 from parapet.schemas.decisions import csv_bytes
 from parapet.transforms.reports import markdown
 from parapet.transforms.reports.report import Table, table_markdown
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.reports.text import aligned, number, percent
 
 Column = Mapping[str, ResultRow]  # system to its number
 
@@ -190,10 +190,7 @@ def terminal_lines(board: Board) -> list[str]:
         for heading, column in zip(headings, columns, strict=True):
             texts = [cell(column.get(name), numbers).partition("\n")[0] for name in board.systems]
             rows += [[heading, *texts]] if column else []
-        size = max(len(name) for name, *_ in rows)
-        wide = 2 + max(len(text) for _, *texts in rows for text in texts)
-        lines += [""] if lines else []
-        lines += [name.ljust(size) + "".join(text.rjust(wide) for text in texts) for name, *texts in rows]
+        lines += [*([""] if lines else []), *aligned(rows).split("\n")]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Single frames in the outputs: rows, the frames that variants hurt most, and a page of wrong frames for each set."""
+"""Single frames in the outputs: rows, and a page of wrong frames for each set."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, State, Turn, Wrong
+from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, State, Turn
 from parapet.evaluation.dst.model import Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import json_bytes
-from parapet.schemas.service import Slot
 from parapet.transforms.reports.markdown import one_line
 from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
@@ -67,127 +66,24 @@ def table(
     return pa.table(columns, schema=FRAMES)
 
 
-MOST_HURT = 12
-
-# The kinds of errors: an active slot was not predicted, its value is wrong, or an inactive slot was predicted.
-ERRORS = ("not_predicted", "wrong_value", "not_active")
+# A variant's (service, slot) to the original's name of the slot.
+SlotNames = Mapping[tuple[str, str], str]
 
 
-def error_of(wrong: Wrong) -> str:
-    """Returns which of ERRORS it is."""
-    if not wrong.reference:
-        return "not_active"
-    return "wrong_value" if wrong.predicted else "not_predicted"
-
-
-class SlotDifference(msgspec.Struct, frozen=True):
-    """A slot that is right under the original and wrong under the variant, with both descriptions.
-
-    Attributes:
-      reference: its values, one of which was predicted under the original; empty if the slot is not active.
-      predicted_variant: the value under the variant; empty if it was not predicted.
-    """
-
-    original: str
-    original_description: str
-    variant: str
-    variant_description: str
-    reference: str
-    predicted_variant: str
-
-
-class HurtFrame(msgspec.Struct, frozen=True):
-    """A frame under the original's schema and the variant that hurt it most.
-
-    Attributes:
-      drop: the drop of joint goal accuracy from the original to that variant.
-      order: a hash that breaks ties between equal drops.
-      seen: whether the training schema has the service.
-    """
-
-    drop: float
-    order: int
-    dialogue_id: str
-    turn: int
-    utterance: str
-    service: str
-    variant: str
-    variant_service: str
-    accuracy: float
-    variant_accuracy: float
-    slots: tuple[SlotDifference, ...]
-    seen: bool | None = None
-
-    def key(self) -> tuple[float, int, str]:
-        """A key that sorts the worst first."""
-        return -self.drop, self.order, self.dialogue_id
-
-
-# A variant's (service, slot) to the original's slot and the variant's.
-SlotPairs = Mapping[tuple[str, str], tuple[Slot, Slot]]
-
-
-def slot_pairs(plan: Plan, variant: str) -> dict[tuple[str, str], tuple[Slot, Slot]]:
-    """Pairs the slots of a variant with those of the original, which have the same order."""
+def original_slots(plan: Plan, variant: str) -> SlotNames:
+    """Maps the slots of a variant to those of the original, which have the same order."""
     originals = plan.sets[ORIGINAL].services
     return {
-        (name, slot.name): (before, slot)
+        (name, slot.name): before.name
         for name, service in plan.sets[variant].services.items()
         if (original := originals.get(plan.originals[name])) is not None
         for before, slot in zip(original.slots, service.slots, strict=False)
     }
 
 
-def worst_of(
-    dialogues: Iterable[Sequence[Sequence[Scored]]], pairs: Mapping[str, SlotPairs], seen: frozenset[str], seed: str
-) -> list[HurtFrame]:
-    """Selects the frames in which joint goal accuracy drops most, each with its worst variant; one for each dialogue.
-
-    Args:
-      dialogues: for each, its frames under the original and then under each variant.
-      pairs: variant to its slot pairs.
-      seen: the original's services in the training schema.
-      seed: the seed for breaking ties.
-    """
-    hurt: dict[str, tuple[tuple[float, int, str], HurtFrame]] = {}
-    for original, *variants in dialogues:
-        for variant, frames in zip(pairs, variants, strict=True):
-            for before, after in zip(original, frames, strict=True):
-                drop, at = before.values[JOINT] - after.values[JOINT], hurt.get(before.dialogue_id)
-                slots = _lost_slots(before, after, pairs[variant]) if drop > 0 else ()
-                if slots and (at is None or -drop <= at[0][0]):
-                    order = stable_hash(seed, "example", before.dialogue_id, str(before.turn), str(before.frame))
-                    key = -drop, order, variant
-                    if at is None or key < at[0]:
-                        joint = before.values[JOINT], after.values[JOINT]
-                        hurt[before.dialogue_id] = key, HurtFrame(
-                            drop, order, before.dialogue_id, before.turn, before.utterance, before.service, variant,
-                            after.service, *joint, slots, before.service in seen,
-                        )  # fmt: skip
-    return worst(frame for _, frame in hurt.values())
-
-
-def _lost_slots(before: Scored, after: Scored, pairs: SlotPairs) -> tuple[SlotDifference, ...]:
-    """Lists the slots that are right under the original and wrong under the variant."""
-    already = {wrong.slot for wrong in before.wrong}
-    wrong_slots = [(wrong, pairs.get((after.service, wrong.slot))) for wrong in after.wrong]
-    return tuple(_difference(wrong, *pair) for wrong, pair in wrong_slots if pair and pair[0].name not in already)
-
-
-def _difference(wrong: Wrong, original: Slot, variant: Slot) -> SlotDifference:
-    texts = original.name, original.description, variant.name, variant.description
-    return SlotDifference(*texts, ", ".join(wrong.reference), wrong.predicted)
-
-
-def worst(examples: Iterable[HurtFrame]) -> list[HurtFrame]:
-    """Selects the frames that drop most from those of several files. Each dialogue is in one file."""
-    return sorted(examples, key=HurtFrame.key)[:MOST_HURT]
-
-
 FOLDER = "failures"
 SHOWN = 100  # frames shown for each set
 TURNS = 30  # last turns shown of a history
-SLOTS = 40  # slots shown of a frame, the wrong ones first
 VALUES = 5  # values shown of a slot
 LONGEST = 1_000  # characters shown of a text
 
@@ -242,7 +138,7 @@ Ranked = tuple[Rank, Failure]
 
 
 def failures(
-    here: ScoredFile, original: ScoredFile | None, originals: Mapping[str, str], pairs: SlotPairs, seed: str
+    here: ScoredFile, original: ScoredFile | None, originals: Mapping[str, str], names: SlotNames, seed: str
 ) -> tuple[list[Ranked], int, int]:
     """Collects the wrong frames of a file.
 
@@ -252,7 +148,7 @@ def failures(
       here: the file.
       original: the same file of the original; None for the original itself, and if the original lacks the file.
       originals: names of services to the original's.
-      pairs: a variant's slots, with those of the original.
+      names: a variant's slots, with the original's names.
       seed: the seed for breaking ties.
 
     Returns:
@@ -286,7 +182,7 @@ def failures(
             )
             earlier[also_wrong] += 1
     ranked.sort(key=itemgetter(0))
-    shown = [(rank, _failure(here, frame, original, before, pairs)) for rank, frame, before in ranked[:SHOWN]]
+    shown = [(rank, _failure(here, frame, original, before, names)) for rank, frame, before in ranked[:SHOWN]]
     return shown, len(ranked), sum(not rank[0] for rank, *_ in ranked)
 
 
@@ -302,12 +198,12 @@ def _original_positions(turns: Sequence[Turn], original: Sequence[Turn]) -> dict
 
 
 def _failure(
-    here: ScoredFile, frame: Scored, original: ScoredFile | None, before: Scored | None, pairs: SlotPairs
+    here: ScoredFile, frame: Scored, original: ScoredFile | None, before: Scored | None, names: SlotNames
 ) -> Failure:
     dialogue = here.dialogues[frame.dialogue_id]
     side = _side(here, frame)
     slots = dict.fromkeys([*side.expected.slot_values, *side.predicted.slot_values])
-    names = {slot: pairs[frame.service, slot][0].name for slot in slots if (frame.service, slot) in pairs}
+    originals = {slot: names[frame.service, slot] for slot in slots if (frame.service, slot) in names}
     return Failure(
         dialogue_id=frame.dialogue_id,
         turn=frame.turn,
@@ -318,7 +214,7 @@ def _failure(
         ],
         here=side,
         original=_side(original, before) if original is not None and before is not None else None,
-        original_slots=names,
+        original_slots=originals,
     )
 
 
@@ -428,19 +324,17 @@ def _example(set_name: str, failure: Failure) -> Example:
     add("intent", [(*both, both[0] != both[1]) for both in intents])
     requested = [[", ".join(sorted(state.requested_slots)) for state in both] for both in states]
     add("requested slots", [(both[0], both[1], both[0] != both[1]) for both in requested])
-    slots = _slots(failure)
-    for names in slots[:SLOTS]:
+    for names in _slots(failure):
         label = names[0] if names[0] == names[-1] else f"{names[0]}\nhere: {names[-1]}"
         add(label, [_values(side, name) for side, name in zip(sides, names, strict=True)])
     if any(isinstance(side.predicted.answer, str) for side in sides):
         rows.append(["the model's answer", *(one_line(side.predicted.answer or "–") for side in sides)])
     lines = [Line(speaker, [Part(text)]) for speaker, text in failure.history]
-    left_out = len(slots) - SLOTS
     columns = ["", set_name] if len(sides) == 1 else ["", ORIGINAL, set_name]
     accuracy = " → ".join(percent(side.joint_goal_accuracy, 0) for side in sides)
     place = f"dialogue {failure.dialogue_id}, turn {failure.turn}, {failure.here.service}: JGA {accuracy}"
     return Example(
-        f"{place}; {counted(left_out, 'more slot')}" if left_out > 0 else place,
+        place,
         lines,
         Table(title=place, columns=columns, rows=rows, best=best, text_columns=len(columns)),
         f"History: {counted(len(lines), 'turn')}" + (f" of {failure.turn:,}" if failure.turn > len(lines) else ""),

@@ -110,7 +110,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       sources: the paths from the flags; ``plan`` has what they contain.
       scoring: the settings of scoring.
       across_turn: whether joint accuracies are products over turns.
-      zero: the policy of the sensitivity in tables.
+      zero: the policy of the sensitivity.
       seed: the seed of the bootstrap; ``replicates`` their number, 0 for none.
       model: the model to run if there are no predictions, on ``batch_size`` examples at a time.
       system: the name of the system on the page.

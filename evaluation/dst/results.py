@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from parapet.evaluation import bootstrap, task
-from parapet.evaluation.dst.failures import ERRORS, HurtFrame, Ranked, failure_files, page_place
+from parapet.evaluation.dst.failures import Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import METRICS
 from parapet.evaluation.dst.model import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, POLICIES, Totals, means, slot_accuracy
+from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
 from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, results_bytes
 from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
 from parapet.evaluation.sets import ORIGINAL, mixes
@@ -27,45 +27,41 @@ from parapet.transforms.running.counts import Counts
 Metrics = Mapping[str, Mapping[str, float]]
 
 JGA = "joint_goal_accuracy"
-# Names of counts: slots that lower joint goal accuracy, and the dialogues over which schema sensitivity is computed.
-WRONG_SLOTS, COMPARED = "wrong_slots", "compared_dialogues"
+COMPARED = "compared_dialogues"  # name of the count of dialogues over which schema sensitivity is computed
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
 REFUSED = "refused_frames"  # frames that are not scored, as the request for one of their turn was refused
 
-SENSITIVITY = "sensitivity/"  # prefix of the key of its sums: sensitivity/zero
+SENSITIVITY = "#SENSITIVITY"  # the key of its sums, beside those of sets
 SLOTS = "slots/"  # prefix of a set's name: the sums of its slots
 
 
 def statistics_of(plan: Plan) -> list[tuple[str, str]]:
-    """Lists the statistics with replicates: joint goal accuracy of each set, and sensitivities, by aggregate."""
-    sensitivities = [SENSITIVITY + policy for policy in POLICIES] if len(plan.variants) > 1 else []
-    return [(name, key) for name in (*plan.sets, *sensitivities) for key in AGGREGATES]
+    """Lists the statistics with replicates: joint goal accuracy of each set, and its sensitivity, by aggregate."""
+    sensitivity = [SENSITIVITY] if len(plan.variants) > 1 else []
+    return [(name, key) for name in (*plan.sets, *sensitivity) for key in AGGREGATES]
 
 
 class FileScores(msgspec.Struct):
     """The sums over the dialogue files of a run.
 
     Attributes:
-      totals: the sums of each aggregate, by set, and by policy of the sensitivity; and those of each set's
-        slots.
+      totals: the sums of each aggregate, by set, and of the sensitivity; and those of each set's slots.
       replicates: at most one array, for joint goal accuracy and sensitivity.
-      hurt: the frames that variants hurt most.
       failures: set to its first wrong frames.
     """
 
     totals: dict[str, Totals] = {}
     replicates: list[bootstrap.Counts] = []
-    hurt: list[HurtFrame] = []
     failures: dict[str, list[Ranked]] = {}
 
 
 def metadata_files(config: Config, counts: Counts, _examples: object, scores: Sequence[FileScores]) -> dict[str, bytes]:
-    """Makes metrics.json, robustness.json, the page, the wrong frames of each set, and with variants examples.json.
+    """Makes metrics.json, robustness.json, the page, and the wrong frames of each set.
 
     Args:
       config: the settings of the run.
-      counts: includes those of wrong slots.
+      counts: those of frames and dialogues.
       scores: the scores of all files; empty if there are no files.
 
     Raises:
@@ -84,8 +80,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
         RESULTS: results_bytes(result_rows(config, of_all, numbers)),
-        "report.html": page(dst_report(numbers, of_all.hurt)).encode(),
-        **({"examples.json": task.json_bytes(of_all.hurt)} if config.plan.variants else {}),
+        "report.html": page(dst_report(numbers)).encode(),
     }
     for name, numbers_of_set in numbers["sets"].items():
         files |= failure_files(config.system, name, numbers_of_set["failures"], of_all.failures.get(name, []))
@@ -108,7 +103,6 @@ def robustness(config: Config, scores: FileScores, counts: Counts) -> dict[str, 
                 "metrics": metrics.get(name, {}),
                 "slot_accuracy": slot_accuracy(scores.totals.get(SLOTS + name, {})),
                 "intervals": {key: intervals.of([name], key) for key in AGGREGATES},
-                "wrong_slots": {kind: counts.sum(WRONG_SLOTS, set=name, value=kind) for kind in ERRORS},
                 "failures": {key: counts.sum(count, set=name) for key, count in failures.items()},
                 **({REFUSED: refused} if (refused := counts.sum(REFUSED, set=name)) else {}),
             }
@@ -150,7 +144,7 @@ def result_rows(config: Config, scores: FileScores, numbers: Mapping[str, Any]) 
 
 
 def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Intervals) -> dict[str, Any]:
-    """Computes the means over variants, their difference from the original, and the sensitivities."""
+    """Computes the means over variants, their difference from the original, and the sensitivity."""
     plan, original = config.plan, metrics.get(ORIGINAL, {})
     # Keys are the original's names of services.
     average = averaged(
@@ -159,35 +153,26 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
             for name in plan.variants
         ]
     )
-    difference = {
-        key: {name: _relative(original.get(key, {}).get(name), value) for name, value in value_here.items()}
-        for key, value_here in average.items()
-    }
-    sensitivity = {
-        name.removeprefix(SENSITIVITY): value for name, value in sorted(metrics.items()) if name.startswith(SENSITIVITY)
-    }
+    sensitivity = metrics.get(SENSITIVITY, {})
     table: dict[str, dict[str, Any]] = {}
-    for key, value_here in average.items():
+    for key, means_of_variants in average.items():
+        before, after = original.get(key, {}).get(JGA), means_of_variants.get(JGA)
         table[key] = {
-            "original": original.get(key, {}).get(JGA),
-            "variants": value_here.get(JGA),
-            "difference": difference[key].get(JGA),
-            "schema_sensitivity": sensitivity.get(config.zero, {}).get(key, {}).get(JGA),
+            "original": before,
+            "variants": after,
+            "difference": (after - before) / before if before and after is not None else None,
+            "schema_sensitivity": sensitivity.get(key, {}).get(JGA),
         }
         if key in AGGREGATES:
             table[key] |= {
                 "variants_interval": intervals.of(plan.variants, key),
                 "difference_interval": intervals.of(plan.variants, key, relative=True),
-                "schema_sensitivity_interval": intervals.of([SENSITIVITY + config.zero], key),
+                "schema_sensitivity_interval": intervals.of([SENSITIVITY], key),
             }
     return {
         "names": plan.variants,
         "average": average,
-        "difference": difference,
         "schema_sensitivity": sensitivity,
-        "schema_sensitivity_intervals": {
-            policy: {key: intervals.of([SENSITIVITY + policy], key) for key in AGGREGATES} for policy in POLICIES
-        },
         "table": table,
     }
 
@@ -212,7 +197,7 @@ class _Intervals:
             original = self._columns[ORIGINAL, key]
             with bootstrap.quiet():
                 values = (values - original) / original
-        if relative or names[0].startswith(SENSITIVITY):
+        if relative or names == [SENSITIVITY]:
             interval = bootstrap.interval(values)
         else:
             interval = bootstrap.share_interval(values, bootstrap.dialogues_of(self._counts[names[0], key]))
@@ -232,10 +217,6 @@ def averaged(variants: Sequence[Metrics]) -> dict[str, dict[str, float]]:
     }
 
 
-def _relative(original: float | None, value: float | None) -> float | None:
-    return None if not original or value is None else (value - original) / original
-
-
 def _json(value: object) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
@@ -243,7 +224,9 @@ def _json(value: object) -> bytes:
 GROUPS = {"#ALL_SERVICES": "all services", "#SEEN_SERVICES": "seen services", "#UNSEEN_SERVICES": "unseen services"}
 
 COLUMNS = {
-    "joint_goal_accuracy": "JGA",
+    JGA: "JGA",
+    "#SEEN_SERVICES": "JGA, seen",
+    "#UNSEEN_SERVICES": "JGA, unseen",
     "joint_cat_accuracy": "JGA, categorical",
     "joint_noncat_accuracy": "JGA, free",
     "average_goal_accuracy": "average goal",
@@ -274,12 +257,11 @@ TERMS = {
 }
 
 
-def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Report:
+def dst_report(numbers: Mapping[str, Any]) -> Report:
     """Makes the report.
 
     Args:
       numbers: ``robustness.json``.
-      examples: the frames that a variant hurt most.
     """
     sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
     of_all = "#ALL_SERVICES"
@@ -320,30 +302,15 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
             numbers_in="robustness.json",
         ),
         task.group_table(
-            "Joint goal accuracy of seen and unseen services",
+            "Metrics by set",
             "set",
-            {
-                name: {
-                    key: _share(numbers_of_set["metrics"].get(key, {}).get(JGA), numbers_of_set["intervals"].get(key))
-                    for key in GROUPS
-                }
-                for name, numbers_of_set in sets.items()
-            },
-            GROUPS,
-        ),
-        task.group_table(
-            "All metrics, all services",
-            "set",
-            {name: numbers_of_set["metrics"][of_all] for name, numbers_of_set in sets.items()},
+            {name: _metrics(numbers_of_set["metrics"]) for name, numbers_of_set in sets.items()},
             COLUMNS,
             numbers_in="robustness.json",
         ),
         *_services(sets[ORIGINAL]["metrics"], numbers["seen_services"], variants),
-        slots_table(sets),
-        _errors(sets),
+        _slots(sets),
     ]
-    if examples:
-        sections.append(examples_table(examples, EXAMPLES_TITLE))
     matching = "fuzzy matching of free slots" if options["fuzzy"] else "exact matching"
     return Report(
         command="evaluate",
@@ -358,11 +325,15 @@ def dst_report(numbers: Mapping[str, Any], examples: Sequence[HurtFrame]) -> Rep
         links={
             "metrics.json": "the original's metrics by aggregate, as the official scoring has them",
             "robustness.json": "all numbers",
-            **({"examples.json": "the frames that variants hurt most"} if variants else {}),
             "failures/": "the wrong frames of each set as pages and as JSON: utterances, history and states",
             "rows/": "a row for every frame",
         },
     )
+
+
+def _metrics(metrics: Metrics) -> dict[str, float | None]:
+    """Returns the metrics of all services, and joint goal accuracy of seen and of unseen ones."""
+    return {**metrics["#ALL_SERVICES"], **{key: metrics.get(key, {}).get(JGA) for key in AGGREGATES}}
 
 
 def _by_set(sets: Mapping[str, Any]) -> Dots:
@@ -400,13 +371,10 @@ def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | No
     return f"{points}\n{relative.rstrip(')')}{small}" if relative else points
 
 
-def sensitivity_of(row: Mapping[str, Any]) -> str:
-    """Formats the schema sensitivity of a row of the table of variants, or that it is not defined."""
-    return _if_defined(row, percent(row["schema_sensitivity"]))
-
-
-def _if_defined(row: Mapping[str, Any], sensitivity: str) -> str:
-    return sensitivity if task.sensitivity_is_defined(row.get("original"), row.get("variants")) else task.NOT_DEFINED
+def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
+    """Formats the schema sensitivity of a row of the table of variants, or says that it is not defined."""
+    is_defined = task.sensitivity_is_defined(row.get("original"), row.get("variants"))
+    return _share(row["schema_sensitivity"], interval) if is_defined else task.NOT_DEFINED
 
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
@@ -418,7 +386,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Ta
             _share(row["original"], original.get(key)),
             _share(row["variants"], row["variants_interval"]),
             _change_with_interval(row, original.get(key)),
-            _if_defined(row, _share(row["schema_sensitivity"], row["schema_sensitivity_interval"])),
+            sensitivity_of(row, row["schema_sensitivity_interval"]),
         ]
         for key, group in GROUPS.items()
         if (row := table.get(key))
@@ -454,76 +422,19 @@ def _services(
     yield task.group_table(title, "service", rows, headings, text_columns=2, numbers_in=numbers_in)
 
 
-def slots_table(sets: Mapping[str, Any]) -> Table:
+def _slots(sets: Mapping[str, Any]) -> Table:
     """Makes a table with a row for each slot and a column for each set. Variants are left out, as they rename slots."""
-    accuracies = {name: entry["slot_accuracy"] for name, entry in sets.items() if entry["kind"] != "variant"}
-    names = sorted(
-        {
-            (service, slot)
-            for slots_of_services in accuracies.values()
-            for service, slots in slots_of_services.items()
-            for slot in slots
-        }
-    )
-    return Table(
-        title="Accuracy by slot",
+    rows: dict[str, dict[str, float]] = {}
+    for name, numbers_of_set in sets.items():
+        for service, slots in numbers_of_set["slot_accuracy"].items() if numbers_of_set["kind"] != "variant" else ():
+            for slot, accuracy in slots.items():
+                rows.setdefault(f"{service}, {slot}", {})[name] = accuracy
+    return task.group_table(
+        "Accuracy by slot",
+        "slot",
+        dict(sorted(rows.items())),
+        {name: name for name in sets if any(name in accuracies for accuracies in rows.values())},
         note="Over the frames in which the slot is active (RADDLE, Table 7).",
-        columns=["service", "slot", *accuracies],
-        rows=[
-            [
-                service,
-                slot,
-                *(percent(slots_of_services.get(service, {}).get(slot)) for slots_of_services in accuracies.values()),
-            ]
-            for service, slot in names
-        ],
-        text_columns=2,
         numbers_in="robustness.json",
-        in_card=False,
-    )
-
-
-def _errors(sets: Mapping[str, Any]) -> Table:
-    """Makes a table of wrong slots by set and kind of error."""
-    return Table(
-        title="Wrong slots by kind of error",
-        note="In all frames of user turns; in percent of the wrong slots of the set. A free slot is wrong unless its "
-        "value matches in full.",
-        columns=["set", "wrong slots", "active, not predicted", "wrong value", "predicted, not active"],
-        rows=[_kinds(name, entry["wrong_slots"]) for name, entry in sets.items()],
-        numbers_in="robustness.json",
-    )
-
-
-def _kinds(name: str, kinds: Mapping[str, int]) -> list[str]:
-    every = sum(kinds.values())
-    shares = (f"{percent(kinds[kind] / every if every else None)}\n{kinds[kind]:,}" for kind in ERRORS)
-    return [name, f"{every:,}", *shares]
-
-
-EXAMPLES_TITLE = "Slots lost under a variant's wording"
-
-
-def examples_table(examples: Sequence[HurtFrame], title: str) -> Table:
-    """Makes a table of slots that are right under the original and wrong under a variant, like SGD-X's Table 4."""
-    rows = []
-    for example in examples:
-        accuracy = f"{percent(example.accuracy, 0)} → {percent(example.variant_accuracy, 0)}"
-        group = "" if example.seen is None else " (seen)" if example.seen else " (unseen)"
-        place = [
-            f"{example.service}{group}\n{example.variant}: JGA {accuracy}",
-            f"“{example.utterance}”\n{example.dialogue_id}, turn {example.turn}",
-        ]
-        for slot in example.slots:
-            slots = [f"{slot.original}\n{slot.original_description}", f"{slot.variant}\n{slot.variant_description}"]
-            rows.append([*place, *slots, slot.reference or "–", slot.predicted_variant or "–"])
-            place = ["", ""]
-    return Table(
-        title=title,
-        note="These slots are right under the original schema and wrong under the variant. The user's last turn is "
-        "beside them. A dash (–) stands for no value.",
-        columns=["service", "user", "slot", "in the variant", "right value", "predicted in the variant"],
-        rows=rows,
-        text_columns=6,
         in_card=False,
     )

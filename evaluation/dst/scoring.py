@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -83,8 +82,8 @@ class ScoreFile:
             file = failures.ScoredFile(
                 {reference.dialogue_id: reference for reference in references}, predictions, scored[name]
             )
-            pairs = failures.slot_pairs(plan, name) if dialogue_set.kind == "variant" else {}
-            shown, wrong, right_on_original = failures.failures(file, original, plan.originals, pairs, config.seed)
+            slots = failures.original_slots(plan, name) if dialogue_set.kind == "variant" else {}
+            shown, wrong, right_on_original = failures.failures(file, original, plan.originals, slots, config.seed)
             sums.failures[name] = shown
             original = file if name == ORIGINAL else original
             sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
@@ -101,9 +100,6 @@ class ScoreFile:
                 counts[results.REFUSED] = refused
             for count, n in counts.items():
                 result.counts.add(count, n, set=name)
-            every = (wrong for frames in scored[name] for frame in frames for wrong in frame.wrong)
-            for kind, n in Counter(map(failures.error_of, every)).items():
-                result.counts.add(results.WRONG_SLOTS, n, set=name, value=kind)
         self._compare(scored, sums, result)
         return result
 
@@ -131,7 +127,7 @@ class ScoreFile:
         sums: results.FileScores,
         result: FileResult,
     ) -> None:
-        """Adds numbers over several sets: sensitivity, replicates, and the frames that variants hurt most."""
+        """Adds numbers over several sets: sensitivity and replicates."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
@@ -139,15 +135,10 @@ class ScoreFile:
         coefficients: totals.Coefficients | None = None
         if together:
             coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
-            by_policy = totals.add_up_coefficients(coefficients)
-            sums.totals |= {results.SENSITIVITY + policy: of_policy for policy, of_policy in by_policy.items()}
+            sums.totals[results.SENSITIVITY] = totals.add_up_coefficients(coefficients, config.zero)
         result.counts.add(results.COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
-        if variants:
-            pairs = {name: failures.slot_pairs(plan, name) for name in variants}
-            together = totals.aligned([scored[name] for name in (ORIGINAL, *variants)], _FLAG)
-            sums.hurt += failures.worst_of(together, pairs, original.seen, config.seed)
 
     def _replicates(
         self,
@@ -162,8 +153,7 @@ class ScoreFile:
             statistics |= {(name, key): statistic for key, statistic in of_set.items()}
         if coefficients is not None:
             statistics |= {
-                (results.SENSITIVITY + policy, key): coefficients.statistic(policy, state_frames.JOINT, key)
-                for policy in totals.POLICIES
+                (results.SENSITIVITY, key): coefficients.statistic(config.zero, state_frames.JOINT, key)
                 for key in totals.AGGREGATES
             }
         nothing: bootstrap.Statistic = ([], [])
@@ -180,7 +170,6 @@ def added(several: Iterable[results.FileScores]) -> results.FileScores:
     return results.FileScores(
         {name: totals.merged(part.totals[name] for part in parts if name in part.totals) for name in names},
         [sum(replicates[1:], start=replicates[0])] if replicates else [],
-        failures.worst(frame for part in parts for frame in part.hurt),
         {name: failures.first(part.failures.get(name, ()) for part in parts) for name in sets},
     )
 

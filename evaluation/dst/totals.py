@@ -183,13 +183,14 @@ class Coefficients(msgspec.Struct, frozen=True):
     values: Real
     wrong: NDArray[np.bool_]
 
+    def counted(self, policy: Policy) -> Real:
+        """Returns the values that count: with ``drop``, not those of metrics that are 0 under all variants."""
+        return np.where(self.wrong, np.nan, self.values) if policy == "drop" else self.values
+
     def statistic(self, policy: Policy, metric: int, key: str) -> bootstrap.Statistic:
         """Returns the values that the bootstrap resamples: the coefficients of a metric in an aggregate."""
         here = [i for i, keys in enumerate(self.keys) if key in keys]
-        values = self.values[here, metric]
-        if policy == "drop":
-            values = np.where(self.wrong[here, metric], np.nan, values)
-        return [self.dialogue_ids[i] for i in here], values
+        return [self.dialogue_ids[i] for i in here], self.counted(policy)[here, metric]
 
 
 def measured(dialogues: Sequence[Sequence[Sequence[Scored]]], keys_of: Callable[[str], Sequence[str]]) -> Coefficients:
@@ -228,27 +229,9 @@ def aligned(sets: Sequence[Sequence[Sequence[Scored]]], flag: str = "") -> list[
     return rows
 
 
-def add_up_coefficients(coefficients: Coefficients) -> dict[Policy, Totals]:
-    """Sums coefficients for each policy."""
-    places: dict[tuple[str, ...], list[int]] = {}
-    for i, keys in enumerate(coefficients.keys):
-        places.setdefault(keys, []).append(i)
-    sums = {
-        keys: _sums_of_coefficients(coefficients.values[here], coefficients.wrong[here])
-        for keys, here in places.items()
-    }
-    return {
-        policy: merged({key: by_policy[policy]} for keys, by_policy in sums.items() for key in keys)
-        for policy in POLICIES
-    }
-
-
-def _sums_of_coefficients(values: Real, wrong: NDArray[np.bool_]) -> dict[Policy, list[Sum]]:
-    """Returns the sum for each metric, which is the same for both policies, and the number of coefficients."""
-    added = [total(column[column > 0].tolist())[0] for column in values.T]
-    counts = np.count_nonzero(~np.isnan(values), axis=0)
-    dropped = np.count_nonzero(wrong, axis=0)
-    return {
-        "zero": list(zip(added, counts.tolist(), strict=True)),
-        "drop": list(zip(added, (counts - dropped).tolist(), strict=True)),
-    }
+def add_up_coefficients(coefficients: Coefficients, policy: Policy) -> Totals:
+    """Sums the coefficients of each aggregate."""
+    rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
+    for keys, row in zip(coefficients.keys, coefficients.counted(policy).tolist(), strict=True):
+        rows.setdefault(keys, []).append(row)
+    return merged({key: _sums(rows_of_keys)} for keys, rows_of_keys in rows.items() for key in keys)

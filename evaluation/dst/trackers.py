@@ -164,7 +164,7 @@ def stems(text: str) -> tuple[str, ...]:
 
 def sentences(text: str) -> list[str]:
     """Splits a text after full stops, question marks and exclamation marks."""
-    return [sentence.strip() for sentence in _SENTENCE.findall(text)]
+    return [sentence.strip() for sentence in _SENTENCE.findall(text) if not sentence.isspace()]
 
 
 @lru_cache(1 << 14)
@@ -289,7 +289,13 @@ class _Dialogue:
         names = set().union(*map(_slots, service.intents))
         self.slots = {slot.name: slot for slot in service.slots if slot.name in names}
         elements: list[Slot | Intent] = [*service.slots, *service.intents]
-        self.common = Counter(word for element in elements for word in tracker.words(element))
+        words_of = {id(element): tracker.words(element) for element in elements}
+        common = Counter(word for words in words_of.values() for word in words if word not in IDLE or word in _CUES)
+        # Of each element, the words that tell of it, with weights. Words count less that tell of several.
+        self.own = {
+            element: [(word, weight / common[word]) for word, weight in words.items() if word in common]
+            for element, words in words_of.items()
+        }
         self.values, self.offers, self.confirmation = dict[str, str](), dict[str, str](), dict[str, str]()
         self.intent: Intent | None = None
         self.question, self.proposal, self.has_offered = "", "", False
@@ -358,13 +364,8 @@ class _Dialogue:
         self.values |= values
 
     def match(self, words: Collection[str], element: Slot | Intent) -> float:
-        """How many of the words tell of an element. Words count less that tell of several."""
-        own = [
-            (other, weight / max(self.common[other], 1))
-            for other, weight in self.tracker.words(element).items()
-            if other not in IDLE or other in _CUES
-        ]
-        like = self.tracker.like
+        """How many of the words tell of an element."""
+        own, like = self.own[id(element)], self.tracker.like
         return sum(max((like(word, other) * weight for other, weight in own), default=0.0) for word in words)
 
     def suit(self, value: Value, slot: Slot, is_in_question: bool) -> float:

@@ -13,7 +13,7 @@ import msgspec
 from parapet.evaluation.endpoint.asking import Asker, Question, in_json
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.generation.corpus import Candidate
-from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair, Scorer, entails
+from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair
 from parapet.evaluation.models.generation.inference import Generated
 from parapet.evaluation.models.turns import REFUSED, UNREAD, Answer
 from parapet.evaluation.ood import IN_DOMAIN, OOD
@@ -166,38 +166,26 @@ class Judge(Asker):
 
     Args:
       chat: an open client.
-      beside: another judge of the same pairs, to measure agreement; its judgements are not used otherwise.
       prompt: the prompt.
 
     Attributes:
-      agreed: the number of pairs, of ``compared``, on whose entailment both agree.
       unread: the number of unreadable answers, which count as "neutral".
     """
 
     name = "llm"
     joint = " "
 
-    def __init__(self, chat: Chat, beside: Scorer | None = None, prompt: Prompt | None = None) -> None:
+    def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
         super().__init__(chat)
-        self.beside, self.prompt = beside, prompt or prompt_of("entailment")
+        self.prompt = prompt or prompt_of("entailment")
         self.model = f"{chat.endpoint.model}, prompt {self.prompt.about['sha256'][:12]}"
-        self.agreed = self.compared = self.unread = 0
-
-    @property
-    def about(self) -> dict[str, object]:
-        """Describes the judge for ``details.json``, besides its name."""
-        beside = self.beside.model if self.beside is not None else None
-        return {"beside": beside, "compared": self.compared, "agreed": self.agreed, "unread": self.unread}
+        self.unread = 0
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
         """Judges each pair, in order; the label in the answer gets probability 1."""
         self.asked.clear()
         judged: list[Judgement] = self.each([self._question(pair) for pair in pairs])
         self.unread += sum(bool(question.unread) for question in self.asked)
-        if self.beside is not None:
-            others = self.beside.entailment(pairs)
-            self.compared += len(pairs)
-            self.agreed += sum(entails(a) == entails(b) for a, b in zip(judged, others, strict=True))
         return judged
 
     def _question(self, pair: Pair) -> Question:

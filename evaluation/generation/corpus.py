@@ -19,7 +19,7 @@ from msgspec import UNSET
 from parapet.evaluation import sets
 from parapet.evaluation.generation.templates import filled, key_of
 from parapet.evaluation.sets import ORIGINAL, read_lines
-from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker, read_dialogues
+from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, is_there, read_root
 from parapet.schemas.service import Intent, Service, Slot
@@ -516,7 +516,7 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
     """
     dialogues = list(sets.read_dialogues(root, split))
     schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
-    services = (schemas[SINGLE] if SINGLE in schemas else schemas[split]).services
+    services = services_of(schemas, split)
     by_name = {service.service_name: service for service in services}
     kinds = kinds_of(services)
     turns: list[SystemTurn] = []
@@ -573,7 +573,7 @@ def read_predictions(
     """Reads exactly one prediction for each turn of each set.
 
     Args:
-      predictions: JSON lines, a folder with those of each set or with dialogues in the SGD format, or ``reference``.
+      predictions: JSON lines, a folder with those of each set, or ``reference``.
       split: the split.
       turns: set to the turns to be predicted.
 
@@ -582,52 +582,26 @@ def read_predictions(
     """
     if predictions == REFERENCE:
         return {
-            name: {turn.place: Prediction(turn.dialogue_id, turn.turn, turn.utterance) for turn in utterances_here}
-            for name, utterances_here in turns.items()
+            name: {turn.place: Prediction(*turn.place, turn.utterance) for turn in of_set}
+            for name, of_set in turns.items()
         }
-    if not is_there(predictions):
-        raise InputError("there is no such file or folder", predictions, "--predictions")
     utterances: dict[str, dict[str, dict[int, str]]] = {name: {} for name in turns}
-    for name, utterances_here in turns.items():
-        for turn in utterances_here:
+    for name, of_set in turns.items():
+        for turn in of_set:
             utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
-    read = _read if as_path(predictions).is_dir() else _lines
-    rows = sets.read_predictions(predictions, split, list(turns), read, (".json", ".jsonl"))
+    rows = sets.read_rows(predictions, split, list(turns), Prediction)
     return sets.match_turns(rows, utterances, predictions)
 
 
-def predicted_variants(predictions: str, split: str, variants: Sequence[str]) -> list[str]:
-    """Returns the variants that have predictions: all of them, or none.
+def predicted_variants(predictions: str, variants: Sequence[str]) -> list[str]:
+    """Returns the variants that are to be scored: all, if a folder has the predictions of any; those that a file names.
 
-    A file and ``reference`` have those of the original only, unless the rows of the file name sets.
-
-    Raises:
-      InputError: only some variants have predictions.
+    ``reference`` has those of the original only.
     """
     if predictions == REFERENCE or not is_there(predictions):
         return []
     if as_path(predictions).is_dir():
         places = [as_path(predictions) / name for name in variants]
-        if any(is_there(place) or is_there(place.with_name(f"{place.name}.jsonl")) for place in places):
-            for name in variants:
-                sets.prediction_files(predictions, split, name)
-            return list(variants)
-        return []
-    named = {row.set for _, row in _lines(predictions)}
+        return list(variants) if any(is_there(place) or is_there(f"{place}.jsonl") for place in places) else []
+    named = {row.set for _, row in read_lines(predictions, Prediction)}
     return [name for name in variants if name in named]
-
-
-def _read(path: str) -> Iterator[tuple[str, Prediction]]:
-    """Reads a file in a folder: JSON lines, or dialogues whose system turns are the predictions."""
-    if path.endswith(".jsonl"):
-        yield from _lines(path)
-        return
-    for i, dialogue in enumerate(read_dialogues(path)):
-        for position, turn in enumerate(dialogue.turns):
-            if turn.speaker == "SYSTEM":
-                yield f"[{i}].turns[{position}]", Prediction(dialogue.dialogue_id, position, turn.utterance)
-
-
-def _lines(path: str) -> Iterator[tuple[str, Prediction]]:
-    for number, prediction in read_lines(path, Prediction):
-        yield f"line {number}", prediction

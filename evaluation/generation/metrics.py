@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol, get_args
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from parapet.evaluation.generation.corpus import Act, Corpus, Place, SystemTurn
-from parapet.evaluation.generation.scoring import Outcome, ScoredAct, Scores, TurnAct, Validated
+from parapet.evaluation.generation.scoring import ScoredAct, Scores, TurnAct, Validated
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturbation.corpora import domain_of
@@ -24,7 +23,6 @@ METRICS = (*TURN_METRICS, *ACT_METRICS, "bleu")
 FLAG = "--metrics"
 
 Numbers = dict[str, float | None]
-TurnValues = dict[str, dict[Place, float | None]]  # metric to the value of each turn
 
 
 class ScoredTurn(msgspec.Struct, frozen=True):
@@ -33,11 +31,13 @@ class ScoredTurn(msgspec.Struct, frozen=True):
     Attributes:
       utterance: the prediction.
       acts: in order; SGSAcc ignores turns without acts.
+      plugins: the values of plug-ins' metrics.
     """
 
     turn: SystemTurn
     utterance: str
     acts: tuple[ScoredAct, ...]
+    plugins: Numbers = {}
 
     @property
     def valid(self) -> bool:
@@ -67,6 +67,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
             "sgsacc_all": float(self.faithful) if self.acts else None,
             "sgsacc_utterance_alone": float(alone) if self.valid else None,
             "slot_error_rate": float(bool(missing_values(self.turn.acts, self.utterance))),
+            **self.plugins,
         }
 
 
@@ -74,14 +75,6 @@ def act_values(one: ScoredAct) -> Numbers:
     """Returns the metrics of acts, 1 or 0; None if the metric ignores the act."""
     faithful = float(one.premise is not None)
     return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
-
-
-def scored_turns(corpus: Corpus, acts: Iterable[ScoredAct], utterances: Mapping[Place, str]) -> list[ScoredTurn]:
-    """Returns the turns of a corpus with their acts, in order."""
-    by_turn: dict[Place, list[ScoredAct]] = {}
-    for act in acts:
-        by_turn.setdefault(act.turn.place, []).append(act)
-    return [ScoredTurn(turn, utterances[turn.place], tuple(by_turn.get(turn.place, ()))) for turn in corpus.turns]
 
 
 def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
@@ -93,10 +86,7 @@ def accuracies(turns: Sequence[ScoredTurn]) -> Numbers:
     """
     of_turns = [turn.values() for turn in turns]
     of_acts = [act_values(act) for turn in turns for act in turn.acts]
-    return {
-        **{name: mean(values[name] for values in of_turns) for name in TURN_METRICS},
-        **{name: mean(values[name] for values in of_acts) for name in ACT_METRICS},
-    }
+    return {**means(of_turns, TURN_METRICS), **means(of_acts, ACT_METRICS)}
 
 
 def seen_by(seen: frozenset[str] | None, name_of: Callable[[str], str]) -> Callable[[ScoredTurn], bool | None]:
@@ -122,32 +112,32 @@ class ScoredSet(msgspec.Struct, frozen=True):
     Attributes:
       turns: the predicted utterances.
       checks: see :class:`Scores`.
-      plugins: the values of plug-ins' metrics.
     """
 
     corpus: Corpus
     turns: list[ScoredTurn]
     checks: dict[str, list[tuple[TurnAct, Validated]]]
-    plugins: TurnValues = {}
 
 
 def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
     """Scores a set turn by turn. Raises InputError if a plug-in returns values that are not shares, or too few."""
     plugins = {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()}
-    return ScoredSet(corpus, scored_turns(corpus, scores.acts, scores.utterances), scores.checks, plugins)
+    acts: dict[Place, list[ScoredAct]] = {}
+    for act in scores.acts:
+        acts.setdefault(act.turn.place, []).append(act)
+    turns = []
+    for i, turn in enumerate(corpus.turns):
+        values = {name: column[i] for name, column in plugins.items()}
+        turns.append(ScoredTurn(turn, scores.utterances[turn.place], tuple(acts.get(turn.place, ())), values))
+    return ScoredSet(corpus, turns, scores.checks)
 
 
-def overall(sets: Sequence[ScoredSet]) -> Numbers:
-    """Computes a system's metrics over several sets."""
-    turns = [turn for scored in sets for turn in scored.turns]
-    plugins: dict[str, list[float | None]] = {}
-    for scored in sets:
-        for name, by_turn in scored.plugins.items():
-            plugins.setdefault(name, []).extend(by_turn.values())
+def overall(turns: Sequence[ScoredTurn]) -> Numbers:
+    """Computes all metrics over turns."""
     return {
         **accuracies(turns),
         "bleu": corpus_bleu([turn.utterance for turn in turns], [turn.turn.utterance for turn in turns])[0],
-        **{name: mean(values) for name, values in plugins.items()},
+        **means([turn.plugins for turn in turns], turns[0].plugins if turns else ()),
     }
 
 
@@ -157,7 +147,8 @@ def metrics_of(sets: Mapping[str, ScoredSet]) -> dict[str, Numbers]:
     They are over all sets and over each named set. SGSAcc and slot error rate are also by whether the turn's domains,
     and its services, were all seen in training.
     """
-    metrics = with_mean({ALL: overall(list(sets.values())), **{name: overall([sets[name]]) for name in sets if name}})
+    of_all = overall([turn for scored in sets.values() for turn in scored.turns])
+    metrics = with_mean({ALL: of_all, **{name: overall(scored.turns) for name, scored in sets.items() if name}})
     for name_of, keys in ((domain_of, (UNSEEN_DOMAINS, SEEN_DOMAINS)), (str, (UNSEEN_SERVICES, SEEN_SERVICES))):
         groups: dict[bool | None, list[ScoredTurn]] = {}
         for scored in sets.values():
@@ -189,96 +180,49 @@ def coverage(turns: Iterable[ScoredTurn]) -> Details:
             any(act.act.kind in ("categorical", "boolean") and act.act.states for act in turn.acts) for turn in turns
         ),
     }
-    n_entailed = sum(act.validated.premise is not None for act in acts)
-    n_valid = sum(act.valid for act in acts)
-    return {
-        "turns": {
-            "turns": len(turns),
-            **of_turns,
-            **{f"share_{name}": ratio(n, len(turns)) for name, n in of_turns.items()},
-        },
-        "acts": {
-            "acts": len(acts),
-            "with_tampered_reference": sum(act.has_negative for act in acts),
-            "entailed": n_entailed,
-            "entailed_by_utterance_alone": sum(act.validated.premise == "utterance" for act in acts),
-            "valid": n_valid,
-            "share_entailed": ratio(n_entailed, len(acts)),
-            "share_valid": ratio(n_valid, len(acts)),
-        },
+    of_acts = {
+        "entailed": sum(act.validated.premise is not None for act in acts),
+        "valid": sum(act.valid for act in acts),
     }
+    return {"turns": _with_shares("turns", len(turns), of_turns), "acts": _with_shares("acts", len(acts), of_acts)}
+
+
+def _with_shares(name: str, whole: int, parts: Mapping[str, int]) -> Details:
+    return {name: whole, **parts, **{f"share_{part}": ratio(n, whole) for part, n in parts.items()}}
 
 
 def agreement(turns: Iterable[ScoredTurn]) -> Details:
-    """Counts turns on which SGSAcc and slot error rate agree, among those that both include (section 2.2).
+    """Counts turns on which SGSAcc (only acts on free slots) and slot error rate agree, of those that both include.
 
-    ``same`` compares the slot error rate with SGSAcc of the acts on free slots that have values; ``same_all_acts``
-    compares it with that of all acts, including those on categorical slots.
+    See section 2.2.
     """
     judged = [turn for turn in turns if turn.valid and turn.has_values]
-    same = same_all = 0
+    same = 0
     for turn in judged:
-        no_error = not missing_values(turn.turn.acts, turn.utterance)
         free = [act for act in turn.acts if act.act.kind == "free" and act.act.values]
-        same += all(act.premise is not None for act in free) == no_error
-        same_all += turn.faithful == no_error
-    return {
-        "turns": len(judged),
-        "same": same,
-        "same_all_acts": same_all,
-        "share": ratio(same, len(judged)),
-        "share_all_acts": ratio(same_all, len(judged)),
-    }
+        same += all(act.premise is not None for act in free) != bool(missing_values(turn.turn.acts, turn.utterance))
+    return {"turns": len(judged), "same": same, "share": ratio(same, len(judged))}
 
 
-def by_service(sets: Iterable[ScoredSet], name_of: Callable[[str], str]) -> dict[str, Details]:
-    """Scores the turns of each service, sorted; a turn with several services counts for each.
-
-    ``seen``: whether it is in the training schema; None without one. ``coverage``: the share of valid turns.
+def by_group(items: Iterable[tuple[str, Numbers]], counted: str, metric: str) -> dict[str, Details]:
+    """Averages the metrics of the items of each group, sorted by name.
 
     Args:
-      sets: the sets whose turns are scored.
-      name_of: returns the group of a service: its own name, or its domain.
+      items: (group, metrics) of each turn or act.
+      counted: the name of the number of items.
+      metric: ``coverage`` is the share of the items for which this metric is defined.
     """
-    groups: dict[str, list[ScoredTurn]] = {}
-    seen: dict[str, bool | None] = {}
-    for scored in sets:
-        known = None if scored.corpus.seen is None else {name_of(service) for service in scored.corpus.seen}
-        for turn in scored.turns:
-            for name in {name_of(act.act.service) for act in turn.acts}:
-                groups.setdefault(name, []).append(turn)
-                seen[name] = None if known is None else name in known
-    details = {}
-    for name, turns in sorted(groups.items()):
-        valid = [turn for turn in turns if turn.valid]
-        numbers = accuracies(turns)
-        details[name] = {
-            "turns": len(turns),
-            "valid": len(valid),
-            "faithful": sum(turn.faithful for turn in valid),
-            "seen": seen[name],
-            "coverage": ratio(len(valid), len(turns)),
-            **{metric: numbers[metric] for metric in ("sgsacc", "sgsacc_all", "slot_error_rate", "sgsacc_acts")},
+    groups: dict[str, list[Numbers]] = {}
+    for name, values in items:
+        groups.setdefault(name, []).append(values)
+    return {
+        name: {
+            counted: len(group),
+            "coverage": ratio(sum(values[metric] is not None for values in group), len(group)),
+            **means(group, group[0]),
         }
-    return details
-
-
-def breakdown(acts: Iterable[ScoredAct], key: Callable[[ScoredAct], str]) -> dict[str, Details]:
-    """Counts outcomes for each group of acts, sorted, with the share of valid acts and SGSAcc by act."""
-    groups: dict[str, list[ScoredAct]] = {}
-    for act in acts:
-        groups.setdefault(key(act), []).append(act)
-    details = {}
-    for name, group in sorted(groups.items()):
-        outcomes = Counter(act.outcome for act in group)
-        values = [act_values(act) for act in group]
-        details[name] = {
-            "acts": len(group),
-            **{outcome: outcomes[outcome] for outcome in get_args(Outcome)},
-            "coverage": ratio(sum(act.valid for act in group), len(group)),
-            **{metric: mean(metrics[metric] for metrics in values) for metric in ACT_METRICS},
-        }
-    return details
+        for name, group in sorted(groups.items())
+    }
 
 
 def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
@@ -297,7 +241,6 @@ def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
         "precision": ratio(right, right + wrong),
         "recall": ratio(right, len(pairs)),
         "f1": ratio(2 * right, right + wrong + len(pairs)),
-        "share_valid": ratio(sum(pair.valid for pair in pairs), len(pairs)),
     }
 
 
@@ -325,11 +268,13 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
         "turns": len(turns),
         "coverage": coverage(turns),
         "agreement": agreement(turns),
-        "by_domain": by_service(sets.values(), domain_of),
-        "by_service": by_service(sets.values(), str),
-        "by_act": breakdown(acts, lambda one: one.act.act),
-        "by_slot_type": breakdown(acts, lambda one: one.act.kind),
-        "by_act_and_slot_type": breakdown(acts, lambda one: f"{one.act.act} {one.act.kind}"),
+        "by_service": by_group(
+            ((name, turn.values()) for turn in turns for name in {act.act.service for act in turn.acts}),
+            "turns",
+            "sgsacc",
+        ),
+        "by_act": by_group(((act.act.act, act_values(act)) for act in acts), "acts", "sgsacc_acts"),
+        "by_slot_type": by_group(((act.act.kind, act_values(act)) for act in acts), "acts", "sgsacc_acts"),
         "tampered_references": {schema: check for schema, check in checks.items() if check["acts"]},
         "bleu_signature": corpus_bleu([""], [""])[1],
         **({"sets": by_set} if by_set else {}),
@@ -339,6 +284,11 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
 def ratio(part: int, whole: int) -> float | None:
     """Returns a share; None if ``whole`` is 0."""
     return part / whole if whole else None
+
+
+def means(rows: Collection[Numbers], names: Iterable[str]) -> Numbers:
+    """Averages metrics."""
+    return {name: mean(values[name] for values in rows) for name in names}
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -411,15 +361,16 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
 
 def _values(
     chosen: plugins.Chosen, metric: Metric, corpus: Corpus, utterances: Mapping[Place, str]
-) -> dict[Place, float | None]:
+) -> list[float | None]:
     references = [turn.utterance for turn in corpus.turns]
     values = list(metric.score([utterances[turn.place] for turn in corpus.turns], references))
     if len(values) != len(references):
         raise chosen.refused(f"returned {len(values)} values for {len(references)} turns")
-    shares = {turn.place: _as_float(value) for turn, value in zip(corpus.turns, values, strict=True)}
-    for (dialogue_id, turn), value in shares.items():
+    shares = [*map(_as_float, values)]
+    for turn, value in zip(corpus.turns, shares, strict=True):
         if value is not None and not 0 <= value <= 1:
-            raise chosen.refused(f"returned a value that is not between 0 and 1 for {dialogue_id}, turn {turn}")
+            place = f"{turn.dialogue_id}, turn {turn.turn}"
+            raise chosen.refused(f"returned a value that is not between 0 and 1 for {place}")
     return shares
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -34,10 +35,10 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.running.progress import advance, expect
 from parapet.transforms.storage import checkpoints
 
+LABELS = ("entailment", "neutral", "contradiction")
 Pair = tuple[str, str]  # premise, hypothesis
-Judgement = tuple[float, float, float]  # probabilities of entailment, neutral, contradiction
+Judgement = tuple[float, float, float]  # probabilities of LABELS
 
-_decode = msgspec.json.Decoder(tuple[str, float, float, float]).decode
 _PORTION = 256  # pairs between two writes: one or two minutes with a large model
 
 
@@ -66,84 +67,49 @@ def entails(judgement: Judgement) -> bool:
 
 
 class Cached:
-    """A scorer that caches its judgements, in memory and optionally in a file.
+    """A scorer that keeps its judgements, in memory or in an SQLite file for other runs.
 
-    The file has a JSON line for each pair: the hash of scorer, premise and hypothesis, and the three numbers. Lines are
-    appended as they are computed, so that an interrupted run need not repeat them.
+    They are written as they are computed, so that an interrupted run need not repeat them.
 
     Args:
       scorer: the scorer that judges.
       path: the file; empty for none.
 
     Raises:
-      InputError: the file cannot be read or written, or has a line that is not a judgement.
+      InputError: the file cannot be opened, or is another one.
     """
 
     def __init__(self, scorer: Scorer, path: str = "") -> None:
-        self.scorer, self.path = scorer, path
+        self.scorer = scorer
         self.name, self.model, self.joint = scorer.name, scorer.model, scorer.joint
-        self.asked = 0  # pairs, including cached ones
-        self.judged = 0  # pairs that the scorer judged
-        self._known: dict[Pair, Judgement] = {}
-        self._filed = _read(path) if path else {}
+        try:
+            self._file = sqlite3.connect(path or ":memory:")
+            self._file.execute(f"CREATE TABLE IF NOT EXISTS judgements (key TEXT PRIMARY KEY, {', '.join(LABELS)})")
+            rows = self._file.execute("SELECT * FROM judgements")
+            self._known: dict[str, Judgement] = {key: (shares[0], shares[1], shares[2]) for key, *shares in rows}
+        except sqlite3.Error as error:
+            raise InputError(f"cannot be used to keep judgements: {error}", path, "--cache") from None
 
     def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
         """Judges each pair, in order."""
-        self.asked += len(pairs)
-        new = []
-        for pair in dict.fromkeys(pairs):
-            if pair not in self._known:
-                filed = self._filed.get(self._key(pair)) if self.path else None
-                if filed is None:
-                    new.append(pair)
-                else:
-                    self._known[pair] = filed
+        keys = {pair: self._key(pair) for pair in pairs}
+        new = [pair for pair, key in keys.items() if key not in self._known]
         # Sorted by length, so that a batch has texts of similar length.
         new.sort(key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
         expect(len(new), "pairs", "entailment")
         for start in range(0, len(new), _PORTION):
             portion = new[start : start + _PORTION]
-            self._known.update(zip(portion, self.scorer.entailment(portion), strict=True))
-            self.judged += len(portion)
+            judged = dict(zip((keys[pair] for pair in portion), self.scorer.entailment(portion), strict=True))
+            self._known |= judged
+            with self._file:
+                rows = [(key, *judgement) for key, judgement in judged.items()]
+                self._file.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?)", rows)
             advance(len(portion), "pairs", "entailment")
-            if self.path:
-                self._write(portion)
-        return [self._known[pair] for pair in pairs]
+        return [self._known[keys[pair]] for pair in pairs]
 
     def _key(self, pair: Pair) -> str:
         parts = json.dumps([self.name, self.model, *pair]).encode()
         return hashlib.sha256(parts).hexdigest()[:32]
-
-    def _write(self, pairs: Sequence[Pair]) -> None:
-        lines = (json.dumps([self._key(pair), *self._known[pair]]) for pair in pairs)
-        try:
-            with Path(self.path).open("a", encoding="utf-8") as handle:
-                handle.write("".join(f"{line}\n" for line in lines))
-        except OSError as error:
-            raise InputError(f"cannot be written: {error.strerror}", self.path, "--cache") from None
-
-
-def _read(path: str) -> dict[str, Judgement]:
-    """Reads the judgements of a file, without lines that a killed run has left incomplete."""
-    try:
-        # Opened for writing, too, so that an error comes before hours of work.
-        with Path(path).open("a+", encoding="utf-8") as handle:
-            handle.seek(0)
-            lines = handle.read().split("\n")
-            if lines[-1]:  # the next line must not continue this one
-                handle.write("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read and written: {error}", path, "--cache") from None
-    judgements = {}
-    for number, line in enumerate(filter(None, lines), 1):
-        try:
-            key, *judgement = _decode(line)
-            judgements[key] = (judgement[0], judgement[1], judgement[2])
-        except msgspec.DecodeError:
-            if not line.startswith("["):  # as a line that was cut off does
-                reason = "is not a line of a cache of judgements: choose another file"
-                raise InputError(reason, path, f"line {number}") from None
-    return judgements
 
 
 AT_ONCE = 512  # questions: enough to fill a model's batches, with memory that does not grow with the corpus
@@ -169,8 +135,6 @@ def any_entailed(judgements: Iterable[Judgement]) -> bool:
     """Whether any judgement is entailment."""
     return any(map(entails, judgements))
 
-
-LABELS = ("entailment", "neutral", "contradiction")
 
 _FLAG = "--nli_model"
 _HEAD = "ForSequenceClassification"
@@ -375,13 +339,11 @@ class ScoredAct(msgspec.Struct, frozen=True):
     """An act with the ground truth's verdict on its sentences, and the premise by which the prediction is faithful.
 
     Attributes:
-      has_negative: whether there was a sentence with tampered values to test.
       valid: whether it passes validation; always true without validation.
     """
 
     turn: SystemTurn
     act: Act
-    has_negative: bool
     valid: bool
     validated: Validated
     premise: Premise | None
@@ -436,7 +398,7 @@ def score(
         questions.append((premises, (checked.reference,)))
     judged = first_entailing(questions, scorer)
     return [
-        ScoredAct(act.turn, act.act, act.tampered is not None, checked.valid or not validation, checked, premise)
+        ScoredAct(act.turn, act.act, checked.valid or not validation, checked, premise)
         for act, checked, (premise, _) in zip(acts, validated, judged, strict=True)
     ]
 

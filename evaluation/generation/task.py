@@ -21,7 +21,7 @@ from parapet.evaluation.generation.corpus import (
 )
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.metrics import ChosenMetric, Numbers, ScoredSet, ScoredTurn, missing_values
+from parapet.evaluation.generation.metrics import ChosenMetric, ScoredSet, ScoredTurn, missing_values
 from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, evaluate
 from parapet.evaluation.generation.templates import Templates, key_of, read_templates, template_of
 from parapet.evaluation.results import SEEN, UNSEEN, results_of
@@ -80,24 +80,14 @@ HEADINGS = {
 }
 SHORT = {"sgsacc": "SGSAcc", "sgsacc_all": "of all turns", "slot_error_rate": "slot error rate"}
 OF_TURNS = {
-    "seen": "in training",
     "sgsacc": "SGSAcc",
     "sgsacc_all": "all turns",
     "slot_error_rate": "SER",
     "coverage": "coverage",
     "turns": "turns",
-    "sgsacc_acts": "by act",
 }
-OF_ACTS = {
-    "sgsacc_acts": "by act",
-    "sgsacc_acts_all": "all acts",
-    "coverage": "coverage",
-    "acts": "acts",
-    "unfaithful": "unfaithful",
-    "no_reference": "no reference",
-    "tampered_entailed": "tampered entailed",
-}
-OF_CHECKS = {"f1": "F1", "precision": "precision", "recall": "recall", "share_valid": "valid", "acts": "acts"}
+OF_ACTS = {"sgsacc_acts": "by act", "sgsacc_acts_all": "all acts", "coverage": "coverage", "acts": "acts"}
+OF_CHECKS = {"f1": "F1", "precision": "precision", "recall": "recall", "acts": "acts"}
 
 _OF_ACTS = ("act", "slot", "slot_type", "values", "reference", "outcome", "premise")
 _TEXTS = ("kind", "service", "seen", *_OF_ACTS, "utterance")
@@ -129,8 +119,8 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
       sources: the corpora with the acts of system turns. Sentences of acts are also validated in the words of the
         variants. Variants with predictions are scored as sets, with the same acts.
       predictions: JSON lines, a folder with those of each set, or ``reference``: the corpora's own turns.
-      scorer: the judge of entailment; ``nli_model`` is the folder of its model, ``batch`` the pairs at a time. With the
-        judge ``llm``, the NLI model is only used to measure agreement.
+      scorer: the judge of entailment; for ``nli``, ``nli_model`` is the folder of its model, ``batch`` the pairs at a
+        time.
       endpoint: the endpoint of ``llm``; ``prompt`` replaces the built-in template.
       cache: a file that keeps judgements, or answers of ``llm``, for other runs.
       metrics: names of plug-ins' metrics.
@@ -177,7 +167,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         original = with_templates(read_corpus(path, split, variants), templates)
         corpora = {ORIGINAL: original}
         own_words = msgspec.structs.replace(original, words={ORIGINAL: original.words[ORIGINAL]})
-        corpora |= dict.fromkeys(predicted_variants(self.predictions, split, list(variants)), own_words)
+        corpora |= dict.fromkeys(predicted_variants(self.predictions, list(variants)), own_words)
         for root in roots:
             if root.kind == "other":
                 corpus = with_templates(read_corpus(root.path, split), templates)
@@ -198,22 +188,21 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         return Inputs(sets, scorer, metrics)
 
     def _scorer(self) -> Scorer:
-        if self.scorer == "llm":
-            from parapet.evaluation.endpoint.prompting import prompt_of
-            from parapet.evaluation.endpoint.tasks import Judge
-
-            assert self.endpoint is not None
-            chat = Chat(self.endpoint, self.cache)
-            chat.open()
-            beside = Nli(self.nli_model, self.batch) if self.nli_model else None
-            return Judge(chat, beside, prompt_of("entailment", self.prompt))
-        if self.scorer == "nli" and self.nli_model is not None:
-            return Nli(self.nli_model, self.batch)
         if self.scorer == "nli":
-            raise InputError("is required: give a folder with a model", "--nli_model")
+            if self.nli_model is None:
+                raise InputError("is required: give a folder with a model", "--nli_model")
+            return Nli(self.nli_model, self.batch)
         if self.nli_model is not None:
-            raise InputError("requires --scorer nli or llm", "--nli_model")
-        return Lexical()
+            raise InputError("requires --scorer nli", "--nli_model")
+        if self.scorer == "lexical":
+            return Lexical()
+        from parapet.evaluation.endpoint.prompting import prompt_of
+        from parapet.evaluation.endpoint.tasks import Judge
+
+        assert self.endpoint is not None
+        chat = Chat(self.endpoint, self.cache)
+        chat.open()
+        return Judge(chat, prompt_of("entailment", self.prompt))
 
     def score(self, inputs: Inputs, stage: task.Stage) -> task.Result:
         """Computes SGSAcc, slot error rate and BLEU."""
@@ -226,7 +215,9 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             )
             sets[name] = measures.scored_set(set_input.corpus, scores, inputs.metrics)
         metrics = measures.metrics_of(sets)
-        names = {"name": scorer.name, "model": scorer.model, **getattr(scorer.scorer, "about", {})}
+        names: dict[str, object] = {"name": scorer.name, "model": scorer.model}
+        if isinstance(unread := getattr(scorer.scorer, "unread", None), int):
+            names["unread"] = unread
         rules = "templates" if self.templates else self.rules
         details = measures.details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
@@ -283,29 +274,20 @@ def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs
 
 def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
     """Makes rows for each turn of each set, with the metrics of turns, each followed by rows for its acts."""
-    keys: list[Key] = []
-    texts: dict[str, list[str | None]] = {name: [] for name in _TEXTS}
+    rows: list[tuple[Key, Mapping[str, Any]]] = []
+    for name, scored in sets.items():
+        is_seen = measures.seen_by(scored.corpus.seen, domain_of)
+        for turn in scored.turns:
+            key = (name or scored.corpus.name, *turn.turn.place)
+            seen = {"seen": {True: SEEN, False: UNSEEN, None: None}[is_seen(turn)]}
+            rows.append((key, {**_turn_texts(turn), **seen, **turn.values()}))
+            rows += ((key, {**_act_texts(act), **seen, **measures.act_values(act)}) for act in turn.acts)
     metrics = (*measures.TURN_METRICS, *measures.ACT_METRICS, *plugins)
-    values: dict[str, list[float | None]] = {name: [] for name in metrics}
-
-    def add(key: Key, row_texts: Mapping[str, str | None], row_values: Numbers) -> None:
-        keys.append(key)
-        for name, column in texts.items():
-            column.append(row_texts.get(name))
-        for name, numbers in values.items():
-            numbers.append(row_values.get(name))
-
-    for name, set_input in sets.items():
-        is_seen = measures.seen_by(set_input.corpus.seen, domain_of)
-        for turn in set_input.turns:
-            key = (name or set_input.corpus.name, *turn.turn.place)
-            of_plugins = {plugin: by_place[turn.turn.place] for plugin, by_place in set_input.plugins.items()}
-            seen = is_seen(turn)
-            group = None if seen is None else "seen" if seen else "unseen"
-            add(key, {**_turn_texts(turn), "seen": group}, {**turn.values(), **of_plugins})
-            for act in turn.acts:
-                add(key, {**_act_texts(act), "seen": group}, measures.act_values(act))
-    return task.rows_bytes(keys, values, texts)
+    return task.rows_bytes(
+        [key for key, _ in rows],
+        {name: [row.get(name) for _, row in rows] for name in metrics},
+        {name: [row.get(name) for _, row in rows] for name in _TEXTS},
+    )
 
 
 def _turn_texts(one: ScoredTurn) -> dict[str, str | None]:
@@ -334,19 +316,12 @@ def _act_texts(one: ScoredAct) -> dict[str, str | None]:
 
 
 def _summary(metrics: task.Metrics, details: Mapping[str, Any], plugins: Sequence[str]) -> list[str]:
-    scorer, covered = details["scorer"], details["coverage"]
-    turns, acts = covered["turns"], covered["acts"]
-    shares = (turns[f"share_{name}"] for name in ("valid", "free_slot", "slot_error_rate"))
-    valid, about_free, with_values = (text.percent(share, 2) for share in shares)
+    scorer, turns = details["scorer"], details["coverage"]["turns"]
     whole = {**SHORT, "bleu": "BLEU", **{name: name for name in plugins}}
     return [
         f"scorer: {scorer['name']} ({scorer['model']})",
         *_judge(scorer),
-        (
-            f"{text.counted(details['turns'], 'system turn')}: {valid} valid; {about_free} about free slots, "
-            f"{with_values} with values of free slots"
-        ),
-        f"{text.counted(acts['acts'], 'act')}: {text.percent(acts['share_valid'], 2)} valid",
+        f"{text.counted(details['turns'], 'system turn')}: {text.percent(turns['share_valid'], 2)} valid",
         *(task.line(name, values, whole if "bleu" in values else SHORT) for name, values in metrics.items()),
         f"agreement of SGSAcc with the slot error rate: {text.percent(details['agreement']['share'], 2)}",
         *(
@@ -360,11 +335,7 @@ def _judge(scorer: Mapping[str, Any]) -> list[str]:
     """Describes the reliability of a language model as a judge."""
     if "unread" not in scorer:
         return []
-    lines = [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read and count as not entailed"]
-    if scorer["compared"]:
-        share = text.percent(scorer["agreed"] / scorer["compared"], 2)
-        lines.append(f"agrees with {scorer['beside']} on {share} of {text.counted(scorer['compared'], 'pair')}")
-    return lines
+    return [f"{text.counted(scorer['unread'], 'answer')} of the judge could not be read and count as not entailed"]
 
 
 def report(
@@ -378,14 +349,12 @@ def report(
     sections: list[Section] = [
         task.group_table(title, first, groups, headings, numbers_in="details.json")
         for title, first, groups, headings in (
-            ("Domains", "domain", details["by_domain"], OF_TURNS),
             ("Services", "service", details["by_service"], OF_TURNS),
             ("Acts", "act", details["by_act"], OF_ACTS),
             ("Types of slots", "type", details["by_slot_type"], OF_ACTS),
-            ("True and tampered references, of those that the ground truth entails", "schema", checks, OF_CHECKS),
+            ("True and tampered references", "schema", checks, OF_CHECKS),
         )
     ]
-    sections.append(task.group_dots("F1 on tampered references by schema", checks, {"f1": "F1"}))
     notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
     if not details["validation"]:
         notes.append("Turns were not validated (`--no_validation`): all count.")
@@ -399,7 +368,6 @@ def report(
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
         facts={
             "coverage of SGSAcc": share_valid,
-            "coverage of SER": text.percent(covered["turns"]["share_slot_error_rate"], 2),
             "agreement": text.percent(details["agreement"]["share"], 2),
         },
         chart={"sgsacc": "SGSAcc"},

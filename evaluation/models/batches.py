@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import TypeVar
 
-import msgspec
 import torch
 from torch import Tensor
 
@@ -104,14 +102,7 @@ def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[
 History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
 
 
-class Stretch(msgspec.Struct, frozen=True):
-    """The position of some tokens: from ``start`` to before ``end``."""
-
-    start: int
-    end: int
-
-    def __len__(self) -> int:
-        return self.end - self.start
+Stretch = tuple[int, int]  # the position of some tokens: the first one, and the one behind the last
 
 
 class Tokens:
@@ -124,30 +115,7 @@ class Tokens:
         """Appends tokens; returns their position."""
         start = len(self.flat)
         self.flat.extend(ids)
-        return Stretch(start, len(self.flat))
-
-
-class Histories:
-    """Tokenized histories; a history that continues the previous one is not stored again.
-
-    Args:
-      tokens: the store of tokens.
-      write: returns the token ids of a turn; called in the order in which they are stored.
-    """
-
-    def __init__(self, tokens: Tokens, write: Callable[[tuple[str, str]], Iterable[int]]) -> None:
-        self.tokens, self.write = tokens, write
-        self.before: History = ()
-        self.ends: list[int] = []
-
-    def add(self, history: History) -> list[Stretch]:
-        """Returns the position of each turn of a history."""
-        if not self.before or history[: len(self.before)] != self.before:
-            self.before, self.ends = (), [len(self.tokens.flat)]
-        for turn in history[len(self.before) :]:
-            self.ends.append(self.tokens.add(self.write(turn)).end)
-        self.before = history
-        return [Stretch(*ends) for ends in pairwise(self.ends)]
+        return start, len(self.flat)
 
 
 class Pairs:
@@ -167,7 +135,7 @@ class Pairs:
         self.flat = torch.tensor(tokens.flat, dtype=torch.int32)
         self.first = first
         self.lead = int(first is not None)  # number of tokens before the dialogue
-        places = torch.tensor([(a.start, a.end, b.start, b.end) for a, b in rows], dtype=torch.long).view(-1, 4)
+        places = torch.tensor([(*dialogue, *schema) for dialogue, schema in rows], dtype=torch.long).view(-1, 4)
         starts, self.ends, self.schemas, schema_ends = places.unbind(1)
         self.widths = schema_ends - self.schemas
         room = (limit - self.lead - self.widths).clamp(min=0)

@@ -262,7 +262,7 @@ class Classifier:
         encoded, long = self.encoder.encode(different)
         rows = Rows(encoded, self.device)
         answers: dict[str, Answer] = {}
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             for ids in by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()
@@ -288,9 +288,6 @@ def foreign(logits: Tensor, labels: Sequence[str], score: str) -> Tensor:
     if score == "energy":
         return -logits.logsumexp(1)
     return -torch.expm1(logits.log_softmax(1).amax(1))  # expm1 keeps the precision of probabilities near 1
-
-
-KINDS = saving.BY_MODEL["classifier"]
 
 
 # Prefixes of the names of weights that a task adds.
@@ -336,7 +333,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
     encoder: Encoder
     module: nn.Module
     if card.checkpoint:
-        checkpoint = saving.inside(folder, KINDS)
+        checkpoint = saving.inside(folder, card.model)
         tokenizer, model = saving.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
             raise checkpoint.refused(

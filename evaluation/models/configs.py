@@ -55,12 +55,10 @@ class TrainingConfig(Machine):
 
     Attributes:
       unit: the word for examples, for the help; ``rate_of`` names the optimiser.
-      largest: the flag that determines memory use besides ``--batch_size``.
     """
 
     unit: ClassVar[str] = "examples"
     rate_of: ClassVar[str] = " of Adam"
-    largest: ClassVar[str] = ""
     epochs: int | None = option(None, "maximum number of epochs", ge=1)
     steps: int | None = option(None, "number of optimiser steps, instead of --epochs", ge=1)
     patience: int | None = option(None, "stop after N epochs without an improvement on dev", rare=True, ge=1)
@@ -112,12 +110,6 @@ class TrainingConfig(Machine):
         """The largest norm of all gradients together; 0 for none."""
         return self.clip
 
-    @property
-    def memory_hint(self) -> str:
-        """The advice if memory runs out."""
-        hint = f"lower --batch_size, which is {self.batch_size}"
-        return f"{hint}, or --{self.largest}, which is {getattr(self, self.largest)}" if self.largest else hint
-
 
 def plateaus(dev: Iterable[float]) -> int:
     """Counts how often ``PLATEAU`` results in a row were no improvement; the count restarts each time."""
@@ -150,7 +142,6 @@ class CorpusTraining(TrainingConfig):
 class FineTuning(CorpusTraining):
     """A tracker of dialogue states that starts from a checkpoint."""
 
-    largest = "max_length"
     epochs: int | None = 3
     patience: int | None = 2
     batch_size: int = 32
@@ -264,7 +255,6 @@ class GenerationConfig(CorpusTraining):
 
     unit = "turns"
     rate_of = " of AdamW"
-    largest = "max_input"
     model: str = "ft_t5"
     templates: str | None = folder(TEMPLATES, default=None)
     checkpoint: str = checkpoint("T5 to start from")
@@ -310,7 +300,6 @@ class SoloistConfig(SystemTraining):
     """A GPT-2 that generates belief states and responses."""
 
     rate_of = " of AdamW"
-    largest = "max_length"
     checkpoint: str = checkpoint("GPT-2 to start from")
     epochs: int | None = 10
     patience: int | None = 3
@@ -338,7 +327,6 @@ class DamdConfig(SystemTraining):
     vocabulary: int = option(
         3000, "maximum number of words, the most frequent ones; others can be copied", rare=True, ge=5
     )
-    min_count: int = option(1, "how often a word must occur to be in the vocabulary", rare=True, ge=1)
     embedding: int = option(50, "size of the embeddings", rare=True, ge=1)
     hidden: int = option(100, "size of the GRUs' states", rare=True, ge=1)
 
@@ -377,18 +365,12 @@ class ClassifierConfig(TrainingConfig):
     size: int = option(64, "size of the embeddings, from scratch", rare=True, ge=1)
     buckets: int = option(2**15, "number of buckets of the hashed features, from scratch", rare=True, ge=1)
 
-    @property
-    def memory_hint(self) -> str:
-        """The advice if memory runs out."""
-        return f"lower --batch_size, which is {self.batch_size}" + ("" if self.checkpoint else ", or --buckets")
-
 
 class BabiConfig(TrainingConfig):
     """A net for the bAbI dialog tasks."""
 
     unit = "turns"
     rate_of = ""
-    largest = "size"
     model: str
     train: list[str] = folder("dialogues in the bAbI format to train on", "FILE", REQUIRED)
     dev: list[str] = folder("dialogues that select the best epoch", "FILE", REQUIRED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -118,9 +118,9 @@ BY_MODEL = {
 }
 
 
-def inside(folder: str, kinds: Sequence[str]) -> Checkpoint:
-    """Opens the checkpoint in a trained model's folder. Raises InputError if it is not of these kinds."""
-    return inspect(f"{folder}/{FOLDER}", kinds)
+def inside(folder: str, model: str, part: str = FOLDER) -> Checkpoint:
+    """Opens a checkpoint in the folder of a trained model. Raises InputError if it does not fit the model."""
+    return inspect(files.join(folder, part), BY_MODEL[model])
 
 
 def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **options: Any) -> tuple[Any, Any]:
@@ -197,19 +197,12 @@ def check_installed(*names: str) -> None:
         check_packages([name], "local" if name in _OF_LOCAL else "models")
 
 
-def check_device(name: str) -> None:
-    """Raises InputError for ``cuda`` without a GPU."""
-    import torch
-
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("torch finds no GPU on this machine: give cpu, or install torch for CUDA", "--device")
-
-
 def device_of(name: str) -> torch.device:
     """Returns a device; ``auto`` is the GPU if there is one. Raises InputError for ``cuda`` without a GPU."""
     import torch
 
-    check_device(name)
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("torch finds no GPU on this machine: give cpu, or install torch for CUDA", "--device")
     return torch.device("cuda" if torch.cuda.is_available() and name != "cpu" else "cpu")
 
 
@@ -221,11 +214,11 @@ def seed_all(*parts: str) -> None:
 
 
 @contextmanager
-def enough_memory(lower: str) -> Iterator[None]:
+def enough_memory(batch_size: int) -> Iterator[None]:
     """Turns torch's various errors for exhausted memory into one.
 
     Args:
-      lower: the advice, such as ``lower --batch_size``.
+      batch_size: the value of ``--batch_size``, for the advice.
 
     Raises:
       InputError: memory is exhausted.
@@ -235,4 +228,5 @@ def enough_memory(lower: str) -> Iterator[None]:
     except (MemoryError, RuntimeError) as error:  # torch.OutOfMemoryError is a RuntimeError
         if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _OF_MEMORY):
             raise
-        raise InputError(f"out of memory: {lower}") from None
+        advice = f"lower --batch_size, which is {batch_size}, or the flags for sizes and lengths"
+        raise InputError(f"out of memory: {advice}") from None

@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -77,9 +76,6 @@ STAGE = "training"  # of the progress
 PERFECT = 1.0
 
 
-CURVE = 20  # points of the loss curve in a row of the log
-
-
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the log: the training since the previous row, and the metric on the dev set after it.
 
@@ -88,7 +84,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
       step: steps of the optimiser so far.
       learning_rate: the learning rate of the last step; the highest of all groups of parameters.
       loss: the mean over the examples.
-      losses: the mean over the steps of each of up to ``CURVE`` equal parts.
       dev: the metric.
       best: whether it is the one to keep, so far.
     """
@@ -97,7 +92,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     learning_rate: float
     loss: float
-    losses: list[float]
     dev: float
     best: bool
 
@@ -156,7 +150,7 @@ def train(
         raise InputError("leads outside of the output folder by a link: remove the link", files.join(output, FOLDER))
     torch.set_num_threads(config.threads)
     seed_all(config.seed, "parameters")
-    with enough_memory(config.memory_hint):
+    with enough_memory(config.batch_size):
         learner = learner_of()
         trained = fit(learner, config, output, header)
         learner.module.load_state_dict(trained.weights)
@@ -202,16 +196,14 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         logging.info("resuming after %s", _name(log[-1], config))
     resumed = position.steps
     while not _done(log, config):
-        started = time.monotonic()
         batches = Stretch(learner, config, position)
         total = config.steps or learner.total_steps or config.most_epochs * len(batches)
         if not log or resumed:
             expect(total, "steps", STAGE)
             advance(resumed, "steps", STAGE)
             resumed = 0
-        loss, losses, examples = train_batches(learner, config, batches, position, total, [row.dev for row in log])
+        loss = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         end = batches.end
-        rate = examples / max(time.monotonic() - started, 1e-9)
         learner.module.eval()
         with torch.inference_mode():
             dev = learner.dev()
@@ -220,7 +212,6 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             step=end.steps,
             learning_rate=max(float(group["lr"]) for group in learner.optimiser.param_groups),
             loss=loss,
-            losses=losses,
             dev=dev,
             best=_is_best(dev, log, config),
         )
@@ -228,9 +219,9 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         position = end
         if row.best:
             best = {name: value.detach().clone() for name, value in learner.module.state_dict().items()}
-        message = "%s: loss %.4f, %s on dev %.2f%%%s, %s examples/s"
+        message = "%s: loss %.4f, %s on dev %.2f%%%s"
         name, note = _name(row, config), " (best)" if row.best and config.keep == "best" else ""
-        logging.info(message, name, loss, learner.metric, 100 * dev, note, f"{rate:,.0f}")
+        logging.info(message, name, loss, learner.metric, 100 * dev, note)
         state = {
             "header": json.dumps(header),
             "module": learner.module.state_dict(),
@@ -326,7 +317,7 @@ def train_batches(
     position: Position,
     total: int,
     dev: Sequence[float] = (),
-) -> tuple[float, list[float], int]:
+) -> float:
     """Trains on batches.
 
     Args:
@@ -337,7 +328,7 @@ def train_batches(
       dev: all earlier results on dev.
 
     Returns:
-      The mean loss over the examples, its curve, see :class:`Measurement`, and the number of examples.
+      The mean loss over the examples.
 
     Raises:
       InputError: the loss is not finite.
@@ -346,7 +337,7 @@ def train_batches(
     learner.module.train()
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
-    losses_here = torch.zeros(len(batches), dtype=torch.float64, device=device)
+    losses = torch.zeros(len(batches), dtype=torch.float64, device=device)
     norm = config.clipped_norm
     lengths = []
     for number, batch in enumerate(tracked(batches, "steps", STAGE)):
@@ -361,13 +352,13 @@ def train_batches(
             if norm:
                 nn.utils.clip_grad_norm_(trained, norm)
             learner.optimiser.step()
-        losses_here[number] = loss.detach()  # read at the end, since each reading waits for the GPU
+        losses[number] = loss.detach()  # read at the end, since each reading waits for the GPU
         lengths.append(len(batch))
-    losses, sizes = losses_here.cpu(), torch.tensor(lengths, dtype=torch.float64)
-    mean = float((losses * sizes).sum() / sizes.sum())
+    sizes = torch.tensor(lengths, dtype=torch.float64)
+    mean = float((losses.cpu() * sizes).sum() / sizes.sum())
     if not math.isfinite(mean):
         raise InputError(f"the loss is not a finite number in epoch {position.epoch}: lower it", "--learning_rate")
-    return mean, [float(part.mean()) for part in losses.tensor_split(min(CURVE, len(losses)))], sum(lengths)
+    return mean
 
 
 def save_state(output: str, state: Mapping[str, Any], log: bytes) -> None:
@@ -458,12 +449,12 @@ def page_of(model: str, options: Mapping[str, Option], trained: TrainedModel) ->
                 Tile(f"{metric} on dev", percent(best.dev)),
                 Tile("steps", f"{log[-1].step:,}"),
                 Tile("trained parameters", f"{trained.parameters:,}"),
-                Tile("loss at the end", f"{log[-1].losses[-1]:.4g}"),
+                Tile("loss at the end", f"{log[-1].loss:.4g}"),
                 *(Tile(name.replace("_", " "), f"{value:,.6g}") for name, value in trained.result.items() if value),
             ],
-            sections=[_measurements(log, metric), _flags(options)],
+            sections=[_measurements(log, metric)],
             links={
-                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table, with the losses between them.",
+                "log.jsonl": f"The {counted(len(log), 'measurement')} of the table.",
                 "run.json": "Flags, hashes of the files, versions.",
             },
         )
@@ -480,8 +471,3 @@ def _measurements(log: Sequence[Measurement], metric: str) -> Table:
     return Table(
         title="Measurements", columns=columns, rows=rows, text_columns=1, best=[(best, 4)], numbers_in="log.jsonl"
     )
-
-
-def _flags(options: Mapping[str, Option]) -> Table:
-    rows = [[f"--{flag}", str(value)] for flag, value in options.items() if value is not None]
-    return Table(title="Flags", columns=["flag", "value"], rows=rows, text_columns=2, numbers_in="run.json")

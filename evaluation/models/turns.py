@@ -14,7 +14,7 @@ from parapet.evaluation.intent import Renamed, renamed_intents, user_turns
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood, read_truths
-from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, read_keyed
+from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, keyed_rows
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
@@ -93,14 +93,13 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
 def turns_of_lines(path: str, task: str) -> list[Turn]:
     """Reads the rows of a file. Raises InputError for a row without an utterance, or with a label of another task."""
     turns = []
-    for key, (number, row) in read_keyed(path, Row).items():
+    for key, placed in keyed_rows(path, Row):
+        row = placed.row
         label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
         if task == OOD and label not in ("", OOD, IN_DOMAIN):
-            raise InputError(
-                f"{label!r} is not a label of --task ood: must be {OOD} or {IN_DOMAIN}", path, f"line {number}"
-            )
+            raise placed.error(f"{label!r} is not a label of --task ood: must be {OOD} or {IN_DOMAIN}")
         if label and not label.strip():
-            raise InputError("the label is empty", path, f"line {number}")
+            raise placed.error("the label is empty")
         turns.append(Turn(key, row.utterance, label))
     return turns
 

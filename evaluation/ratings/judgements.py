@@ -387,7 +387,6 @@ def summed_up(
     raters = judged[0].raters
     complete = [judgement for judgement in judged if len(judgement.votes[FAITHFUL]) == raters > 1]
     counts = [judgement.counts() for judgement in complete]
-    alike = [sum(n * (n - 1) for n in counts_of_item) / (raters * (raters - 1)) for counts_of_item in counts]
     kappa = fleiss_kappa(counts)
     drawn = {
         dialogue: weights(seed, dialogue, REPLICATES)
@@ -397,7 +396,6 @@ def summed_up(
     labels = [
         (worker, judgement.item.place, answer) for judgement in judged for worker, answer in judgement.votes[FAITHFUL]
     ]
-    metrics["observed_agreement"] = sum(alike) / len(alike) if alike else None
     metrics["fleiss_kappa"], metrics["krippendorff_alpha"] = kappa, krippendorff_alpha(labels)
     intervals["fleiss_kappa"] = None if kappa is None else interval(_kappas(np.asarray(counts), of_complete))
     return metrics, intervals, len(complete)

@@ -7,25 +7,24 @@ Chen, Lin and Byrne (2023), section 2.2, use 200 + 200 validated turns and 25 ot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from parapet.evaluation.generation.corpus import Act, Place, ServiceWords, SystemTurn, act_name, in_sentence
 from parapet.evaluation.generation.corpus import listed as listed_values
 from parapet.evaluation.generation.corpus import read as read_corpus
+from parapet.evaluation.results import read_parquet
 from parapet.evaluation.sets import ORIGINAL, named
 from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
-from parapet.schemas.limits import open_path, read_whole
+from parapet.schemas.limits import read_whole
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Stratum
 from parapet.transforms.running.seeding import stable_digest
 
-STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
-
 _COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance", "sgsacc_all")
-_NOT_VALID = "not_valid"  # the outcome of a turn that fails validation
+# The outcome of a turn to its stratum.
+STRATA: Mapping[str, Stratum] = {"faithful": "faithful", "unfaithful": "unfaithful", "not_valid": "invalid"}
 
 # What a reply must do, by act. Other acts are shown by name.
 _DOES = {
@@ -48,22 +47,15 @@ class Verdict(msgspec.Struct, frozen=True):
     """The metric's verdict on a turn.
 
     Attributes:
-      acts: (act, slot, values) of each act, as in ``rows.parquet``.
-      valid: whether all acts are valid.
+      stratum: the stratum of the sample for which the turn may be drawn.
       faithful: whether the utterance is faithful to all acts, valid or not.
+      acts: (act, slot, values) of each act, as in ``rows.parquet``.
     """
 
     utterance: str
-    acts: tuple[tuple[str, str, str], ...]
-    valid: bool
+    stratum: Stratum
     faithful: bool
-
-    @property
-    def stratum(self) -> Stratum:
-        """The stratum of the sample for which the turn may be drawn."""
-        if not self.valid:
-            return "invalid"
-        return "faithful" if self.faithful else "unfaithful"
+    acts: list[tuple[str, str, str]]
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -86,43 +78,18 @@ def read_scores(folder: str) -> Scores:
     options = header["options"]
     if not options.get("validation", True):
         raise InputError("was scored with --no_validation, but the sample requires validated turns", folder, "--scores")
-    rows = _read_rows(folder)
-    names = list(dict.fromkeys(row["set"] for row in rows))
-    wanted = ORIGINAL if ORIGINAL in names else names[0]
-    turns: dict[Place, dict[str, Any]] = {}
-    acts: dict[Place, list[dict[str, Any]]] = {}
+    rows = read_parquet(as_path(folder) / ROWS, _COLUMNS).to_pylist()
+    names = {row["set"] for row in rows}
+    verdicts: dict[Place, Verdict] = {}
     for row in rows:
         place = row["dialogue_id"], row["turn"]
-        if row["set"] == wanted and row["kind"] == "act":
-            acts.setdefault(place, []).append(row)
-        elif row["set"] == wanted and row["sgsacc_all"] is not None:  # a turn with acts
-            turns[place] = row
-    verdicts = {place: _verdict(row, acts.get(place, ())) for place, row in turns.items()}
+        if row["set"] != ORIGINAL and ORIGINAL in names:
+            continue
+        if row["kind"] == "act":  # the acts of a turn follow its own row
+            verdicts[place].acts.append((row["act"], row["slot"] or "", row["values"] or ""))
+        elif row["outcome"] is not None:  # a turn with acts
+            verdicts[place] = Verdict(row["utterance"], STRATA[row["outcome"]], row["sgsacc_all"] == 1, [])
     return Scores(options.get("split") or "", verdicts)
-
-
-def _read_rows(folder: str) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    path = as_path(folder) / ROWS
-    try:
-        with open_path(path) as handle:
-            rows: list[dict[str, Any]] = pq.read_table(handle, columns=list(_COLUMNS)).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"cannot be read: {error}; run 'parapet evaluate --task generation' again", path) from None
-    if not rows:
-        raise InputError("contains no rows", path)
-    return rows
-
-
-def _verdict(turn: Mapping[str, Any], acts: Sequence[Mapping[str, Any]]) -> Verdict:
-    return Verdict(
-        turn["utterance"] or "",
-        tuple((row["act"] or "", row["slot"] or "", row["values"] or "") for row in acts),
-        turn["outcome"] != _NOT_VALID,
-        turn["sgsacc_all"] == 1,
-    )
 
 
 def draw_sample(
@@ -150,7 +117,7 @@ def draw_sample(
         _check_same(place, turns.get(place), verdict, root)
     items: list[RatedItem] = []
     drawn: dict[str, dict[str, int]] = {}
-    for stratum in STRATA:
+    for stratum in STRATA.values():
         places = [place for place, verdict in scores.verdicts.items() if verdict.stratum == stratum]
         places.sort(key=lambda place: stable_digest(str(seed), "rating", place[0], str(place[1])))
         words = corpus.words[ORIGINAL]
@@ -163,7 +130,7 @@ def draw_sample(
 
 
 def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: str) -> None:
-    acts = None if turn is None else tuple((act.act, act.slot, "; ".join(act.values)) for act in turn.acts)
+    acts = None if turn is None else [(act.act, act.slot, "; ".join(act.values)) for act in turn.acts]
     if acts != verdict.acts:
         reason = f"is not the corpus that was scored: {named(('', *place))} is missing or has other dialogue acts"
         raise InputError(reason, root, "--dialogues")

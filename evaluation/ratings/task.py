@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,13 @@ from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Secti
 
 EXAMPLES = 30
 
-METRICS = ("agreement", "human_faithful", "naturalness", "fleiss_kappa", "krippendorff_alpha")
+METRICS = {
+    "agreement": "agreement",
+    "human_faithful": "judged faithful",
+    "naturalness": "naturalness",
+    "fleiss_kappa": "Fleiss' kappa",
+    "krippendorff_alpha": "Krippendorff's alpha",
+}
 VALIDATED, INVALID = "#VALIDATED", "#INVALID"
 # The groups, and their strata.
 GROUPS: Mapping[str, frozenset[str]] = {
@@ -37,8 +44,6 @@ GROUPS: Mapping[str, frozenset[str]] = {
     "#UNFAITHFUL": frozenset({"unfaithful"}),
     INVALID: frozenset({"invalid"}),
 }
-# Chen, Lin and Byrne (2023), section 2.2. The paper states kappa before it mentions turns that fail validation.
-PAPER = {(VALIDATED, "agreement"): "90.0%", (INVALID, "agreement"): "76%", (VALIDATED, "fleiss_kappa"): "0.93"}
 LABELS = {
     ALL: "all",
     VALIDATED: "validated",
@@ -65,6 +70,9 @@ OUTPUTS = {
 }
 
 
+Intervals = dict[tuple[str, str], Interval | None]  # by group and metric
+
+
 class GroupDetails(msgspec.Struct, frozen=True):
     """The part of ``details.json`` for a group.
 
@@ -72,26 +80,15 @@ class GroupDetails(msgspec.Struct, frozen=True):
       utterances: the number of utterances to rate; ``majorities`` is the number of those with a majority.
       complete: the number of utterances with all wanted ratings, used for kappa.
       confusion: metric to majority (``none`` without one) to a number.
-      intervals: 95 % intervals by metric; None if undefined.
     """
 
     utterances: int
     majorities: int
     complete: int
     confusion: dict[str, dict[str, int]]
-    intervals: dict[str, Interval | None]
 
 
-class Details(msgspec.Struct, frozen=True):
-    """The content of ``details.json``."""
-
-    raters: int
-    workers: int
-    assignments: int
-    groups: dict[str, GroupDetails]
-    answers: dict[str, int]
-    reasons: dict[str, dict[str, int]]
-    dead_letters: int
+Groups = dict[str, GroupDetails]
 
 
 def agrees(judgement: Judged) -> bool | None:
@@ -111,115 +108,80 @@ def _values(judgement: Judged) -> dict[str, float | None]:
     return {"agreement": agreeing, "human_faithful": faithful, "naturalness": judgement.naturalness}
 
 
-def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, dict[str, GroupDetails]]:
-    """Computes (``metrics.json``, details) of each group that has utterances."""
+def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Metrics, Intervals, Groups]:
+    """Computes (``metrics.json``, 95 % intervals, details) of each group that has utterances."""
     metrics: Metrics = {}
-    details = {}
+    intervals: Intervals = {}
+    details: Groups = {}
     for name, strata in GROUPS.items():
         group = [judgement for judgement in judged if judgement.item.stratum in strata]
         if not group:
             continue
-        values, intervals, complete = summed_up(group, [_values(judgement) for judgement in group], seed)
+        values, intervals_of_group, complete = summed_up(group, [_values(judgement) for judgement in group], seed)
         if not naturalness:
-            del values["naturalness"], intervals["naturalness"]
-        metrics[name] = {metric: values[metric] for metric in METRICS if metric in values}
+            del values["naturalness"], intervals_of_group["naturalness"]
+        metrics[name] = values
+        intervals |= {(name, metric): interval for metric, interval in intervals_of_group.items()}
         confusion: dict[str, Counter[str]] = {word: Counter() for word in ("faithful", "unfaithful")}
         for judgement in group:
             confusion[verdict(judgement.item.faithful)][verdict(judgement.majority())] += 1
         decided = sum(judgement.majority() is not None for judgement in group)
-        by_word = {word: dict(counts) for word, counts in confusion.items()}
-        details[name] = GroupDetails(len(group), decided, complete, by_word, intervals)
-    return metrics, details
+        details[name] = GroupDetails(len(group), decided, complete, {word: {**of} for word, of in confusion.items()})
+    return metrics, intervals, details
 
 
-def report(judged: Sequence[Judged], metrics: Metrics, details: Details) -> Report:
-    """Makes the report: agreement by group beside the paper's, verdicts of metric and people, differences, answers."""
-    of_all = metrics[ALL]
-    validated, invalid = metrics.get(VALIDATED, {}), metrics.get(INVALID, {})
-    tiles = [
-        Tile("agreement, validated", text.percent(validated.get("agreement"))),
-        *([Tile("agreement, not validated", text.percent(invalid["agreement"]))] if invalid else []),
-        Tile("Fleiss' kappa, validated", text.number(validated.get("fleiss_kappa"), 2)),
-        Tile("judged faithful", text.percent(of_all["human_faithful"])),
-    ]
-    if "naturalness" in of_all:
-        tiles.append(Tile("naturalness, 1 to 5", text.number(of_all["naturalness"], 2)))
+def report(
+    judged: Sequence[Judged], metrics: Metrics, intervals: Intervals, groups: Groups, counts: Mapping[str, Any]
+) -> Report:
+    """Makes the report: agreement by group, utterances on which people and the metric differ, answers."""
+    validated, answers = metrics.get(VALIDATED, {}), counts["answers"]
+    tiles = {"agreement": "agreement, validated", "fleiss_kappa": "Fleiss' kappa, validated"}
     sections: list[Section] = [
         Dots(
             title="Agreement with the metric",
             note="How often the majority of the workers says what the metric says.",
-            dots=[Dot(LABELS[name], values["agreement"], *(details.groups[name].intervals["agreement"] or ()))
-                  for name, values in metrics.items()],
-        ),
-        _groups_table(metrics, details),
-        Table(
-            title="What the metric and the majority say",
-            columns=["sample", "metric", "majority: faithful", "unfaithful", "none"],
-            rows=[
-                [LABELS[name], metric, *(f"{counts.get(word, 0):,}" for word in ("faithful", "unfaithful", "none"))]
-                for name in (VALIDATED, INVALID) if name in details.groups
-                for metric, counts in details.groups[name].confusion.items()
+            dots=[
+                Dot(LABELS[name], values["agreement"], *(intervals[name, "agreement"] or ()))
+                for name, values in metrics.items()
             ],
-            text_columns=2,
-            numbers_in="details.json",
+        ),
+        Table(
+            title="Agreement",
+            columns=["sample", *(METRICS[name] for name in metrics[ALL]), "utterances", "with a majority"],
+            rows=[
+                [
+                    LABELS[name],
+                    *(_shown(metric, value) for metric, value in values.items()),
+                    *(f"{n:,}" for n in (groups[name].utterances, groups[name].majorities)),
+                ]
+                for name, values in metrics.items()
+            ],
+            numbers_in="results.parquet",
         ),
         _differences(judged),
-        reasons_table(details.reasons, EXPLANATIONS, "Answers that do not count"),
-    ]  # fmt: skip
-    missing = sum(group.utterances - group.majorities for name, group in details.groups.items() if name == ALL)
+        reasons_table(counts["reasons"], EXPLANATIONS, "Answers that do not count"),
+    ]
+    missing = groups[ALL].utterances - groups[ALL].majorities
     notes = [f"{text.counted(missing, 'utterance')} without a majority: see `shortfall.csv`."] if missing else []
     return Report(
         command="evaluate",
         title="Human evaluation",
         headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated utterances",
-        lead=f"{text.counted(len(judged), 'utterance')}, each rated by {text.counted(details.raters, 'worker')}; "
-        f"{details.answers.get('used', 0):,} of {sum(details.answers.values()):,} answers count.",
-        tiles=tiles,
+        lead=f"{text.counted(len(judged), 'utterance')}, each rated by {text.counted(counts['raters'], 'worker')}; "
+        f"{answers.get('used', 0):,} of {sum(answers.values()):,} answers count.",
+        tiles=[
+            *(Tile(label, _shown(metric, validated.get(metric))) for metric, label in tiles.items()),
+            Tile("judged faithful", text.percent(metrics[ALL]["human_faithful"])),
+        ],
         sections=sections,
         terms=TERMS,
-        notes=[*notes, *dead_letters_note(details.dead_letters)],
+        notes=[*notes, *dead_letters_note(counts["dead_letters"])],
         links={**FILES, **OUTPUTS},
     )
 
 
-def with_interval(
-    value: float | None, pair: Interval | None, form: Callable[[float | None], str] = text.percent
-) -> str:
-    """Formats a number with its interval below, if any."""
-    return form(value) + (f"\n{form(pair[0])} to {form(pair[1])}" if pair else "")
-
-
-def _groups_table(metrics: Metrics, details: Details) -> Table:
-    named = [name for name in METRICS if name in metrics[ALL]]
-    heads = {
-        "agreement": "agreement",
-        "human_faithful": "judged faithful",
-        "naturalness": "naturalness",
-        "fleiss_kappa": "Fleiss' kappa",
-        "krippendorff_alpha": "Krippendorff's alpha",
-    }
-
-    def cell(group: str, name: str) -> str:
-        form = text.percent if name in ("agreement", "human_faithful") else lambda value: text.number(value, 2)
-        cell = with_interval(metrics[group][name], details.groups[group].intervals.get(name), form)
-        published = PAPER.get((group, name))
-        return f"{cell}\npaper: {published}" if published else cell
-
-    return Table(
-        title="Agreement",
-        columns=["sample", *(heads[name] for name in named), "utterances", "with a majority"],
-        rows=[
-            [
-                LABELS[group],
-                *(cell(group, name) for name in named),
-                f"{details.groups[group].utterances:,}",
-                f"{details.groups[group].majorities:,}",
-            ]
-            for group in metrics
-        ],
-        note="Intervals of 95 %; beside the paper's figures (Chen, Lin and Byrne 2023, section 2.2).",
-        numbers_in="details.json",
-    )
+def _shown(metric: str, value: float | None) -> str:
+    return text.percent(value) if metric in ("agreement", "human_faithful") else text.number(value, 2)
 
 
 def _differences(judged: Iterable[Judged]) -> Examples:
@@ -269,18 +231,19 @@ class Ratings(Task[Answers], frozen=True, kw_only=True):
         hits, judged = inputs.hits, inputs.judged()
         if not any(judgement.votes[FAITHFUL] for judgement in judged):
             raise InputError(f"no rating can be used: {inputs.why_none()}", ", ".join(self.responses))
-        metrics, groups = evaluate(judged, hits.naturalness, self.seed)
-        details = Details(groups=groups, **inputs.counts())
+        metrics, intervals, groups = evaluate(judged, hits.naturalness, self.seed)
+        counts = inputs.counts()
         files, warnings = inputs.files(judged)
-        results = results_of(
-            "ratings",
-            metrics,
-            {name: group.utterances for name, group in groups.items()},
-            intervals={(name, metric): pair for name in groups for metric, pair in groups[name].intervals.items()},
-        )
+        sizes = {name: group.utterances for name, group in groups.items()}
+        page = report(judged, metrics, intervals, groups, counts)
+        results = results_of("ratings", metrics, sizes, intervals=intervals)
         return Result(
-            files=files | files_of(metrics, results, details, _rows(judged), report(judged, metrics, details)),
-            summary=_summary(metrics, details),
+            files=files | files_of(metrics, results, {**counts, "groups": groups}, _rows(judged), page),
+            summary=[
+                f"{name}: agreement with the metric {text.percent(values['agreement'])}, Fleiss' kappa "
+                f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(sizes[name], 'utterance')}"
+                for name, values in metrics.items()
+            ],
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},
             counts={"utterances": len(judged), "assignments": inputs.assignments, "ratings": len(inputs.ratings)},
             warnings=warnings,
@@ -300,25 +263,3 @@ def _rows(judged: Sequence[Judged]) -> bytes:
             "utterance": [judgement.item.utterance for judgement in judged],
         },
     )
-
-
-def _summary(metrics: Metrics, details: Details) -> list[str]:
-    ratings = sum(details.answers.values())
-    lines = [
-        (
-            f"{text.counted(ratings, 'rating')} in {text.counted(details.assignments, 'assignment')} by "
-            f"{text.counted(details.workers, 'worker')}, {details.answers.get('used', 0):,} of which count"
-        )
-    ]
-    for name, values in metrics.items():
-        group = details.groups[name]
-        low_high = _between(group.intervals["agreement"])
-        lines.append(
-            f"{name}: agreement with the metric {text.percent(values['agreement'])}{low_high}, Fleiss' kappa "
-            f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(group.utterances, 'utterance')}"
-        )
-    return lines
-
-
-def _between(pair: Interval | None) -> str:
-    return f" ({text.percent(pair[0])} to {text.percent(pair[1])})" if pair else ""

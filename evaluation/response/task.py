@@ -1,8 +1,8 @@
 """Responses of a task-oriented system: Inform, Success, BLEU and Combined (Budzianowski et al. 2018).
 
-The metrics are computed by set and domain, with intervals, as in RADDLE's Tables 3 and 5 (Peng et al. 2021). A dialogue
-counts for each domain of its goal, with that domain's searches and requests; a response counts for the domains that its
-turn is about.
+The metrics are computed by set, with intervals, and by domain, as in Tables 3 and 5 of RADDLE (Peng et al. 2021). A
+dialogue counts for each domain of its goal, with that domain's searches and requests; a response counts for the domains
+that its turn is about.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +28,7 @@ from parapet.evaluation.response.goals import (
     read_reference,
     reference_of,
 )
-from parapet.evaluation.results import results_of
+from parapet.evaluation.results import Interval, finite, macro_average, results_of
 from parapet.evaluation.sets import (
     ALL,
     ORIGINAL,
@@ -46,63 +46,17 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms.perturbation.corpora import domain_of
 from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Examples, Report, Table, dialogue_example
-from parapet.transforms.reports.text import number
+from parapet.transforms.reports.report import Examples, Report, dialogue_example
 
 METRICS = ("inform", "success", "bleu", "combined")
 SEED = "0"  # seed of the bootstrap's weights
 
-# For a dialogue: Inform and how often it is defined, Success and how often it is defined, BLEU's four counts and four
-# totals, the lengths of the responses and of the references, and the number of responses.
+# For a dialogue: whether it has a search or request, Inform, Success, and for BLEU four counts, four totals, and the
+# lengths of the responses and of the references.
 _Sums = NDArray[np.int64]
-_SIZE = 15
+_SIZE = 13
 DialogueSums = dict[str, dict[str, _Sums]]  # domain ("" for all together) to dialogue to sums
 _ORDER = 4  # longest n-grams of BLEU
-
-Real = NDArray[np.float64]
-
-
-class Scores(msgspec.Struct, frozen=True):
-    """The metrics of a set, of one of its domains, or the unweighted mean over domains.
-
-    Attributes:
-      inform, success: from 0 to 1; None if no dialogue has a search or request.
-      bleu, combined: on a scale of 100.
-      dialogues: the number of dialogues with a search or request; ``responses`` is the number of responses in BLEU.
-        None for a mean.
-      intervals: 95 % intervals by metric, from a Poisson bootstrap over dialogues.
-    """
-
-    inform: float | None
-    success: float | None
-    bleu: float | None
-    combined: float | None
-    dialogues: int | None = None
-    responses: int | None = None
-    intervals: dict[str, tuple[float, float] | None] = {}
-
-
-class SetScores(msgspec.Struct, frozen=True):
-    """A set in ``domains.json``: all of its dialogues, each domain, and the unweighted mean over the domains."""
-
-    all: Scores
-    domains: dict[str, Scores]
-    mean: Scores | None
-
-
-def scores_of(rows: DialogueSums, bleu: Bleu) -> SetScores:
-    """Computes the metrics of a set and of its domains from the sums of :func:`dialogue_sums`."""
-    drawn = {domain: _replicates(scores_here, bleu) for domain, scores_here in rows.items()}
-    scores = {
-        domain: _scores(metrics_of(scores_here.values(), bleu), drawn[domain], scores_here)
-        for domain, scores_here in rows.items()
-    }
-    domains = {domain: scores[domain] for domain in sorted(scores) if domain}
-    return SetScores(
-        scores[""] if scores else Scores(None, None, None, None, 0, 0),
-        domains,
-        _mean(list(domains.values()), [drawn[domain] for domain in domains]),
-    )
 
 
 def dialogue_sums(
@@ -128,10 +82,8 @@ def dialogue_sums(
             spoken = [response for response in texts if not domain or domain in of_turns.get(response.turn, ())]
             pairs = [(response.response, own[response.turn]) for response in spoken]
             judged = _within(domain, goal, verdict) if domain else verdict
-            known = int(judged.inform is not None)
-            shares = [int(judged.inform or 0), known, int(judged.success or 0), known]
-            row = np.array([*shares, *bleu.sums(pairs), len(pairs)], np.int64)
-            rows.setdefault(domain, {})[dialogue] = row
+            shares = [int(judged.inform is not None), int(judged.inform or 0), int(judged.success or 0)]
+            rows.setdefault(domain, {})[dialogue] = np.array([*shares, *bleu.sums(pairs)], np.int64)
     return rows
 
 
@@ -170,84 +122,51 @@ class Bleu:
         return float(self._metric.compute_bleu(counts, totals, sums[-2], sums[-1], smooth_method="exp").score)
 
 
-def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> Real:
-    """Computes METRICS over dialogues; NaN if undefined."""
-    values: Real = _metrics(sum(rows, np.zeros(_SIZE, np.int64))[None], bleu)[0]
-    return values
+def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> dict[str, float | None]:
+    """Computes the metrics over dialogues; None if undefined."""
+    (values,) = _metrics(sum(rows, np.zeros(_SIZE, np.int64))[None], bleu)
+    return {name: finite(value) for name, value in zip(METRICS, values.tolist(), strict=True)}
 
 
-def _metrics(sums: _Sums, bleu: Bleu) -> Real:
+def _metrics(sums: _Sums, bleu: Bleu) -> NDArray[np.float64]:
     """Computes METRICS for each row of sums: shape (rows, 4), NaN if undefined."""
     with bootstrap.quiet():
-        inform, success = sums[:, 0] / sums[:, 1], sums[:, 2] / sums[:, 3]
-    of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 4:-1].tolist()])
+        inform, success = sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]
+    of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 3:].tolist()])
     return np.stack([inform, success, of_bleu, 50 * (inform + success) + of_bleu], axis=1)
 
 
-def _replicates(rows: Mapping[str, _Sums], bleu: Bleu) -> Real:
-    """Computes METRICS in each replicate of the bootstrap: shape (replicates, 4)."""
+def intervals_of(rows: Mapping[str, _Sums], bleu: Bleu) -> dict[str, Interval]:
+    """Computes 95 % intervals: Wilson's for shares, for the others from a Poisson bootstrap over dialogues."""
     names = sorted(rows)
     sums = np.array([rows[name] for name in names], np.int64).reshape(-1, _SIZE)
-    return _metrics(bootstrap.resampled(names, sums, _weights), bleu)
+    drawn = _metrics(bootstrap.resampled(names, sums, partial(bootstrap.weights, SEED)), bleu)
+    intervals: dict[str, Interval] = {
+        name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)
+    }
+    judged, informed, successful = sums.sum(axis=0).tolist()[:3]
+    shares = {"inform": informed, "success": successful}
+    return intervals | {name: bootstrap.wilson_interval(n, judged) for name, n in shares.items()}
 
 
-@cache
-def _weights(dialogue: str) -> NDArray[np.uint8]:
-    return bootstrap.weights(SEED, dialogue).astype(np.uint8)
+class Domains(msgspec.Struct, frozen=True):
+    """A set in ``domains.json``: the metrics and number of dialogues of each domain, and the mean over the domains."""
+
+    domains: dict[str, dict[str, float | None]]
+    mean: dict[str, float | None]
 
 
-def _scores(values: Real, drawn: Real, rows: Mapping[str, _Sums] | None) -> Scores:
-    inform, success, bleu, combined = (None if np.isnan(value) else float(value) for value in values)
-    intervals = {name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)}
-    counts: tuple[int | None, int | None] = (None, None)
-    if rows is not None:
-        total = sum(rows.values(), np.zeros(_SIZE, np.int64)).tolist()
-        intervals |= {
-            "inform": bootstrap.wilson_interval(total[0], total[1]),
-            "success": bootstrap.wilson_interval(total[2], total[3]),
+def domains_of(rows: DialogueSums, bleu: Bleu) -> Domains:
+    """Computes the metrics of the domains of a set."""
+    domains = {
+        domain: {
+            **metrics_of(rows[domain].values(), bleu),
+            "dialogues": sum(int(row[0]) for row in rows[domain].values()),
         }
-        counts = sum(bool(row[1]) for row in rows.values()), sum(int(row[-1]) for row in rows.values())
-    return Scores(inform, success, bleu, combined, *counts, intervals)
-
-
-def _mean(domains: Sequence[Scores], drawn: Sequence[Real]) -> Scores | None:
-    """Averages over domains, unweighted, the metrics that are defined for all of them; None without domains."""
-    if not domains:
-        return None
-    values = np.array([[getattr(scores, name) for name in METRICS] for scores in domains], dtype=float)
-    return _scores(values.mean(axis=0), np.mean(drawn, axis=0), None)
-
-
-def table_of(sets: Mapping[str, SetScores]) -> Table:
-    """Makes a table with a row for each domain, below each set, like RADDLE's Tables 3 and 5."""
-    rows: list[list[str]] = []
-    groups: dict[int, str] = {}
-    for name, numbers in sets.items():
-        groups |= {len(rows): name} if len(sets) > 1 else {}
-        rows += [_cells(domain, scores) for domain, scores in numbers.domains.items()]
-        rows += [_cells("mean over domains", numbers.mean)] if numbers.mean and len(numbers.domains) > 1 else []
-    return Table(
-        title="Domains, of 100",
-        note="In small print: the 95% interval. A dialogue counts for each of its domains, with the searches and "
-        "requests of that domain alone; a response for the domains that its turn speaks of.",
-        columns=["domain", "Inform", "Success", "BLEU", "Combined", "dialogues"],
-        rows=rows, groups=groups, numbers_in="domains.json", in_card=False,
-    )  # fmt: skip
-
-
-def _cells(name: str, scores: Scores) -> list[str]:
-    return [
-        name,
-        *(_cell(scores, metric) for metric in METRICS),
-        "" if scores.dialogues is None else f"{scores.dialogues:,}",
-    ]
-
-
-def _cell(scores: Scores, metric: str) -> str:
-    factor = 1 if metric in ("bleu", "combined") else 100
-    value, interval = getattr(scores, metric), scores.intervals.get(metric)
-    text = number(None if value is None else factor * value, 1)
-    return text if interval is None else f"{text}\n{factor * interval[0]:.1f} to {factor * interval[1]:.1f}"
+        for domain in sorted(rows.keys() - {""})
+    }
+    mean = {name: macro_average([numbers[name] for numbers in domains.values()]) for name in METRICS}
+    return Domains(domains, mean)
 
 
 OWN = "reference"  # in place of a file: the reference's own responses
@@ -295,14 +214,16 @@ class Evaluation(msgspec.Struct, frozen=True):
     Attributes:
       verdicts: by set and dialogue.
       services: each service's shares of met searches and answered requests, over all sets.
-      domains: the content of ``domains.json``.
+      domains: the content of ``domains.json``, by set.
+      intervals: of the metrics in ``sets``, by set and metric.
       signature: sacrebleu's signature.
     """
 
     sets: task.Metrics
     services: task.Metrics
     verdicts: dict[str, dict[str, Verdict]]
-    domains: dict[str, SetScores]
+    domains: dict[str, Domains]
+    intervals: dict[tuple[str, str], Interval]
     signature: str
 
     @property
@@ -379,17 +300,16 @@ class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
         evaluation = evaluate(inputs, self.tokenizer)
         sizes = sizes_of(inputs)
         n_responses = sum(len(responses) for input_ in inputs.values() for responses in input_.responses.values())
-        intervals = {
-            (name if name in evaluation.sets else ALL, metric): interval
-            for name, scores in evaluation.domains.items()
-            for metric, interval in scores.all.intervals.items()
-        }
         services = {service: service for service in evaluation.services}
         n_dialogues = {name: size["dialogues"] for name, size in sizes.items()}
         files = task.files_of(
             evaluation.metrics,
-            results_of("response", evaluation.metrics, n_dialogues, services, intervals),
-            details_of(inputs, sizes, evaluation.signature),
+            results_of("response", evaluation.metrics, n_dialogues, services, evaluation.intervals),
+            {
+                **sizes[ALL],
+                "bleu_signature": evaluation.signature,
+                **({"sets": {name: sizes[name] for name in inputs}} if len(inputs) > 1 else {}),
+            },
             rows_of(inputs, evaluation),
             report(inputs, evaluation, sizes),
         )
@@ -470,17 +390,20 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
     groups = {ALL: list(sums.values()), **{name: [set_sums] for name, set_sums in sums.items() if name}}
     metrics: task.Metrics = {}
     for name, parts in groups.items():
-        values = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
-        shares = (None if np.isnan(value) else float(value) for value in values)
-        metrics[name] = dict(zip(HEADINGS, shares, strict=True))
+        metrics[name] = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
     services: task.Metrics = {
         service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, set_sums, strict=True)}
         for service, set_sums in sorted(_by_service(inputs, verdicts).items())
     }
     if both := sorted(metrics.keys() & services.keys()):
         raise InputError(f"a set cannot have the name of a service: {both[0]}", "--sets")
-    domains = {name or ORIGINAL: scores_of(set_sums, bleu) for name, set_sums in sums.items()}
-    return Evaluation(with_mean(metrics), services, verdicts, domains, bleu.signature)
+    intervals = {
+        (name or ALL, metric): interval
+        for name, set_sums in sums.items()
+        for metric, interval in intervals_of(set_sums.get("", {}), bleu).items()
+    }
+    domains = {name or ORIGINAL: domains_of(set_sums, bleu) for name, set_sums in sums.items()}
+    return Evaluation(with_mean(metrics), services, verdicts, domains, intervals, bleu.signature)
 
 
 def _by_service(
@@ -543,34 +466,31 @@ def sizes_of(inputs: Inputs) -> dict[str, dict[str, Any]]:
     return sizes
 
 
-def details_of(inputs: Inputs, sizes: Mapping[str, Mapping[str, Any]], signature: str) -> dict[str, Any]:
-    """Makes ``details.json``: counts of what was scored, in all and, with several sets, by set."""
-    entities: dict[str, set[tuple[tuple[str, str], ...]]] = {}
-    for input_ in inputs.values():
-        for service, rows in input_.reference.knowledge.entities.items():
-            entities.setdefault(service, set()).update(tuple(row.items()) for row in rows)
-    return {
-        **sizes[ALL],
-        "bleu_signature": signature,
-        "entities": {service: len(rows) for service, rows in entities.items()},
-        **({"sets": {name: sizes[name] for name in inputs}} if len(inputs) > 1 else {}),
-    }
-
-
 def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[str, Any]]) -> Report:
     """Makes the report: scores by set, by domain and by service, and dialogues without success."""
     columns = {"searches": "searches met", "requests": "requests answered"}
     services = task.group_table("Services", "service", evaluation.services, columns, numbers_in="metrics.json")
     of_all, group = sizes[ALL], task.main_group(evaluation.sets)
+    domains = [
+        task.group_table(
+            f"Domains of {name}" if len(evaluation.domains) > 1 else "Domains",
+            "domain",
+            {**of_set.domains, **({"mean over domains": of_set.mean} if len(of_set.domains) > 1 else {})},
+            {**HEADINGS, "dialogues": "dialogues"},
+            numbers_in="domains.json",
+            in_card=False,
+        )
+        for name, of_set in evaluation.domains.items()
+    ]
     return task.set_report(
         evaluation.sets,
         {**HEADINGS, "dialogues": "dialogues"},
         sizes=sizes,
-        sections=[table_of(evaluation.domains), services, _failed(inputs, evaluation)],
+        sections=[*domains, services, _failed(inputs, evaluation)],
         tiles=HEADINGS,
         chart={name: HEADINGS[name] for name in ("inform", "success")},
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
-        links={"domains.json": "the metrics by set and domain, with intervals"},
+        links={"domains.json": "the metrics by set and domain"},
         title="Responses",
         headline=f"{task.with_group('Combined score', evaluation.sets, group, 'combined')}: "
         f"{text.number(evaluation.sets[group]['combined'], 1)}",

@@ -13,7 +13,7 @@ import numpy as np
 from parapet.evaluation import task as scores
 from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
-from parapet.evaluation.results import results_of
+from parapet.evaluation.results import Interval, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
 from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, plain
 from parapet.evaluation.tools.tasks import (
@@ -117,20 +117,24 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
             for name, tasks in inputs.sets.items()
             for task, calls in tasks
         ]
-        metrics, details = metrics_of(rows, self.variants), details_of(rows)
-        sizes = {name: numbers["tasks"] for name, numbers in details["sets"].items()}
-        intervals = {(name, ACCURACY): numbers["interval"] for name, numbers in details["sets"].items()}
-        results = results_of("tool_calls", metrics, sizes, intervals=intervals)
+        metrics, tasks = metrics_of(rows, self.variants), counts_of(rows)
+        sizes = {name: sum(categories.values()) for name, categories in tasks.items()}
+        right = {name: sum(row.fault is None for row in rows if name in (ALL, row.set)) for name in sizes}
+        intervals = {(name, ACCURACY): wilson_interval(right[name], n) for name, n in sizes.items()}
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
         return scores.Result(
             files=scores.files_of(
-                metrics, results, details, _rows(rows), report(rows, printed, details, headings, inputs.refused)
+                metrics,
+                results_of("tool_calls", metrics, sizes, intervals=intervals),
+                {"tasks": tasks},
+                _rows(rows),
+                report(rows, printed, sizes, intervals, headings, inputs.refused),
             ),
             summary=[
-                f"{scores.line(name, values, headings, 1)}; {text.counted(details['sets'][name]['tasks'], 'task')}"
+                f"{scores.line(name, values, headings, 1)}; {text.counted(sizes[name], 'task')}"
                 for name, values in printed.items()
-                if name in details["sets"]
+                if name in sizes
             ],
             options={"sets": list(inputs.sets), "variants": list(self.variants)},
             counts={"tasks": len(rows)},
@@ -211,12 +215,13 @@ def with_defined_sensitivity(metrics: scores.Metrics, variants: Sequence[str]) -
 
 
 def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
-    categories = sorted({row.expected.task.category for row in rows})
     kinds = Counter(row.fault.kind for row in rows if row.fault is not None)
-    right = {category: [row.fault is None for row in _of_category(rows, category)] for category in categories}
+    by_category: dict[str, list[bool]] = {}
+    for row in rows:
+        by_category.setdefault(row.expected.task.category, []).append(row.fault is None)
     return {
         ACCURACY: _share([row.fault is None for row in rows]),
-        **{f"{ACCURACY}/{category}": _share(share) for category, share in right.items()},
+        **{f"{ACCURACY}/{category}": _share(right) for category, right in sorted(by_category.items())},
         **{f"error/{kind}": kinds[kind] / len(rows) for kind in KINDS},
         REWORDED: _share([row.reworded for row in rows]),
     }
@@ -236,36 +241,13 @@ def _share(right: Sequence[bool]) -> float | None:
     return sum(right) / len(right) if right else None
 
 
-def details_of(rows: Sequence[Scored]) -> dict[str, Any]:
-    """Makes ``details.json``: tasks, accuracy with its interval and kinds of error, by set and category."""
-
-    def of(some: Sequence[Scored]) -> dict[str, Any]:
-        right = sum(row.fault is None for row in some)
-        kinds = Counter(row.fault.kind for row in some if row.fault is not None)
-        return {
-            "tasks": len(some),
-            ACCURACY: _share([row.fault is None for row in some]),
-            "interval": wilson_interval(right, len(some)),
-            "errors": {kind: kinds.get(kind, 0) for kind in KINDS},
-            REWORDED: sum(row.reworded for row in some),
-        }
-
-    sets = dict.fromkeys(row.set for row in rows)
-    by_set = {name: [row for row in rows if row.set == name] for name in sets}
-    categories = dict.fromkeys(row.expected.task.category for row in rows)
-    return {
-        "sets": {ALL: of(rows), **{name: of(some) for name, some in by_set.items()}},
-        "categories": {
-            name: {
-                category: of(tasks_found) for category in categories if (tasks_found := _of_category(some, category))
-            }
-            for name, some in by_set.items()
-        },
-    }
-
-
-def _of_category(rows: Sequence[Scored], category: str) -> list[Scored]:
-    return [row for row in rows if row.expected.task.category == category]
+def counts_of(rows: Sequence[Scored]) -> dict[str, Counter[str]]:
+    """Counts the tasks of all sets together and of each set, by category."""
+    counts: dict[str, Counter[str]] = {ALL: Counter()}
+    for row in rows:
+        for name in (ALL, row.set):
+            counts.setdefault(name, Counter())[row.expected.task.category] += 1
+    return counts
 
 
 def _rows(rows: Sequence[Scored]) -> bytes:
@@ -291,35 +273,21 @@ def _json(value: object) -> str:
 def report(
     rows: Sequence[Scored],
     metrics: scores.Metrics,
-    details: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    intervals: Mapping[tuple[str, str], Interval],
     headings: Mapping[str, str],
     refused: Mapping[str, int] = {},
 ) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
-    sets = {name: numbers for name, numbers in details["sets"].items() if name != ALL or len(details["sets"]) > 2}
-    counts = {name: {**numbers["errors"], REWORDED: numbers[REWORDED]} for name, numbers in sets.items()}
-    errors = {
-        group_label(name): {
-            **{kind: f"{n:,}" if n else "–" for kind, n in numbers.items()},
-            "tasks": sets[name]["tasks"],
-        }
-        for name, numbers in counts.items()
-    }
-    labels: dict[str, str] = dict(KINDS.items()) | {REWORDED: "of these reworded values"}
-    labels_present = {
-        kind: label for kind, label in labels.items() if any(numbers[kind] for numbers in counts.values())
-    }
+    sets = [name for name in sizes if name != ALL or len(sizes) > 2]
+    errors = {f"error/{kind}": label for kind, label in KINDS.items()} | {REWORDED: "of these reworded values"}
     categories = {
-        category: {name: numbers.get(category, {}).get(ACCURACY) for name, numbers in details["categories"].items()}
-        | {
-            "tasks": next(
-                numbers[category]["tasks"] for numbers in details["categories"].values() if category in numbers
-            )
-        }
-        for category in dict.fromkeys(category for numbers in details["categories"].values() for category in numbers)
+        metric.removeprefix(f"{ACCURACY}/"): {name: metrics[name].get(metric) for name in sets if name != ALL}
+        for metric in metrics[ALL]
+        if metric.startswith(f"{ACCURACY}/")
     }
     group = scores.main_group(metrics)
-    low, high = details["sets"][group]["interval"] or (0.0, 0.0)
+    low, high = intervals[group, ACCURACY] or (0.0, 0.0)
     facts = {scores.with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
     if SENSITIVITY in headings:
         facts = {headings[SENSITIVITY]: scores.shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
@@ -328,18 +296,22 @@ def report(
             "Accuracy by category",
             "category",
             categories,
-            {"tasks": "tasks", **{name: name for name in details["categories"]}},
-            numbers_in="details.json",
+            {name: name for name in sets if name != ALL},
+            numbers_in="metrics.json",
         ),
         scores.group_table(
-            "Kinds of error", "set", errors, {"tasks": "tasks", **labels_present}, numbers_in="details.json"
+            "Kinds of error, of all tasks",
+            "set",
+            {group_label(name): metrics[name] for name in sets},
+            {metric: label for metric, label in errors.items() if metrics[ALL][metric]},
+            numbers_in="metrics.json",
         ),
         _wrong(rows),
     ]
     return scores.set_report(
         metrics,
         {**headings, "tasks": "tasks"},
-        sizes={name: {"tasks": numbers["tasks"]} for name, numbers in sets.items()},
+        sizes={name: {"tasks": sizes[name]} for name in sets},
         sections=sections,
         tiles=HEADINGS,
         facts=facts,
@@ -348,7 +320,7 @@ def report(
         refused=refused,
         title="Tool calls",
         headline=f"{scores.with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
-        lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(details['categories']), 'set')}.",
+        lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(sizes) - 1, 'set')}.",
     )
 
 

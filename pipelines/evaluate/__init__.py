@@ -27,6 +27,7 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
+    from parapet.evaluation.sets import Sources
     from parapet.evaluation.task import Task
     from parapet.evaluation.user_code import UserCode
 
@@ -114,10 +115,7 @@ class PredictionOptions(options.Options):
     @property
     def predicted(self) -> Any:
         """The predictions; of an output of ``parapet predict``, the folder with those of this task."""
-        task = self.name.split()[-1]
-        if isinstance(self.predictions, list):
-            return [of_run(path, task) for path in self.predictions]
-        return self.predictions and of_run(self.predictions, task)
+        return self.predictions and of_run(self.predictions, self.name.split()[-1])
 
 
 class UserModel(PredictionOptions):
@@ -148,12 +146,13 @@ class LabelledPredictions(SetOptions, PredictionOptions):
 
     reference: str | None = folder("{reference_text} (default: the labels in the predictions)", "PATH", None)
 
-    def check_labels(self) -> None:
-        """Raises InputError if neither a reference nor a file of predictions has labels."""
+    def sources(self, predictions: str | None = None) -> Sources:
+        """Reads what the options name; without a reference, the labels are in the file of predictions."""
         if self.reference is None and (self.sets or self.variants):
             raise InputError("require --reference: add it", "--sets, --variants")
         if self.reference is None and as_path(self.predicted).is_dir():
             raise InputError("is a folder, whose predictions have no labels: add --reference", self.predicted)
+        return SetOptions.sources(replace(self, reference=self.reference or self.predicted), predictions)
 
 
 class Intent(LabelledPredictions, Evaluation):
@@ -174,10 +173,7 @@ A row of the predictions: {"id": "7", "predicted": "book_flight"}, or with "dial
         """Makes the task."""
         from parapet.evaluation.intent import Intent
 
-        self.check_labels()
-        if self.sets or self.variants or (self.reference is not None and as_path(self.reference).is_dir()):
-            return Intent(predictions=self.predicted, sources=self.sources())
-        return Intent(predictions=self.predicted, reference=self.reference)
+        return Intent(predictions=self.predicted, sources=self.sources())
 
 
 class Ood(LabelledPredictions, Evaluation):
@@ -192,7 +188,7 @@ is tuned on --dev; without it, the predicted labels are scored."""
 A row of the predictions: {"set": "ood-10", "dialogue_id": "1_00000", "turn": 4, "score": 0.93}; "predicted", ood or
 in_domain, instead of a score or beside it; or a system's "response", of which a fallback says ood."""
     reference_text = "output of 'ood', a corpus (all in-domain), or JSON lines with label"
-    sets_text = "sets: ood-10=foreign/ood-10; or which of --reference: ood-10 ood-20 (default: all)"
+    sets_text = "sets: ood-10=foreign/ood-10"
     predictions_text = "JSON lines with score or predicted; or a folder with ood-10/, ood-20/, ..."
     dev: str | None = folder("predictions on other turns, on which the threshold is tuned", "PATH", None)
     dev_split: str = option("dev", "split of --dev", group=INPUT, rare=True, choices=SPLITS)
@@ -200,16 +196,8 @@ in_domain, instead of a score or beside it; or a system's "response", of which a
     def task(self) -> Task[Any]:
         """Makes the task."""
         from parapet.evaluation.ood import OodDetection
-        from parapet.transforms.perturbation.corpora import listed
 
-        self.check_labels()
-        others = replace(self, sets=[value for value in self.sets if "=" in value])
-        return self.settings_of(
-            OodDetection,
-            predictions=self.predicted,
-            sources=others.sources() if self.reference is not None else None,
-            chosen=tuple(listed(",".join(value for value in self.sets if "=" not in value))),
-        )
+        return self.settings_of(OodDetection, predictions=self.predicted, sources=self.sources())
 
 
 _own = "JSON lines, a folder with original/, ..., or 'reference' for what the corpus has"
@@ -260,9 +248,7 @@ plain; API calls by field (Bordes et al. 2017, Table 2)."""
 A row of the answers: {"dialogue": 0, "turn": 2, "answer": "api_call french london four cheap"}, counted from 0 in the
 file. With --top a row has "answers", too: up to K candidates, the best first."""
     reference_text = "test files in the bAbI format"
-    predictions: list[str] = folder(  # type: ignore[assignment]
-        "answers to each file, or a folder with FILE.jsonl, or original/FILE.jsonl, ...", "PATH", REQUIRED
-    )
+    predictions_text = "a folder with FILE.jsonl, or original/FILE.jsonl, ...; or the answers to a single file"
     candidates: str | None = folder("all possible answers, '1 text' a line", "FILE", None)
     top: int = option(1, "also score the first 2, 3, ... K answers", group=INPUT, metavar="K", ge=1, le=100)
 
@@ -271,8 +257,8 @@ file. With --top a row has "answers", too: up to K candidates, the best first.""
         from parapet.evaluation.ranking import Ranking
         from parapet.evaluation.sets import parse_sets
 
-        references, predictions = tuple(self.reference), tuple(self.predicted)
-        return self.settings_of(Ranking, references=references, predictions=predictions, sets=parse_sets(self.sets))
+        references, sets = tuple(self.reference), parse_sets(self.sets)
+        return self.settings_of(Ranking, references=references, predictions=self.predicted, sets=sets)
 
 
 _scoring = partial(option, group="scoring")
@@ -304,7 +290,7 @@ and BLEU; with variants, also how well true references are distinguished from ta
     example = "  parapet evaluate --task generation --reference my_corpus --predictions said.jsonl --output my_scores"
     note = """\
 A row of the predictions: {"dialogue_id": "1_00000", "turn": 1, "utterance": "Which city?"}. The lexical scorer is a set
-of rules: use --scorer nli for numbers to compare with others. With --scorer llm, --nli_model gives their agreement."""
+of rules: use --scorer nli for numbers to compare with others."""
     group = "language model of --scorer llm"
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"

@@ -87,18 +87,17 @@ class TfIdf(TrainAtOnce):
         texts = data.read_candidates(self.candidates)
         knowledge = data.read_knowledge(self.match, texts)
         train, dev = ([*chain(*map(data.read_dialogues, paths))] for paths in (self.train, self.dev))
-        frequencies = baselines.Frequencies.of(train)
+        idf = baselines.idf_of(train, texts)
         history = self.input == "history"
         if dev and self.input is None:
-            last, whole = (baselines.TfIdf(texts, knowledge, frequencies, which) for which in (False, True))
+            last, whole = (baselines.TfIdf(texts, knowledge, idf, which) for which in (False, True))
             history = baselines.share_right(whole, dev) > baselines.share_right(last, dev)
         card = data.Card(
             model=self.model_name,
             history=history,
             candidates=texts,
             knowledge=knowledge,
-            utterances=frequencies.utterances,
-            having=frequencies.having,
+            idf=idf,
         )
         return {"input": "history" if history else "last"}, card
 
@@ -282,7 +281,7 @@ Answers dialogues in the bAbI format, each turn from the reference's history: OU
             if card.task and task and task != card.task:
                 logging.warning("%s is for task %s, but the model was trained for task %s", file.path, task, card.task)
         return family.Prediction(
-            self.job(Job, memory=card.settings.get("memory"), inputs=files),
+            self.job(Job, memory=card.settings.memory, inputs=files),
             self.header(
                 {"attention": self.attention, "top": self.top},
                 inputs=[family.named_digest(file.path) for file in files],

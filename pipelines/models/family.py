@@ -276,7 +276,7 @@ class PredictTrained(PredictionConfig, Predict):
         from parapet.evaluation.models import saving
 
         saving.check_installed("torch", "safetensors", *packages)
-        saving.check_device(self.device)
+        saving.device_of(self.device)
 
 
 class PredictDialogues(PredictTrained):

@@ -84,7 +84,7 @@ Writes an utterance for the acts of each system turn: OUT/predictions/original/S
         from parapet.evaluation.generation.templates import read_templates
         from parapet.evaluation.models.generation import data, inference, net
 
-        card = net.check(self.model, self.model_name, self.checkpoint)
+        card, _ = net.check(self.model, self.model_name, self.checkpoint)
         templates, files = read_templates(self.templates) if self.templates else (card.templates, [])
         sets, split = tuple(data.sources(sources, templates)), sources.split
         paths = {inference.relative_of(source.name, split): source.name for source in sets}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction, SystemTraining
@@ -64,7 +63,6 @@ AUTHORS: family.Preset = {
     "schedule": "plateau",
     "clip": 5,
     "vocabulary": 3000,
-    "min_count": 1,
     "embedding": 50,
     "hidden": 100,
 }
@@ -93,12 +91,11 @@ Predicts the belief state and the response after each user turn, from the refere
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
         self.check_device(*(("transformers",) if self.model_name == "soloist" else ()))
-        from parapet.evaluation.models.systems.data import read_source
+        from parapet.evaluation.models.systems.data import Job, module_of, read_source
         from parapet.evaluation.sets import open_reference
 
-        module = import_module(f"parapet.evaluation.models.systems.{self.model_name}")
-        module.check(self.model)
+        module_of(self.model_name).check(self.model)
         sources = self.sources()
         corpus = str(open_reference(sources.reference)[0])
         read_source(corpus, sources.split, self.knowledge_base)
-        return self.prediction(module.Job, sources, reference=corpus, split=sources.split)
+        return self.prediction(Job, sources, reference=corpus, split=sources.split)

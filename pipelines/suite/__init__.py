@@ -193,9 +193,11 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     output = plan.state.output
     if done and (output / TABLES[0]).is_file():
         from parapet.evaluation.compare.board import read_board
-        from parapet.evaluation.compare.page import terminal_lines
+        from parapet.evaluation.compare.page import headline
+        from parapet.evaluation.compare.tables import terminal_lines
 
-        for line in terminal_lines(read_board(str(output / COMPARISON / "leaderboard.json"))):
+        board = read_board(str(output / COMPARISON / "leaderboard.json"))
+        for line in (*terminal_lines(board), headline(board)):
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {os.path.relpath(output / PAGE)}")
     verdicts = gates.verdicts_of(plan.suite, output)

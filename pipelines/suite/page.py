@@ -16,6 +16,7 @@ from urllib.parse import quote
 from parapet.evaluation.compare import page as scores
 from parapet.evaluation.compare.board import read_board
 from parapet.evaluation.compare.kinds import set_order
+from parapet.evaluation.compare.tables import by_set
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
 from parapet.evaluation.sets import ORIGINAL, mixes
@@ -51,7 +52,7 @@ def suite_report(
     """
     suite, graph, output = plan.suite, plan.graph, plan.state.output
     board = read_board(str(output / COMPARISON / "leaderboard.json")) if COMPARISON in there else None
-    first: list[report.Section] = [*scores.charts(board)[:1], *scores.main_tables(board)] if board else []
+    first: list[report.Section] = [*scores.charts(board)[:1], *by_set(board)] if board else []
     notes = scores.notes(board) if board else []
     for what, names in (("Left out", [names for names, _ in graph.lacking()]), ("Failed or not run", lost)):
         if names:
@@ -61,7 +62,6 @@ def suite_report(
         title=suite.title,
         headline=scores.headline(board) if board else suite.title,
         lead=" ".join(filter(None, [scores.lead(board) if board else "", suite.description, suite.corpus.description])),
-        tiles=scores.tiles(board) if board else [],
         sections=[
             *first,
             _failures(graph, there, output),

@@ -104,7 +104,8 @@ def test_utterances_and_a_judge(tmp_path):
             return user_of(body)
         said.append(user_of(body))
         premise, _, sentence = user_of(body).removeprefix("Text: ").partition("\nSentence: ")
-        return json.dumps({"label": "entailment" if sentence.rstrip(".") in premise else "neutral"})
+        label = "entailment" if sentence.rstrip(".") in premise else "neutral" if len(said) > 1 else "perhaps"
+        return json.dumps({"label": label})
 
     few = sample_dialogues()[:2]
     with ChatServer(answer) as server:
@@ -120,25 +121,9 @@ def test_utterances_and_a_judge(tmp_path):
     turns = sum(turn["speaker"] == "SYSTEM" for one in few for turn in one["turns"])
     assert len(rows_of(tmp_path / "said/predictions/original/test/utterances.jsonl")) == turns
     assert "scorer: llm (m, prompt " in judged.output
-    assert judged.json("details.json")["scorer"]["unread"] == 0
+    assert judged.json("details.json")["scorer"]["unread"] == 1
     assert judged.json("metrics.json")["#ALL"]["sgsacc"] > 0.5
     assert "not by a model of language inference" in (tmp_path / "scores/report.html").read_text()
-
-
-def test_a_judge_beside_another_says_how_often_they_agree():
-    from parapet.evaluation.endpoint.tasks import Judge
-    from parapet.evaluation.generation.lexical import Lexical
-    from parapet.transforms.running.chat import Chat, Endpoint
-
-    pairs = [("It is in Oslo.", "City is Oslo"), ("It is in Rome.", "City is Oslo"), ("Bye.", "City is Oslo")]
-    with ChatServer(lambda body: '{"label": "neutral"}' if "Bye" not in user_of(body) else "?") as server:
-        chat = Chat(Endpoint(server.url, "m"))
-        chat.open()
-        judge = Judge(chat, Lexical())
-        assert judge.entailment(pairs) == [(0.0, 1.0, 0.0)] * 3
-        chat.close()
-    assert sum(one[0] > max(one[1:]) for one in Lexical().entailment(pairs)) == 1
-    assert (judge.about["compared"], judge.about["agreed"], judge.about["unread"]) == (3, 2, 1)
 
 
 def test_babi_dialogues(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 from kit import cases, raised
 
-from parapet.evaluation.sets import Keyed, read_keyed
+from parapet.evaluation.sets import Keyed, keyed_rows
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 
@@ -42,14 +42,14 @@ def write(tmp_path, text):
 )
 def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
     path = write(tmp_path, text)
-    caught = raised(InputError, read_keyed, path, Row)
+    caught = raised(InputError, lambda: [*keyed_rows(path, Row)])
     assert (caught.path, caught.where) == (path, line)
     assert reason in caught.reason
 
 
 def test_a_file_must_be_there(tmp_path):
     for path in (tmp_path / "nothing", tmp_path):
-        raised(InputError, read_keyed, str(path), Row, match="no such file")
+        raised(InputError, lambda path=path: [*keyed_rows(str(path), Row)], match="no such file")
 
 
 def test_numbers_that_are_none_are_null():

@@ -99,7 +99,7 @@ def test_files_by_task_oov_beside_plain(tmp_path):
     write(given, "dialog-babi-task1-API-calls-tst-OOV.jsonl", oov)
     files = [
         ranking.read_test(reference, answers, frozenset({"hello", "bye"}) if i > 9 else None)
-        for i, (_, reference, answers) in enumerate(ranking.answer_files(ranking.list_tests(paths, {}), [str(given)]))
+        for i, (_, reference, answers) in enumerate(ranking.answer_files(ranking.list_tests(paths, {}), str(given)))
     ]
     metrics, details = ranking.evaluate(ranking.Answers(files, frozenset({"hello"})))
     assert metrics["task1-API-calls-tst"] == {
@@ -112,7 +112,6 @@ def test_files_by_task_oov_beside_plain(tmp_path):
         ("task1-API-calls-tst", "task1-API-calls-tst/1", 0), ("task1-API-calls-tst", "task1-API-calls-tst/1", 1),
         ("task1-API-calls-tst-OOV", "task1-API-calls-tst-OOV/0", 0),
     ]  # fmt: skip
-    assert [(file["task"], file["oov"]) for file in details["files"].values()] == [("1", False), ("1", True)]
     assert details["files"]["task1-API-calls-tst"]["not_among_candidates"] == 2
 
 
@@ -134,7 +133,5 @@ def test_answers_that_do_not_fit(tmp_path, name, text, reason):
 def test_every_file_has_its_answers(tmp_path):
     one, other = write(tmp_path / "x", "t.txt", TEST), write(tmp_path / "y", "t.txt", TEST)
     raised(InputError, ranking.list_tests, [one, other], {}, match="two files are called 't'")
-    raised(InputError, ranking.answer_files, {"original": [one]}, [str(tmp_path)], match="expected t.jsonl")
-    raised(
-        InputError, ranking.answer_files, {"original": [one]}, [one, other], match="has 2 files, but --reference has 1"
-    )
+    raised(InputError, ranking.answer_files, {"original": [one]}, str(tmp_path), match="expected t.jsonl")
+    raised(InputError, ranking.answer_files, {"original": [one, other]}, one, match="is a file, but there are 2")

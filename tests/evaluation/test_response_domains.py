@@ -6,8 +6,8 @@ import pytest
 from kit import act, dialogue, frame, intent, service, slot, state, turn
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.response.goals import Response, judge, reference_of
-from parapet.evaluation.response.task import Bleu, dialogue_sums, own_responses, scores_of
+from parapet.evaluation.response.goals import Response, reference_of
+from parapet.evaluation.response.task import METRICS, SetInputs, evaluate, own_responses
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.service import parse_service
 
@@ -42,14 +42,7 @@ def reference(*dialogues):
 
 
 def scored(of, said):
-    verdicts = {name: judge(goal, said.get(name, ()), of.knowledge) for name, goal in of.goals.items()}
-    bleu = Bleu("13a")
-    return scores_of(dialogue_sums(of, said, verdicts, bleu), bleu)
-
-
-def numbers(scores):
-    assert scores is not None
-    return scores.inform, scores.success, scores.bleu, scores.combined
+    return evaluate({"": SetInputs(of, said)}, "13a")
 
 
 def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
@@ -65,16 +58,20 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
         pairs = [(one.response, of.responses[name][one.turn]) for name in names for one in said[name]]
         return sacrebleu.corpus_bleu([a for a, _ in pairs], [[b for _, b in pairs]], lowercase=True).score
 
-    assert (found.all.bleu, found.all) == (pytest.approx(bleu(list(of.goals))), found.domains["Inns"])
+    numbers = found.metrics["#ALL"]
+    assert (numbers["inform"], numbers["success"]) == (0.5, 0.5)
+    assert numbers["bleu"] == pytest.approx(bleu(list(of.goals)))
+    assert found.domains["original"].domains["Inns"] == {**numbers, "dialogues": 6}
+    assert found.intervals["#ALL", "success"] == bootstrap.wilson_interval(3, 6)
     drawn = np.array([bootstrap.weights("0", name) for name in of.goals])
     plain = [bleu([name for name, n in zip(of.goals, column, strict=True) for _ in range(n)])
              for column in drawn.T[:200] if column.any()]  # fmt: skip
-    low, high = found.all.intervals["bleu"] or (0.0, 0.0)
+    low, high = found.intervals["#ALL", "bleu"] or (0.0, 0.0)
     assert np.quantile(plain, [0.025, 0.975]) == pytest.approx((low, high), abs=6)
-    assert low < (found.all.bleu or 0) < high
+    assert low < (numbers["bleu"] or 0) < high
 
 
 def test_nothing_to_judge():
-    assert numbers(scored(reference(), {}).all) == (None, None, None, None)
+    assert scored(reference(), {}).metrics["#ALL"] == dict.fromkeys(METRICS)
     mute = scored(reference(("Inns_1",)), {"d0": [Response(1, ""), Response(3, "")]})
-    assert numbers(mute.domains["Inns"]) == (0.0, 0.0, 0.0, 0.0)
+    assert mute.domains["original"].mean == dict.fromkeys(METRICS, 0.0)

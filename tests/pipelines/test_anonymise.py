@@ -79,7 +79,7 @@ def test_a_set_as_the_papers_concierge(tmp_path):
         "vocabulary": 29, "candidates": 41, "without_answer": 1,
     }  # fmt: skip
     page = (out / "report.html").read_text()
-    assert "candidate set size" in page
+    assert "11,482" in page
     assert "the same placeholder" not in page
     answered = scores_of_nearest(out / "concierge", tmp_path)
     # Training has the call, and no other answer of the test.
@@ -159,7 +159,7 @@ def test_what_cannot_work(given, tmp_path):
         return anonymise(tmp_path / "out", *flags, status=2).errors
 
     chats = ["--chats", given / "chats.jsonl"]
-    assert "contains no chats: expected lines such as" in message("--chats", write(tmp_path / "odd.txt", "hello\n"))
+    assert "there is no such file" in message("--chats", tmp_path / "none.jsonl")
     assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
     assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
     told = message(*chats, "--spacy_model", "en_none")
@@ -184,10 +184,9 @@ def test_odd_files(tmp_path):
     latin = read(tmp_path / "a.csv", b"\xef\xbb\xbf" + header + b"\xe9,b,user\n" + b'"bye\nnow",a,bot\n')
     assert latin == ["not_unicode", bye]
     assert read(tmp_path / "a.csv", b"chat_id,text\n1,x\n") == ["00001: line 1: the header has no column for speaker"]
-    long = json.dumps({"turns": [{"speaker": "user", "text": "x" * 100_001}]}).encode()
     half = b'{"turns": [{"speaker": "user", "text": "\\ud83d"}]}'
     none = b'{"chat_id": 7, "turns": []}'
-    assert read(tmp_path / "a.jsonl", b"\n".join([long, half, none])) == ["too_long", "not_json", "no_turns"]
+    assert read(tmp_path / "a.jsonl", half + b"\n" + none) == ["not_json", "no_turns"]
 
 
 def test_chats(output):

@@ -15,6 +15,7 @@ from parapet.schemas.layout import sample_root
     (["compose"], 2, "the following arguments are required: --output"),
     (["compose", "--output", "OUT", "--schemaz", "x"], 2, "unknown flag --schemaz: did you mean --schemas?"),
     (["compose", "--output", "OUT", "--direct_running_mod=x"], 2, "did you mean --direct_running_mode?"),
+    (["compose", "--output", "OUT", "--mapping", "x"], 2, "unknown flag --mapping\n"),
     (["compose", "--output", "OUT", "--allow_partial=False"], 2, "ignored explicit argument 'False'"),
     (["compose", "--output", "OUT", "--seed", "many"], 2, "argument --seed: 'many' is not a whole number"),
     (["compose", "--output", "OUT", "--selection", "best"], 2, "invalid choice: 'best'"),

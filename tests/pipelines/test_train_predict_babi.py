@@ -217,7 +217,7 @@ def test_bad_training_input_is_told(toy, tmp_path):
     assert "bad.toml" in told("--ontology", str(tmp_path / "bad.toml"), model="rules", given=[])
     assert "--train: requires --rules" in told("--train", str(one), model="rules", given=[])
     assert refused("train", "memn2m").startswith("parapet train: there is no model 'memn2m': did you mean")
-    assert "out of memory: lower --batch_size, which is 32, or --size" in told(size=2**31, status=1)
+    assert "out of memory: lower --batch_size, which is 32, or the flags for sizes" in told(size=2**31, status=1)
 
 
 def test_bad_models_are_told(memn2n, toy, tmp_path):

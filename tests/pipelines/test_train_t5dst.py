@@ -152,7 +152,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(t5.T5Learner, "loss", full)
-    assert "out of memory: lower --batch_size, which is 8, or --max_length" in told(status=1)
+    assert "out of memory: lower --batch_size, which is 8, or the flags for sizes and lengths" in told(status=1)
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
-from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Report, Table, Text, Tile, report_files
+from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.reports.report import Report, Text, Tile, report_files
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
@@ -245,23 +245,18 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
     numbers = statistics(counts)
     if config.splits:
         numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
-    return report_files(numbers, report_of(numbers, config.options()))
+    return report_files(numbers, report_of(numbers))
 
 
-def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
-    """Create the report for the card and the page.
-
-    Args:
-      numbers: the content of ``statistics.json``.
-      options: the options of the run.
-    """
+def report_of(numbers: Mapping[str, Any]) -> Report:
+    """Create the report for the card and the page from the content of ``statistics.json``."""
     replaced = sum(of_kind["mentions"] for of_kind in numbers["replaced"].values())
     return Report(
         command="anonymise",
         title="Anonymised chats",
         headline="What was replaced, and what may have been missed",
         lead=f"{counted(numbers['written'], 'chat')} with {counted(numbers['turns'], 'turn')}, in the style of the "
-        f"Concierge data of Bordes et al. 2017 (section 3.3). {_method(options)}",
+        f"Concierge data of Bordes et al. 2017 (section 3.3).",
         tiles=[
             Tile("chats", f"{numbers['written']:,}"),
             Tile("turns", f"{numbers['turns']:,}"),
@@ -289,7 +284,7 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
                     note="What a second look, by other means, suspects was missed.",
                 ),
             ),
-            *([table_of(numbers["set"])] if "set" in numbers else []),
+            *(sections_of({"here": numbers["set"], "the paper's Concierge": PAPER}, _SET) if "set" in numbers else []),
             Text(
                 title="Before you publish",
                 paragraphs=[
@@ -303,15 +298,6 @@ def report_of(numbers: Mapping[str, Any], options: Mapping[str, Any]) -> Report:
         ],
         links={"statistics.json": "all numbers", "dead_letters.jsonl": "chats that could not be read"},
     )
-
-
-def _method(options: Mapping[str, Any]) -> str:
-    names = (
-        f"the spaCy model {options['spacy_model']}" if options["spacy_model"] else "the words around them (no model)"
-    )
-    listed = f", and by a list of {counted(options['entities'], 'entity', 'entities')}" if options["entities"] else ""
-    kept = f" Not replaced: {', '.join(options['keep'])}." if options["keep"] else ""
-    return f"Names were found by {names}{listed}; numbers by their form.{kept}"
 
 
 FOLDER = "concierge"
@@ -404,19 +390,12 @@ def set_statistics(counts: Counts) -> dict[str, Any]:
     }
 
 
-def table_of(numbers: Mapping[str, Any]) -> Table:
-    """Return a table of the figures beside those of the paper."""
-    dialogues = numbers["dialogues"]
-    rows = [
-        ["utterances per chat", f"{numbers['utterances']:.1f}", "8"],
-        ["of users", f"{numbers['user_utterances']:.1f}", "4"],
-        ["of operators", f"{numbers['bot_utterances']:.1f}", "4"],
-        ["vocabulary size", f"{numbers['vocabulary']:,}", "8,629"],
-        ["candidate set size", f"{numbers['candidates']:,}", "11,482"],
-        *([f"{name} chats", f"{dialogues[name]:,}", paper] for name, paper in zip(SPLITS, PAPER, strict=True)),
-    ]
-    note = "As in Table 1 of Bordes et al. (2017). Silences are not counted. Candidates are operators' texts."
-    return Table(title="The set", note=note, columns=["", "here", "the paper's Concierge"], rows=rows)
-
-
-PAPER = ("3,249", "403", "402")
+# The Concierge data of Bordes et al. 2017, Table 1.
+PAPER = {"utterances": 8, "user_utterances": 4, "bot_utterances": 4, "vocabulary": 8629, "candidates": 11482}
+_SET = Numbers(
+    "The set",
+    "*",
+    ("chats",),
+    metrics_named(*PAPER, digits=1),
+    note="As in Table 1 of Bordes et al. (2017), by chat. Silences are not counted. Candidates are operators' texts.",
+)

@@ -119,6 +119,7 @@ class Perturbation:
         :meth:`prepare`, it gets none.
       analyzes_all_splits: whether a command analyzes all splits of the corpus, not only those that it perturbs.
       splits: the folders of the splits to perturb, if :meth:`prepare` gets others, too; if empty, all.
+      engines: the plug-ins that it uses, by flag.
       max_bad: maximum share of bad records in the analysis, unless a command has ``--max_bad``.
       seed: the random seed, as text.
 
@@ -154,6 +155,7 @@ class Perturbation:
 
     languages: Sequence[str] = ()
     splits: Sequence[str] = ()
+    engines: Mapping[str, Chosen] = {}
     max_bad = Fraction(0)
 
     def __init__(self, *, seed: int | str = 0) -> None:
@@ -300,10 +302,6 @@ class Perturbation:
     def recorded_options(self) -> Mapping[str, object]:
         """Return the options for ``run.json``, in addition to the flags as given, or replacing them."""
         return {}
-
-    def plugins_used(self) -> Sequence[Chosen | None]:
-        """Return the plug-ins in use, besides the one that contains the class."""
-        return ()
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return (flag, path) of the files that workers read besides the corpus."""

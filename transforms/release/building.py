@@ -5,7 +5,6 @@ First the shards and copies of the corpora are written, then the manifest, docum
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import os
 from collections import Counter
@@ -30,7 +29,7 @@ from parapet.transforms.release import reading
 from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
-from parapet.transforms.release.diff import changes_of, compare
+from parapet.transforms.release.diff import compare
 from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
 from parapet.transforms.reports.report import page
 from parapet.transforms.running.progress import advance, expect
@@ -193,7 +192,7 @@ def make_manifest(
         format=model.FORMAT,
         title=config.title or config.name,
         description=config.description.strip(),
-        created=_created(config),
+        created=config.date.isoformat() if config.date else "",
         release_notes=config.changes.strip(),
         parent=None,
         changes=None,
@@ -228,18 +227,6 @@ def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
     return raw
 
 
-def _created(config: model.ReleaseConfig) -> str:
-    if config.date is not None:
-        return config.date.isoformat()
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not epoch:
-        return ""
-    try:
-        return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date().isoformat()
-    except (ValueError, OverflowError, OSError):
-        raise InputError(f"{epoch!r} is not a number of seconds", "SOURCE_DATE_EPOCH") from None
-
-
 def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
     """Return the configurations that have rows, with their splits."""
     shards: dict[str, dict[str, list[model.File]]] = {}
@@ -266,14 +253,11 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
     manifest.parent = model.Parent(parent.manifest.version, sha256)
     difference = compare(parent, reading.Release(as_path(staging), manifest))
-    manifest.changes = changes_of(difference)
+    manifest.changes = model.Changes(difference.level, difference.splits)
     if difference.contradiction:
         changed = ", ".join(f"{change.config}/{change.split}" for change in manifest.changes.splits[:_SHOWN])
         hint = f"the next version is {difference.suggested}" + (f" (changed: {changed})" if changed else "")
         raise InputError(f"{difference.contradiction}: {hint}", "release.toml", "version")
-
-
-_AT_ONCE = 100  # files per request to a bucket
 
 
 def folder_of(output: str, config: model.ReleaseConfig) -> str:
@@ -364,9 +348,8 @@ def publish(staging: str, folder: str) -> None:
         [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
     )  # the manifest without checksums marks half a release
     paths.remove(model.MANIFEST)
-    for i in range(0, len(paths), _AT_ONCE):
-        storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in paths[i : i + _AT_ONCE]])
-    storage.move([(storage.join(staging, model.SUMS), storage.join(folder, model.SUMS))])
+    for batch in (paths, [model.SUMS]):
+        storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in batch])
     storage.clear(staging)
 
 

@@ -162,30 +162,14 @@ def _counts_table(title: str, meanings: Mapping[str, str], counts: Mapping[str, 
 
 
 def _origin(manifest: Manifest) -> Iterator[Section]:
-    """Yield the sections about changes and sources."""
-    parent, changes = manifest.parent, manifest.changes
-    if parent is None or changes is None or not changes.splits:
-        first = f"The same rows as {parent.version}." if parent else "This is the first version."
-        yield Text(title="Changes", paragraphs=[first])
-    else:
-        yield Table(
-            title=f"Changes since {parent.version}",
-            note=f"The difference is {changes.level}: {LEVELS.get(changes.level, '')}.",
-            columns=["configuration", "split", "level", "added", "removed", "changed"],
-            rows=[
-                [change.config, change.split, change.level]
-                + [number(n) for n in (change.added, change.removed, change.changed)]
-                for change in changes.splits
-            ],
-            text_columns=3,
-        )
+    """Yield the section about sources."""
     if manifest.sources:
         sentences = []
         for source in manifest.sources:
             parts = (source.title, source.authors, licence_name(source.licence), source.citation)
             sentence = ". ".join(part.strip().rstrip(".") for part in parts if part.strip()) + "."
             sentences.append(f"{sentence} `{quoted(source.url)}`" if is_url(source.url) else sentence)
-        changed = "They were changed; their authors do not vouch for the result."
+        changed = "They were changed; their authors do not vouch for the result. Please cite them, too."
         yield Text(title="Sources", paragraphs=[*sentences, changed])
 
 
@@ -209,7 +193,6 @@ def card(manifest: Manifest, columns: Columns) -> str:
         hub=manifest.configuration.get("hub") or f"OWNER/{manifest.name}",
         version=manifest.version,
         bibtex=bibtex(manifest),
-        references=bullets(dict.fromkeys(source.citation for source in manifest.sources if source.citation.strip())),
         notes=manifest.release_notes.strip(),
     )
 

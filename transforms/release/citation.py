@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
-from parapet.schemas.release import LICENCES, Author, Manifest, Source
+from parapet.schemas.release import LICENCES, Author, Manifest
 from parapet.transforms.reports.markdown import is_url, one_line, quoted
 
 KEYWORDS = (
@@ -18,29 +18,6 @@ KEYWORDS = (
     "dialogue state tracking",
     "robustness",
 )
-# Terms of Creative Commons' licences that also bind what is made from a source.
-_TERMS = {
-    "-SA": "requires that the release has the same licence",
-    "-NC": "does not allow commercial use",
-    "-ND": "does not allow publishing anything that is made from it",
-}
-_LATEX = str.maketrans(
-    {
-        **{mark: f"\\{mark}" for mark in "&%$#_"},
-        **dict.fromkeys("{}`", ""),
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-    }
-)
-
-
-def licence_warnings(licence: str, sources: Sequence[Source]) -> Iterator[str]:
-    """Yield the terms of the sources' licences that the licence of the release does not have."""
-    for source in sources:
-        for term, meaning in _TERMS.items():
-            if term in source.licence and term not in licence:
-                yield f"{source.title!r} is under {source.licence}, which {meaning}; the release is under {licence}"
 
 
 def licence_url(spdx: str) -> str:
@@ -53,16 +30,9 @@ def licence_name(spdx: str) -> str:
     return LICENCES.get(spdx) or one_line(spdx)
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """Split ``Family, Given``; the given name of any other name, such as that of a group, is empty."""
-    family, _, given = (part.strip() for part in one_line(name).partition(","))
-    return family, given
-
-
 def authors_line(authors: Sequence[Author]) -> str:
-    """Join the authors in one line: ``A``, ``A and B``, ``A, B and C``."""
-    names = [" ".join(filter(None, reversed(split_name(author.name)))) for author in authors]
-    return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
+    """Join the authors, as they are written, in one line."""
+    return "; ".join(one_line(author.name) for author in authors)
 
 
 def title_of(manifest: Manifest) -> str:
@@ -102,7 +72,7 @@ def citation_cff(manifest: Manifest) -> str:
 
 
 def _cff_author(author: Author) -> dict[str, str]:
-    family, given = split_name(author.name)
+    family, _, given = one_line(author.name).partition(", ")
     orcid = f"https://orcid.org/{author.orcid}" if author.orcid else ""
     if not given:  # an entity, which has no affiliation
         return _filled({"name": family or "anonymous", "orcid": orcid})
@@ -117,12 +87,11 @@ def _filled(fields: dict[str, Any]) -> dict[str, Any]:
 
 def bibtex(manifest: Manifest) -> str:
     """Create the BibTeX entry of a release."""
-    authors = [
-        _latex(author.name) if split_name(author.name)[1] else f"{{{_latex(author.name)}}}"
-        for author in manifest.authors
-    ]
+    # Braces keep the name of a group from being read as a person's.
+    names = [_latex(author.name) for author in manifest.authors]
+    authors = " and ".join(name if ", " in name else f"{{{name}}}" for name in names)
     fields = {
-        "author": " and ".join(authors),
+        "author": authors,
         "title": f"{{{_latex(title_of(manifest))}}}",
         "year": manifest.created[:4],
         "version": manifest.version,
@@ -135,7 +104,8 @@ def bibtex(manifest: Manifest) -> str:
 
 
 def _latex(value: str) -> str:
-    return one_line(value).translate(_LATEX)
+    """Escape what LaTeX would read as a command; braces and the like, which have no plain escape, are left out."""
+    return re.sub(r"([&%$#_])", r"\\\1", re.sub(r"[\\{}`~^]", "", one_line(value)))
 
 
 def licence_text(manifest: Manifest, own: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.release import MANIFEST, Changes, SplitChange
+from parapet.schemas.release import MANIFEST, SplitChange
 from parapet.transforms.release import reading
 from parapet.transforms.release.verify import Findings, check_files
 
@@ -28,17 +28,6 @@ MOST = 20  # the maximum number of rows listed of each kind
 _ORDER = list(LEVELS)
 
 
-class SplitDifference(SplitChange):
-    """The differences of a split: the numbers for the manifest, and the first rows of each kind by their keys.
-
-    Attributes:
-      rows: ``+ KEY`` (added), ``- KEY`` (removed), ``~ KEY: COLUMNS`` (changed), sorted; then the number of further
-        rows.
-    """
-
-    rows: list[str] = msgspec.field(default_factory=list)
-
-
 class Difference(msgspec.Struct):
     """The differences between two releases.
 
@@ -49,6 +38,8 @@ class Difference(msgspec.Struct):
       suggested: the lowest valid version after the old one.
       contradiction: why the new version number is invalid; empty if it is valid.
       splits: the splits that differ.
+      rows: (configuration, split) to its first rows of each kind by their keys, ``+ KEY`` (added), ``- KEY`` (removed),
+        ``~ KEY: COLUMNS`` (changed), sorted; then the number of further rows.
     """
 
     old: tuple[str, str]
@@ -56,7 +47,8 @@ class Difference(msgspec.Struct):
     level: str
     suggested: str
     contradiction: str
-    splits: list[SplitDifference]
+    splits: list[SplitChange]
+    rows: dict[tuple[str, str], list[str]]
 
 
 # Versions.
@@ -111,57 +103,53 @@ def compare(old: reading.Release, new: reading.Release) -> Difference:
         for name, config in release.manifest.configs.items()
         for split in config.splits
     )
-    splits = [difference for place in places if (difference := _compare_split(old, new, *place))]
-    level = max((difference.level for difference in splits), key=_ORDER.index, default="patch")
+    rows: dict[tuple[str, str], list[str]] = {}
+    splits = [change for place in places if (change := _compare_split(old, new, *place, rows))]
+    level = max((change.level for change in splits), key=_ORDER.index, default="patch")
     versions = (old.manifest.version, new.manifest.version)
     names = (old.manifest.name, new.manifest.name)
     suggested, wrong = bumped(versions[0], level), contradiction(*versions, level)
-    return Difference((names[0], versions[0]), (names[1], versions[1]), level, suggested, wrong, splits)
+    return Difference((names[0], versions[0]), (names[1], versions[1]), level, suggested, wrong, splits, rows)
 
 
-def changes_of(difference: Difference) -> Changes:
-    """Return the difference for the newer release's manifest."""
-    fields = SplitChange.__struct_fields__
-    changes = [SplitChange(*(getattr(split, name) for name in fields)) for split in difference.splits]
-    return Changes(difference.level, changes)
-
-
-def _compare_split(old: reading.Release, new: reading.Release, name: str, split: str) -> SplitDifference | None:
-    """Return the difference of one split; None if there is none."""
+def _compare_split(
+    old: reading.Release, new: reading.Release, name: str, split: str, listed: dict[tuple[str, str], list[str]]
+) -> SplitChange | None:
+    """Return the difference of one split, and list its rows; None if there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
         rows = new.manifest.configs[name].splits[split].rows
-        return SplitDifference(name, split, "minor", rows, 0, 0, [], [])
+        return SplitChange(name, split, "minor", rows, 0, 0, [], [])
     if after is None or split not in after.splits:
-        return SplitDifference(name, split, "major", 0, before.splits[split].rows, 0, [], [])
+        return SplitChange(name, split, "major", 0, before.splits[split].rows, 0, [], [])
     types = [{column.name: reading.plain_type(column.type) for column in config.columns} for config in (before, after)]
     added = [column for column in types[1] if types[0].get(column) != types[1][column]]
     removed = [column for column in types[0] if types[1].get(column) != types[0][column]]
     if before.key != after.key:  # with another key, rows are different rows
         counts = after.splits[split].rows, before.splits[split].rows
-        return SplitDifference(name, split, "major", *counts, 0, added, removed)
+        return SplitChange(name, split, "major", *counts, 0, added, removed)
     if not (added or removed) and before.splits[split].logical_sha256 == after.splits[split].logical_sha256:
         return None
-    difference = SplitDifference(name, split, "minor", 0, 0, 0, added, removed)
+    change = SplitChange(name, split, "minor", 0, 0, 0, added, removed)
     common = [column for column in types[0] if column in types[1]]
-    of_new_corpora = _compare_rows(difference, old, new, common)
-    if not (added or removed or difference.added or difference.removed or difference.changed):
+    of_new_corpora, listed[name, split] = _compare_rows(change, old, new, common)
+    if not (added or removed or change.added or change.removed or change.changed):
         return None  # the same rows in other files
-    if removed or difference.added > of_new_corpora or difference.removed or difference.changed:
-        difference.level = "major"
-    return difference
+    if removed or change.added > of_new_corpora or change.removed or change.changed:
+        change.level = "major"
+    return change
 
 
 def _compare_rows(
-    difference: SplitDifference, old: reading.Release, new: reading.Release, common: Sequence[str]
-) -> int:
+    change: SplitChange, old: reading.Release, new: reading.Release, common: Sequence[str]
+) -> tuple[int, list[str]]:
     """Fill in the added, removed and changed rows, compared in the columns that both releases have.
 
     Returns:
       The number of added rows that are services of new corpora; these appear in existing splits of ``schemas`` but
-        change nothing about the other rows.
+        change nothing about the other rows. And the rows for a list.
     """
-    place, config = (difference.config, difference.split), old.manifest.configs[difference.config]
+    place, config = (change.config, change.split), old.manifest.configs[change.config]
     if not set(config.key) <= set(common):
         reason = f"has no column for its key {', '.join(config.key)}"
         raise InputError(reason, old.root / MANIFEST, f"configs.{place[0]}")
@@ -178,9 +166,9 @@ def _compare_rows(
             of_new_corpora += bool(new_corpora) and row["variant"] in new_corpora
         elif before != after:
             changed[text] = ": " + ", ".join(name for i, name in enumerate(common) if before[i] != after[i])
-    difference.added, difference.removed, difference.changed = len(added), len(rows), len(changed)
-    difference.rows = [*_listed("+", added), *_listed("-", dict.fromkeys(rows, "")), *_listed("~", changed)]
-    return of_new_corpora
+    change.added, change.removed, change.changed = len(added), len(rows), len(changed)
+    removed = dict.fromkeys(rows, "")
+    return of_new_corpora, [*_listed("+", added), *_listed("-", removed), *_listed("~", changed)]
 
 
 def _listed(sign: str, rows: Mapping[str, str]) -> Iterator[str]:
@@ -212,7 +200,7 @@ def _lines(difference: Difference) -> Iterator[str]:
         yield f"{split.config}/{split.split}: {changes} ({split.level})"
         yield from (f"  + column {column}" for column in split.columns_added)
         yield from (f"  - column {column}" for column in split.columns_removed)
-        yield from (f"  {row}" for row in split.rows)
+        yield from (f"  {row}" for row in difference.rows.get((split.config, split.split), ()))
     yield ""
     if difference.old == difference.new and not difference.splits:
         yield "the releases do not differ"

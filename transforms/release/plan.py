@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,6 @@ class Source(msgspec.Struct, frozen=True):
       path: its path.
       input: the index of its input in ``Plan.inputs``.
       relative: its path below that input.
-      bytes: its size.
       shards: the number of Parquet files of its configuration and split.
       hidden: whether its dialogues are published without annotation.
     """
@@ -79,7 +79,6 @@ class Source(msgspec.Struct, frozen=True):
     path: str
     input: int
     relative: str
-    bytes: int = 0
     shards: int = 1
     hidden: bool = False
 
@@ -121,57 +120,69 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
     """
     plan = Plan([], {}, {}, {}, [])
     for i, corpus in enumerate(config.corpora):
-        where = f"corpora[{i}]"
-        for name, root in _roots(corpus, _below(base, corpus.path), where):
-            if name in plan.services:
-                raise InputError(f"two corpora are called {name!r}: set 'name', or leave one out", root, where)
-            _add_corpus(plan, corpus, name, root)
+        path = _place(base, corpus.path, where := f"corpora[{i}]")
+        is_one = path.is_file() or layout.is_root(path) or bool(layout.dialogue_files(path, ""))
+        for name, root in _members(corpus, path, is_one, layout.variant_roots, where).items():
+            _add_corpus(plan, corpus, name, root, where)
     for i, tasks in enumerate(config.tasks):
-        _add_tasks(plan, tasks, _below(base, tasks.path), f"tasks[{i}]")
+        path = _place(base, tasks.path, where := f"tasks[{i}]")
+        is_one = path.is_file() or bool(layout.files_of_tasks(path))
+        for name, folder in _members(tasks, path, is_one, _folders_of_tasks, where).items():
+            _add_tasks(plan, tasks, name, folder, where)
     for i, audit in enumerate(config.audits):
-        _add_audit(plan, _below(base, audit.path), f"audits[{i}]")
+        _add_audit(plan, _place(base, audit.path, where := f"audits[{i}]"), where)
     for i, table in enumerate(config.tables):
-        if table.name in plan.configs:
-            raise InputError(
-                f"a corpus is called {table.name!r}, too: give one of them another name", "", f"tables[{i}].name"
-            )
-        _add_table(plan, table, _below(base, table.path), f"tables[{i}]")
+        _add_table(plan, table, _place(base, table.path, where := f"tables[{i}]"), where)
     plan.sources = _with_shards(plan.sources)
     return plan
 
 
-def _below(base: str | Path, path: str) -> Path:
-    return layout.as_path(path) if "://" in path else layout.as_path(base) / path
+def _place(base: str | Path, path: str, where: str) -> Path:
+    place = layout.as_path(path) if "://" in path else layout.as_path(base) / path
+    if not layout.is_there(place):
+        raise InputError("there is no such file or folder", place, f"{where}.path")
+    return place
 
 
-def _roots(corpus: Corpus, path: Path, where: str) -> Iterator[tuple[str, Path]]:
-    if not layout.is_there(path):
-        raise InputError("there is no such file or folder", path, f"{where}.path")
-    if path.is_file() or layout.is_root(path) or layout.dialogue_files(path, ""):
-        if not corpus.name:
-            raise InputError("is a single corpus: give it a 'name'", path, where)
-        yield corpus.name, path
-        return
-    roots = layout.variant_roots(path)
-    if not roots:
-        raise InputError(
-            "contains neither a corpus nor folders of corpora: expected train/schema.json or v1/...", path, where
-        )
-    if corpus.name:
-        raise InputError(f"{corpus.name!r} cannot be the name of several corpora: leave out 'name'", path, where)
-    for name, root in roots.items():
-        if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
-            raise InputError(f"the folder's name {name!r} cannot name a configuration", path, where)
-        yield name, root
+def _members(
+    entry: Corpus | TasksInput, path: Path, is_one: bool, members_of: Callable[[Path], dict[str, Path]], where: str
+) -> dict[str, Path]:
+    """Return what an entry names: itself, or the corpora or sets of tasks in its folder."""
+    if is_one:
+        return {entry.name: path}
+    if not (members := members_of(path)):
+        reason = "contains neither train/schema.json, dialogues or tasks, nor folders of these, such as v1"
+        raise InputError(reason, path, where)
+    if entry.name:
+        raise InputError(f"{entry.name!r} cannot be the name of several: leave out 'name'", path, where)
+    return members
+
+
+def _folders_of_tasks(path: Path) -> dict[str, Path]:
+    return {entry.name: entry for entry in sorted(path.iterdir()) if entry.is_dir() and layout.files_of_tasks(entry)}
+
+
+def _add_input(plan: Plan, name: str, kind: str, path: Path, where: str) -> int:
+    """Add an input whose configuration has its name, and return its index."""
+    if not name:
+        raise InputError("give it a 'name'", path, where)
+    if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
+        reason = "a name starts with a letter, consists of letters, digits, '_' and '-', and is not reserved"
+        raise InputError(f"{name!r} cannot name a configuration: {reason} ({', '.join(RESERVED)})", path, where)
+    if name in {other for other, _ in plan.inputs}:
+        raise InputError(f"two inputs are called {name!r}: give one of them another 'name'", path, where)
+    plan.inputs.append((name, kind))
+    return len(plan.inputs) - 1
 
 
 def _add_config(plan: Plan, name: str, kind: str, record: str, key: list[str], columns: pa.Schema) -> None:
     if name not in plan.configs:
         plan.columns[name] = columns
-        plan.configs[name] = Config(kind, record, key, [Column(**column) for column in described(columns)], {})
+        plan.configs[name] = Config(kind, record, key, described(columns), {})
 
 
-def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
+def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -> None:
+    of_input = _add_input(plan, name, corpus.kind, root, where)
     originals = layout.read_root(root)
     alone = (root.parent if root.is_file() else root).resolve().name  # a folder of dialogues may be a split's
     folders = {
@@ -184,8 +195,6 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
     if missing := set(corpus.hide_labels) - set(corpus.splits or splits):
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
-    plan.inputs.append((name, corpus.kind))
-    of_input = len(plan.inputs) - 1
     _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], dialogue_table.SERVICES)
     plan.services[name] = {}
     for schemas in originals:
@@ -205,34 +214,19 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path) -> None:
         ]
 
 
-def _add_tasks(plan: Plan, tasks: TasksInput, path: Path, where: str) -> None:
-    if not layout.is_there(path):
-        raise InputError("there is no such file or folder", path, f"{where}.path")
-    sets = {tasks.name: path}
-    if path.is_dir() and not layout.files_of_tasks(path):
-        sets = {
-            entry.name: entry for entry in sorted(path.iterdir()) if entry.is_dir() and layout.files_of_tasks(entry)
-        }
-        if tasks.name and sets:
-            raise InputError(f"{tasks.name!r} cannot be the name of several sets: leave out 'name'", path, where)
-    if not sets:
-        raise InputError("contains no tasks: expected files of JSON lines", path, where)
-    for name, folder in sets.items():
-        if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
-            raise InputError("give it a 'name'" if not name else f"{name!r} cannot name a configuration", folder, where)
-        if name in plan.configs:
-            raise InputError(f"another configuration is called {name!r}: give this one another name", folder, where)
-        _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
-        plan.inputs.append((name, tasks.kind))
-        files = layout.files_of_tasks(folder) if folder.is_dir() else [folder]
-        for file in files:
-            for place in [file, *(answers for answers in [answers_beside(file)] if layout.is_there(answers))]:
-                record = TASK if place is file else BESIDE
-                relative = place.relative_to(file.parent).as_posix()
-                plan.sources.append(Source(record, name, name, layout.TEST, str(place), len(plan.inputs) - 1, relative))
-        if folder.is_dir() and layout.is_there(folder / layout.NAMES):
-            names = str(folder / layout.NAMES)
-            plan.sources.append(Source(BESIDE, name, name, layout.TEST, names, len(plan.inputs) - 1, layout.NAMES))
+def _add_tasks(plan: Plan, tasks: TasksInput, name: str, path: Path, where: str) -> None:
+    of_input = _add_input(plan, name, tasks.kind, path, where)
+    _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
+    folder = path if path.is_dir() else path.parent
+    files = layout.files_of_tasks(path) if path.is_dir() else [path]
+    places = [place for file in files for place in ((TASK, file), (BESIDE, answers_beside(file)))]
+    if path.is_dir():
+        places.append((BESIDE, path / layout.NAMES))
+    plan.sources += [
+        Source(record, name, name, layout.TEST, str(place), of_input, place.relative_to(folder).as_posix())
+        for record, place in places
+        if layout.is_there(place)
+    ]
 
 
 def _add_audit(plan: Plan, path: Path, where: str) -> None:
@@ -266,39 +260,31 @@ def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
     for field in columns:
         if field.name.startswith("worker") or field.name in PRIVATE:
             raise InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
+    of_input = _add_input(plan, table.name, table.kind, path, where)
     _add_config(plan, table.name, table.kind, "row", table.key, columns)
-    plan.inputs.append((table.name, table.kind))
-    plan.sources += [
-        Source("row", table.name, table.name, WHOLE, str(file), len(plan.inputs) - 1, file.name) for file in paths
-    ]
+    plan.sources += [Source("row", table.name, table.name, WHOLE, str(file), of_input, file.name) for file in paths]
 
 
 def _columns(path: Path, where: str) -> pa.Schema:
     try:
         with path.open("rb") as handle:
             return pq.read_schema(handle).remove_metadata()
-    except FileNotFoundError:
-        raise InputError("there is no such file", path, f"{where}.path") from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
 
 
 def _with_shards(sources: Sequence[Source]) -> list[Source]:
-    """Add the sizes of files, and from these the number of Parquet files of each split."""
-    sources = [msgspec.structs.replace(source, bytes=layout.as_path(source.path).stat().st_size) for source in sources]
+    """Add the number of Parquet files of each split, by the sizes of its inputs."""
     sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
-        sizes[source.config, source.split] += source.bytes
-
-    def shards(source: Source) -> int:
-        return max(1, -(-sizes[source.config, source.split] // SHARD_BYTES))
-
-    return [msgspec.structs.replace(source, shards=shards(source)) for source in sources]
+        sizes[source.config, source.split] += layout.as_path(source.path).stat().st_size
+    shards = {place: max(1, -(-size // SHARD_BYTES)) for place, size in sizes.items()}
+    return [msgspec.structs.replace(source, shards=shards[source.config, source.split]) for source in sources]
 
 
-def described(columns: pa.Schema) -> list[dict[str, Any]]:
+def described(columns: pa.Schema) -> list[Column]:
     """Describe the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
-    return [{"name": field.name, "type": str(field.type).replace("list<item: ", "list<element: ")} for field in columns]
+    return [Column(field.name, str(field.type).replace("list<item: ", "list<element: ")) for field in columns]
 
 
 _SPAN = re.compile(r".*\.slots\[\d+\]")
@@ -321,8 +307,8 @@ class Fault(msgspec.Struct, frozen=True, order=True):
     kind: str
     where: str
     reason: str
-    path: str = ""
-    dialogue_id: str = ""
+    path: str
+    dialogue_id: str
 
     def __str__(self) -> str:
         return f"{self.path}: {self.dialogue_id}: {self.where}: {self.reason}"
@@ -371,47 +357,29 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
 
 @dialogue_table.collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
+    """Return the rows, all counts, and the first faults of each kind."""
     rows = dialogue_table.dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
-    counts, faults = check_dialogues(source, rows.dialogues, services, rows.malformed)
-    return table_of_lines(rows.ids, "dialogue_id", rows.lines), counts, faults
-
-
-def check_dialogues(
-    source: Source,
-    dialogues: Sequence[Dialogue],
-    services: Mapping[str, Service],
-    malformed: Sequence[dialogue_table.Malformed] = (),
-) -> tuple[Counts, list[Fault]]:
-    """Count the dialogues and problems of a file, and return the first problems of each kind.
-
-    Args:
-      source: the file.
-      dialogues: the valid dialogues.
-      services: the services that its dialogues may refer to.
-      malformed: the invalid dialogues.
-    """
     counts: Counts = Counter()
-    counts["dialogues", source.corpus, source.split] = len(dialogues) + len(malformed)
-    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in dialogues)
-    faults: list[Fault] = []
-
-    def add(dialogue_id: str, fault: Fault) -> None:
+    counts["dialogues", source.corpus, source.split] = len(rows.dialogues) + len(rows.malformed)
+    counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in rows.dialogues)
+    malformed = [Fault("format", dead.where, dead.reason, source.path, dead.dialogue_id) for dead in rows.malformed]
+    of_dialogues = (dialogue_faults(dialogue, services, source.path) for dialogue in rows.dialogues)
+    faults = []
+    for fault in itertools.chain(malformed, *of_dialogues):
         counts["fault", fault.kind, ""] += 1
         if counts["fault", fault.kind, ""] <= FAULTS_SHOWN:
-            faults.append(msgspec.structs.replace(fault, path=source.path, dialogue_id=dialogue_id))
-
-    for dead in malformed:
-        add(dead.dialogue_id, Fault("format", dead.where, dead.reason))
-    for dialogue in dialogues:
-        for fault in dialogue_faults(dialogue, services):
-            add(dialogue.dialogue_id, fault)
-    return counts, faults
+            faults.append(fault)
+    return table_of_lines(rows.ids, "dialogue_id", rows.lines), counts, faults
 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     raw = layout.parse_json(data, source.path)
     table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
-    return table, count_services(source, raw), []
+    counts: Counts = Counter()
+    counts["services", source.corpus, source.split] = len(raw)
+    for unit in ("intents", "slots"):
+        counts[unit, source.corpus, source.split] = sum(len(service[unit]) for service in raw)
+    return table, counts, []
 
 
 def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
@@ -432,15 +400,6 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     table = pa.Table.from_pylist(rows, TASK_COLUMNS)
     counts["tasks", source.corpus, source.split] = len(rows)
     return table, counts, []
-
-
-def count_services(source: Source, raw: Sequence[Mapping[str, Any]]) -> Counts:
-    """Count the services of a schema file, their intents and their slots."""
-    counts: Counts = Counter()
-    counts["services", source.corpus, source.split] = len(raw)
-    for unit in ("intents", "slots"):
-        counts[unit, source.corpus, source.split] = sum(len(service[unit]) for service in raw)
-    return counts
 
 
 def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
@@ -470,19 +429,21 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
 # Problems of the annotation.
 
 
-def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service], path: str) -> Iterator[Fault]:
     """Yield every problem of a dialogue's annotation.
 
     Args:
       dialogue: the dialogue.
       services: the services of its corpus and split by name.
+      path: the file of the dialogue.
     """
     for where, reason in problems_of(dialogue, services):
-        yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason)
+        yield Fault("span" if _SPAN.fullmatch(where) else "reference", where, reason, path, dialogue.dialogue_id)
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
             for i, text in _strangers(turn, frame):
-                yield Fault("span_value", f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is not a value of its slot")
+                where, reason = f"turns[{t}].frames[{f}].slots[{i}]", f"{text!r} is not a value of its slot"
+                yield Fault("span_value", where, reason, path, dialogue.dialogue_id)
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:

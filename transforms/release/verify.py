@@ -117,7 +117,7 @@ def examine(root: Path) -> Verification:
             manifest = read_manifest(root)
     present = check_files(root, manifest, findings)
     if manifest is not None:
-        _check_manifest(root, manifest, findings)
+        _check_manifest(manifest, findings)
         rows = _check_content(root, manifest, present, findings)
     return Verification(str(root), len(present), rows, findings.listed())
 
@@ -128,30 +128,22 @@ def examine(root: Path) -> Verification:
 def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> set[str]:
     """Check all existing and all expected files; return the existing ones."""
 
-    def add(path: str, reason: str) -> None:
-        findings.add("checksums", path, "", reason)
-
     sums = read_sums(root, findings)
-    listed = {file.path: file for file in manifest.files} if manifest else {}
-    # Without checksums the manifest lists the expected files; if neither can be read, no file is expected.
-    listing = SUMS if sums else MANIFEST if manifest else ""
+    listed = {file.path: file.sha256 for file in manifest.files} if manifest else {}
     present = present_files(root, findings)
     for path in sorted({*present, *sums, *listed} - {SUMS}):
-        file = listed.get(path)
         if path not in present:
-            add(path, "is missing")
-        elif path in sums or path in listed:
-            if sums and path not in sums:
-                add(path, f"is in {MANIFEST}, but not in {SUMS}")
-            if listed and file is None and path != MANIFEST:
-                add(path, f"is in {SUMS}, but not in {MANIFEST}")
-            with findings.guard("checksums", path), (root / path).open("rb") as handle:
-                sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
-                stated = {SUMS: sums.get(path, sha256), MANIFEST: file.sha256 if file else sha256}
-                if wrong := [name for name, other in stated.items() if other != sha256]:
-                    add(path, f"its SHA-256 is {sha256}, not that of {' and '.join(wrong)}")
-        elif listing and (path != MANIFEST or sums):
-            add(path, f"is not listed in {listing}")
+            findings.add("checksums", path, "", "is missing")
+            continue
+        # Without checksums the manifest lists the expected files; it does not list itself.
+        listings = {SUMS: sums, MANIFEST: listed if path != MANIFEST else {}}
+        stated = {name: hashes.get(path, "") for name, hashes in listings.items() if hashes}
+        if lists := [name for name, sha256 in stated.items() if not sha256]:
+            findings.add("checksums", path, "", f"is not listed in {' and '.join(lists)}")
+        with findings.guard("checksums", path), (root / path).open("rb") as handle:
+            sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
+            if wrong := [name for name, other in stated.items() if other not in ("", sha256)]:
+                findings.add("checksums", path, "", f"its SHA-256 is {sha256}, not that of {' and '.join(wrong)}")
     return present
 
 
@@ -186,19 +178,12 @@ def present_files(root: Path, findings: Findings) -> set[str]:
 # The manifest.
 
 
-def _check_manifest(root: Path, manifest: Manifest, findings: Findings) -> None:
+def _check_manifest(manifest: Manifest, findings: Findings) -> None:
     """Check the manifest without reading other files."""
 
     def add(where: str, reason: str) -> None:
         findings.add("manifest", MANIFEST, where, reason)
 
-    place = root.resolve()
-    for field, stated, folder in (
-        ("name", manifest.name, place.parent.name),
-        ("version", manifest.version, place.name),
-    ):
-        if stated != folder:
-            add(field, f"is {stated!r}, but the folder is {folder!r}")
     files = {file.path: file for file in manifest.files}
     for path in {*DOCUMENTS} - files.keys():
         add(path, "is part of every release, but is not in 'files'")

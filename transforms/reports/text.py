@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 
@@ -45,10 +45,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
 
 
-@lru_cache(maxsize=1 << 13)
-def cached_words(text: str) -> tuple[str, ...]:
-    """Cached :func:`words`, for prompts and originals, which are split repeatedly."""
-    return words(text)
+cached_words = lru_cache(maxsize=1 << 13)(words)  # for prompts and originals, which are split repeatedly
 
 
 def percent(value: float | None, digits: int = 1, signed: bool = False) -> str:
@@ -64,6 +61,13 @@ def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
 def counted(n: int, noun: str, plural: str = "") -> str:
     """Format a count, such as ``1 service`` or ``2 services``; ``plural`` is for irregular nouns."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:

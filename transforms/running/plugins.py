@@ -287,7 +287,5 @@ def recorded(*chosen: Chosen | None) -> dict[str, Any]:
     Arguments are left out: a path on this machine is useless elsewhere, and engines record their model separately.
     """
     used = sorted({choice.plugin for choice in chosen if choice is not None and not choice.plugin.built_in})
-    records = [
-        {name: getattr(plugin, name) for name in ("group", "name", "distribution", "version")} for plugin in used
-    ]
-    return {"plugins": records} if used else {}
+    facts = ("group", "name", "distribution", "version")
+    return {"plugins": [{fact: getattr(plugin, fact) for fact in facts} for plugin in used]} if used else {}

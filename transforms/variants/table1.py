@@ -37,7 +37,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.reports.numbers import Metric, Numbers
 from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
 from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.reports.text import aligned, counted, number, percent
 from parapet.transforms.running.fence import needed
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -392,12 +392,8 @@ def text_table(statistics: Mapping[str, Any]) -> str:
 
 def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
     """Format numbers as lines of text: a row per name, and a column per heading, given its key and format."""
-    width = max(len(name) for name in rows)
-    lines = ["  ".join((" " * width, *columns))]
-    for name, row in rows.items():
-        cells = [f"{_form(row.get(key), form):>{len(title)}}" for title, (key, form) in columns.items()]
-        lines.append("  ".join((f"{name:{width}}", *cells)).rstrip())
-    return lines
+    cells = [[name, *(_form(row.get(key), form) for key, form in columns.values())] for name, row in rows.items()]
+    return aligned([["", *columns], *cells]).split("\n")
 
 
 def _form(value: float | None, form: str) -> str:

@@ -26,7 +26,7 @@ from parapet.evaluation.models.babi.data import (
     task_of,
     words_of,
 )
-from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode, turns_of
+from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import BabiDialogue, Fact
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
@@ -105,27 +105,15 @@ DIGITS = 9  # to which scores are rounded
 TYPE_WEIGHT = 10.0  # in multiples of the weight of the rarest word
 
 
-class Frequencies(msgspec.Struct, frozen=True):
-    """Document frequencies of words in utterances.
+def idf_of(dialogues: Iterable[BabiDialogue], candidates: Iterable[str]) -> dict[str, float]:
+    """Returns the inverse document frequency of each word of the candidates in the user's utterances.
 
-    Attributes:
-      utterances: the number of utterances.
-      having: word to the number of utterances that have it.
+    Words that the user never says count as occurring in one utterance.
     """
-
-    utterances: int = 0
-    having: dict[str, int] = msgspec.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, dialogues: Iterable[BabiDialogue]) -> Frequencies:
-        """Counts words in the user's utterances, which candidates are compared with."""
-        user_texts = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
-        having = Counter(word for text in user_texts for word in set(words_of(text)))
-        return cls(len(user_texts), dict(sorted(having.items())))
-
-    def idf(self, word: str) -> float:
-        """Returns the inverse document frequency of a word; unknown words count as occurring in one utterance."""
-        return math.log(self.utterances / max(self.having.get(word, 0), 1))
+    utterances = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
+    having = Counter(word for text in utterances for word in set(words_of(text)))
+    words = sorted({word for text in candidates for word in words_of(text)})
+    return {word: math.log(len(utterances) / max(having[word], 1)) for word in words}
 
 
 class TfIdf(Answerer):
@@ -134,7 +122,7 @@ class TfIdf(Answerer):
     Args:
       candidates: the possible answers.
       knowledge: type to its words; empty without match-type features.
-      frequencies: the document frequencies in the training set.
+      idf: see :func:`idf_of`.
       history: whether the input is the whole dialogue so far, or the last utterance.
     """
 
@@ -142,13 +130,13 @@ class TfIdf(Answerer):
         self,
         candidates: Sequence[str],
         knowledge: Mapping[str, Sequence[str]],
-        frequencies: Frequencies,
+        idf: Mapping[str, float],
         history: bool,
     ) -> None:
         bags = [Counter(words_of(text)) for text in candidates]
         self.candidates, self.history = list(candidates), history
-        self.words = numbers_of(sorted({word for bag in bags for word in bag}))
-        self.idf = torch.tensor([frequencies.idf(word) for word in self.words], dtype=torch.float64)
+        self.words = numbers_of(idf)
+        self.idf = torch.tensor(list(idf.values()), dtype=torch.float64)
         rows = torch.tensor([number for number, bag in enumerate(bags) for _ in bag])
         columns = torch.tensor([self.words[word] for bag in bags for word in bag])
         counts = torch.tensor([n for bag in bags for n in bag.values()], dtype=torch.float64)
@@ -163,8 +151,7 @@ class TfIdf(Answerer):
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the best candidates at each turn of each dialogue."""
-        encoded = encode(dialogues, {})
-        turns = turns_of(encoded, self.words, self.matches.entities, torch.device("cpu"))
+        turns = encode(dialogues, {}, self.words, self.matches.entities)
         rankings: list[list[str]] = []
         for ids in turns.batches(TURNS):
             lines, places = turns.history(ids)
@@ -183,10 +170,8 @@ class TfIdf(Answerer):
         """Scores all candidates. The input's length is omitted, as it is the same for all."""
         products = torch.sparse.mm(self.bags, given).T.contiguous()
         squares = self.squares.repeat(len(products), 1)
-        weight = self.of_type**2
-        for candidates, features in self.matches.features(there):
-            products.index_add_(1, candidates, features.double() * weight)
-            squares.index_add_(1, candidates, features.double() * weight)
+        of_types = self.matches.features(there).sum(2) * self.of_type**2
+        products, squares = products + of_types, squares + of_types
         # A candidate of which every word is in all utterances has weight zero.
         scores = torch.where(squares > 0, products / squares.clamp_min(1e-300).sqrt(), 0.0)
         return scores.round(decimals=DIGITS)

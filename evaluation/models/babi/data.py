@@ -20,6 +20,8 @@ from parapet.transforms.simulators.babi_format import (
     BabiDialogue,
     Exchange,
     Fact,
+    Line,
+    Unanswered,
     parse_candidates,
     parse_dialogues,
     parse_facts,
@@ -141,13 +143,23 @@ def task_of(paths: Iterable[str]) -> str:
     return next(iter(tasks), "")
 
 
+USER, BOT = 0, 1
+
+
+def spoken(line: Line) -> list[tuple[int, str]]:
+    """Returns (speaker, text) of what a line adds to the history. Facts are lines of the user (footnote 2)."""
+    if isinstance(line, Exchange):
+        return [(USER, line.user), (BOT, line.bot)]
+    return [(USER, line.user if isinstance(line, Unanswered) else f"{line.entity} {line.relation} {line.value}")]
+
+
 def histories(dialogue: BabiDialogue) -> Iterator[int]:
-    """Yields the number of history lines before each turn: a turn adds two, a fact or an unanswered utterance one."""
+    """Yields the number of history lines before each turn."""
     lines = 0
     for line in dialogue.lines:
         if isinstance(line, Exchange):
             yield lines
-        lines += 2 if isinstance(line, Exchange) else 1
+        lines += len(spoken(line))
 
 
 def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> list[tuple[int, str]]:
@@ -189,7 +201,7 @@ def _bytes(path: str) -> bytes:
     return read_whole(as_path(path), MAX_DIALOGUE_FILE)
 
 
-FORMAT = 3  # in 1, facts in the memory were lines of the bot; in 2, nearest had one answer for each utterance
+FORMAT = 4  # 1 had facts as lines of the bot, 2 one answer for an utterance in nearest, 3 counts of words in tfidf
 
 
 class Answerer(ABC):
@@ -209,15 +221,35 @@ class Answerer(ABC):
         return [[ranking[0] for ranking in rankings] for rankings in self.ranked(dialogues, 1)]
 
 
+class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The shape of a net, from flags of its training.
+
+    Attributes:
+      size: the size of embeddings.
+      hops, memory: for a memory network: hops over the memory, and lines of history that it holds.
+      time: for a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
+      input: for embeddings: the whole ``history``, or the ``last`` utterance.
+      share: for embeddings: whether words have the same embeddings in candidates (A = B).
+      bigrams: whether pairs of adjacent words are in the vocabulary.
+    """
+
+    size: saving.Positive = 128
+    hops: int = 1
+    memory: int | None = None
+    time: str = "back"
+    input: str = "history"
+    share: bool = False
+    bigrams: bool = False
+
+
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
     Attributes:
       task: the number of the bAbI task; empty if unknown.
-      settings: for a net: its shape, see :class:`parapet.evaluation.models.babi.nets.Shape`.
+      settings: for a net: its shape.
       history: for ``tfidf``: whether the input is the whole dialogue so far.
-      utterances: for ``tfidf``: the number of the user's utterances in training.
-      having: for ``tfidf``: word to the number of these that have it.
+      idf: for ``tfidf``: word of the candidates to its inverse document frequency.
       candidates: the possible answers; for ``nearest`` the responses of the training set, the most frequent first.
       knowledge: type to its words, empty without match-type features; for ``rules``, field to its values.
       words: the vocabulary of a net.
@@ -229,10 +261,9 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     format: int = FORMAT
     task: str = ""
-    settings: dict[str, int | str | bool] = msgspec.field(default_factory=dict)
+    settings: Shape = Shape()
     history: bool = True
-    utterances: int = 0
-    having: dict[str, int] = msgspec.field(default_factory=dict)
+    idf: dict[str, float] = msgspec.field(default_factory=dict)
     candidates: list[str] = msgspec.field(default_factory=list)
     knowledge: dict[str, list[str]] = msgspec.field(default_factory=dict)
     words: list[str] = msgspec.field(default_factory=list)

@@ -9,15 +9,12 @@ from typing import NamedTuple
 import msgspec
 
 from parapet.evaluation.models import inference, saving
-from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card
+from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, histories, read_card, spoken
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.reports.report import render
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
-from parapet.transforms.storage import files
+from parapet.transforms.simulators.babi_format import BabiDialogue
 from parapet.transforms.storage.compressed import read_input
 
 
@@ -47,20 +44,16 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
         from parapet.evaluation.models.babi.baselines import RuleBot
 
         return RuleBot(card.ontology, card.knowledge)
-    from parapet.evaluation.models.babi.baselines import Frequencies, Nearest, TfIdf
-    from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
+    from parapet.evaluation.models.babi.baselines import Nearest, TfIdf
+    from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
     from parapet.evaluation.models.saving import device_of
 
     if card.model == "nearest":
         return Nearest(card.pairs, card.candidates, card.similarity)
     if card.model == "tfidf":
-        return TfIdf(card.candidates, card.knowledge, Frequencies(card.utterances, card.having), card.history)
+        return TfIdf(card.candidates, card.knowledge, card.idf, card.history)
     vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
-    try:
-        net = make(card.model, vocabulary, msgspec.convert(card.settings, Shape))
-    except (KeyError, RuntimeError, msgspec.ValidationError) as error:  # missing settings
-        message = " ".join(str(error).split())[:300]
-        raise InputError(f"does not match {MODEL} beside it: {message}", files.join(folder, WEIGHTS)) from None
+    net = make(card.model, vocabulary, card.settings)
     saving.load_weights(net, folder)
     return NetAnswers(net, vocabulary, device_of(device), batch)
 
@@ -68,8 +61,7 @@ def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
 DIGITS = 6
 
 
-# if there are more memories than SHORT, those with less attention at each hop are only counted on the page
-SHORT, FOLDED = 20, 0.01
+SPEAKERS = ("User", "Bot")
 
 
 Weights = Sequence[Sequence[float]]  # for each hop, the weight of each memory, the earliest memory first
@@ -130,7 +122,7 @@ def responses(
       weights: for each dialogue and turn, the weights of the last lines, as many as the memory holds.
     """
     for number, (dialogue, predicted, of_turns) in enumerate(zip(dialogues, ranked, weights, strict=True), first):
-        lines = list(spoken(dialogue))
+        lines = [(SPEAKERS[speaker], text) for line in dialogue.lines for speaker, text in spoken(line)]
         for turn, (exchange, answers, before, hops) in enumerate(
             zip(dialogue.exchanges, predicted, histories(dialogue), of_turns, strict=True)
         ):
@@ -142,34 +134,19 @@ def responses(
             yield Response(number, turn, memories, exchange.user, exchange.bot, answers)
 
 
-def spoken(dialogue: BabiDialogue) -> Iterator[tuple[str, str]]:
-    """Yields (speaker, text) of each line that can be in the memory."""
-    for line in dialogue.lines:
-        if isinstance(line, Exchange):
-            yield "User", line.user
-            yield "Bot", line.bot
-        elif isinstance(line, Unanswered):
-            yield "User", line.user
-        else:
-            yield "User", f"{line.entity} {line.relation} {line.value}"
-
-
 def lines_of(found: Iterable[Response]) -> bytes:
     """Encodes the responses as JSON lines."""
     return b"".join(msgspec.json.encode(response) + b"\n" for response in found)
 
 
 def page_of(name: str, found: Sequence[Response]) -> bytes:
-    """Makes an HTML page with a table for each response. Of many memories, those with little attention are left out.
+    """Makes an HTML page with a table for each response.
 
     Args:
       name: the name of the file of dialogues.
       found: the responses.
     """
-    dialogues = [
-        (number, [(one, list(_rows(one.memories))) for one in rows])
-        for number, rows in groupby(found, key=lambda one: one.dialogue)
-    ]
+    dialogues = [(number, list(rows)) for number, rows in groupby(found, key=lambda response: response.dialogue)]
     hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
     right = sum(response.marked[0][1] for response in found)
     page = render(
@@ -179,21 +156,8 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
         hops=hops,
         right=right,
         total=len(found),
-        least=FOLDED,
-        short=SHORT,
     )
     return page.encode("utf-8", "replace")
-
-
-def _rows(memories: Sequence[Memory]) -> Iterator[Memory | int]:
-    """Yields the memories. If there are many, a run of memories with little attention becomes its length."""
-    least = FOLDED if len(memories) > SHORT else 0
-    for little, some in groupby(memories, key=lambda memory: max(memory.attention) < least):
-        run = list(some)
-        if little and len(run) > 1:
-            yield len(run)
-        else:
-            yield from run
 
 
 CHUNK = 64  # dialogues

@@ -19,8 +19,10 @@ from parapet.evaluation.models.babi.data import (
     Answerer,
     Card,
     Corpus,
+    Shape,
     files_of,
     numbers_of,
+    spoken,
     tokens_of,
     words_of,
 )
@@ -28,12 +30,15 @@ from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import enough_memory
 from parapet.evaluation.models.training import Learner
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
+from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact
 
 Turn = TypeVar("Turn")
 
 
-USER, BOT = 0, 1
+PADDING = 0  # the number of the empty text
+
+
+CPU = torch.device("cpu")
 
 
 class Ragged(NamedTuple):
@@ -71,65 +76,17 @@ def ranges(starts: Tensor, lengths: Tensor) -> Tensor:
     return torch.arange(total, device=starts.device) + torch.repeat_interleave(starts - ends + lengths, lengths)
 
 
-class Encoded(NamedTuple):
-    """Dialogues as indices.
+class Turns(NamedTuple):
+    """Dialogues as indices, on the device of a model.
 
     Attributes:
-      texts: the distinct texts of the lines.
-      line: line to its text.
+      line: line to its text; the distinct texts have numbers, and ``PADDING`` is the empty one.
       speaker: line to its speaker.
       said: line to whether it is an utterance rather than a fact.
       first: turn to the first line of its dialogue.
       now: turn to the line of the user's utterance.
       answer: turn to the right candidate; -1 if no candidate is right.
-    """
-
-    texts: list[str]
-    line: Tensor
-    speaker: Tensor
-    said: Tensor
-    first: Tensor
-    now: Tensor
-    answer: Tensor
-
-
-def encode(dialogues: Iterable[BabiDialogue], candidates: Mapping[str, int]) -> Encoded:
-    """Encodes dialogues as indices.
-
-    Args:
-      dialogues: in order; there is a turn for each exchange.
-      candidates: text to its number.
-    """
-    known: dict[str, int] = {}
-    lines: list[tuple[int, int, bool]] = []
-    turns: list[tuple[int, int, int]] = []
-
-    def add(text: str, speaker: int, said: bool = True) -> None:
-        lines.append((known.setdefault(text, len(known)), speaker, said))
-
-    for dialogue in dialogues:
-        first = len(lines)
-        for spoken in dialogue.lines:
-            if isinstance(spoken, Exchange):
-                turns.append((first, len(lines), candidates.get(spoken.bot.strip(), -1)))
-                add(spoken.user, USER)
-                add(spoken.bot, BOT)
-            elif isinstance(spoken, Unanswered):
-                add(spoken.user, USER)
-            else:
-                # footnote 2: facts are lines of the user
-                add(f"{spoken.entity} {spoken.relation} {spoken.value}", USER, said=False)
-    line, speaker, speakers = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
-    first, now, answer = torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1)
-    return Encoded([*known], line, speaker, speakers.bool(), first, now, answer)
-
-
-class Turns(NamedTuple):
-    """Turns on the device of a model: ``Encoded`` without texts, but with their indices in two vocabularies.
-
-    Attributes:
-      line, speaker, said, first, now, answer: see ``Encoded``.
-      words: text to its words that the model knows. An additional empty row is for padding.
+      words: text to its words that the model knows.
       entities: text to its words that are values in the knowledge base.
     """
 
@@ -141,11 +98,6 @@ class Turns(NamedTuple):
     answer: Tensor
     words: Ragged
     entities: Ragged
-
-    @property
-    def padding(self) -> int:
-        """The index of the empty text."""
-        return len(self.words.lengths) - 1
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """Yields all turns in order, ``size`` at a time."""
@@ -165,24 +117,41 @@ class Turns(NamedTuple):
         return ranges(starts, lengths), places
 
 
-def turns_of(
-    encoded: Encoded,
+def encode(
+    dialogues: Iterable[BabiDialogue],
+    candidates: Mapping[str, int],
     words: Mapping[str, int],
     entities: Mapping[str, int],
-    device: torch.device,
+    device: torch.device = CPU,
     bigrams: bool = False,
 ) -> Turns:
-    """Encodes turns for a model, without unknown words.
+    """Encodes dialogues for a model, without unknown words.
 
     Args:
-      encoded: the dialogues.
+      dialogues: in order; there is a turn for each exchange.
+      candidates: text to its number.
       words: the vocabulary.
       entities: the values of the knowledge base.
       device: the device of the model.
       bigrams: whether the vocabulary has pairs of adjacent words.
     """
-    _, *columns = encoded
-    texts = (*encoded.texts, "")
+    texts = {"": PADDING}
+    lines: list[tuple[int, int, bool]] = []
+    turns: list[tuple[int, int, int]] = []
+    for dialogue in dialogues:
+        first = len(lines)
+        for line in dialogue.lines:
+            if isinstance(line, Exchange):
+                turns.append((first, len(lines), candidates.get(line.bot.strip(), -1)))
+            for speaker, text in spoken(line):
+                lines.append((texts.setdefault(text, len(texts)), speaker, not isinstance(line, Fact)))
+    text_numbers, speakers, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
+    columns = [
+        text_numbers,
+        speakers,
+        said.bool(),
+        *torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1),
+    ]
     bags = [
         Ragged.of([[words[token] for token in tokens_of(text, bigrams) if token in words] for text in texts]),
         Ragged.of([[entities[word] for word in words_of(text) if word in entities] for text in texts]),
@@ -225,39 +194,24 @@ class Matches(nn.Module):
 
     def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
-        self.entities = {
-            word: i
-            for i, word in enumerate(sorted({w for words_of_entity in knowledge.values() for w in words_of_entity}))
-        }
-        self.types = 0
-        pairs: list[list[tuple[int, int]]] = [[] for _ in candidates]  # candidate to (type, entity)
-        for words in knowledge.values():
-            known = frozenset(words)
-            entity_numbers = [
-                (number, [self.entities[word] for word in dict.fromkeys(words_of(text)) if word in known])
-                for number, text in enumerate(candidates)
-            ]
-            entity_numbers = [(number, entity_words) for number, entity_words in entity_numbers if entity_words]
-            if not entity_numbers:
-                continue
-            for number, entity_words in entity_numbers:
-                pairs[number] += [(self.types, entity) for entity in entity_words]
-            most = max(len(entity_words) for _, entity_words in entity_numbers)
-            nobody = len(self.entities)  # an additional column that is always false
-            rows = [entity_words + [nobody] * (most - len(entity_words)) for _, entity_words in entity_numbers]
-            self.register_buffer(
-                f"candidates{self.types}", torch.tensor([number for number, _ in entity_numbers]), False
-            )
-            self.register_buffer(f"words{self.types}", torch.tensor(rows), False)
-            self.types += 1
-        flat = Ragged.of(
-            [[entity * max(self.types, 1) + kind for kind, entity in words_of_entity] for words_of_entity in pairs]
-        )
-        for name, buffer in zip(Ragged._fields, flat, strict=True):
-            self.register_buffer(f"pairs_{name}", buffer, False)
+        self.entities = numbers_of(sorted({word for words in knowledge.values() for word in words}))
+        texts = [list(dict.fromkeys(words_of(text))) for text in candidates]
+        own = {word for text in texts for word in text}
+        types = [known for words in knowledge.values() if not own.isdisjoint(known := frozenset(words))]
+        self.candidates, self.types = len(candidates), len(types)
+        features = [
+            (number * self.types + kind, self.entities[word])
+            for number, text in enumerate(texts)
+            for kind, known in enumerate(types)
+            for word in text
+            if word in known
+        ]
+        places, words_of_places = torch.tensor(features, dtype=torch.long).view(-1, 2).unbind(1)
+        self.register_buffer("places", places, False)  # of a candidate and a type
+        self.register_buffer("words", words_of_places, False)
 
     def there(self, turns: Turns, lines: Tensor, places: Tensor, examples: int) -> Tensor:
-        """Computes whether each word with a type occurs in each example's dialogue; the last column is always false.
+        """Computes whether each word with a type occurs in each example's dialogue.
 
         Args:
           turns: with their texts.
@@ -266,36 +220,20 @@ class Matches(nn.Module):
           examples: the number of examples.
         """
         words, groups = turns.entities.of_groups(turns.line[lines], places)
-        present = torch.zeros(examples, len(self.entities) + 1, dtype=torch.bool, device=lines.device)
+        present = torch.zeros(examples, len(self.entities), dtype=torch.bool, device=lines.device)
         present[groups, words] = True
         return present
 
-    def everything(self, examples: int, device: torch.device) -> Tensor:
-        """Returns the result of :meth:`there` as if each word occurred in each dialogue."""
-        present = torch.ones(examples, len(self.entities) + 1, dtype=torch.bool, device=device)
-        present[:, -1] = False
-        return present
-
-    def of_chosen(self, there: Tensor, chosen: Tensor) -> Tensor:
-        """Computes whether candidates have each type; shape (examples, chosen, types).
+    def features(self, there: Tensor) -> Tensor:
+        """Computes whether candidates have each type in each example; shape (examples, candidates, types).
 
         Args:
           there: whether each word with a type occurs in each example's dialogue.
-          chosen: candidates of each example; shape (examples, chosen).
         """
-        pairs = Ragged(*(self.get_buffer(f"pairs_{name}") for name in Ragged._fields))
-        places = torch.arange(chosen.numel(), device=chosen.device)
-        values, place = pairs.of_groups(chosen.flatten(), places)
-        hits = there[place // chosen.shape[1], values // self.types]
-        kinds = torch.zeros(chosen.numel(), self.types, dtype=torch.bool, device=chosen.device)
-        kinds[place[hits], values[hits] % self.types] = True
-        return kinds.view(*chosen.shape, self.types)
-
-    def features(self, there: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yields for each type (the candidates that may have it, whether each of these has it in each example)."""
-        for i in range(self.types):
-            words = self.get_buffer(f"words{i}")
-            yield self.get_buffer(f"candidates{i}"), there[:, words].any(2)
+        hits = there[:, self.get_buffer("words")].int()
+        counts = hits.new_zeros(len(there), self.candidates * self.types)
+        counts.index_add_(1, self.get_buffer("places"), hits)
+        return counts.view(len(there), self.candidates, self.types) > 0
 
 
 INITIAL = 0.15  # standard deviation of new parameters
@@ -313,27 +251,6 @@ class Vocabulary(msgspec.Struct, frozen=True):
     words: list[str]
     candidates: list[str]
     knowledge: dict[str, list[str]]
-
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The shape of a net, from flags of its training.
-
-    Attributes:
-      size: the size of embeddings.
-      hops, memory: for a memory network: hops over the memory, and lines of history that it holds.
-      time: for a memory network: time features count lines ``back`` from the input, or are the ``index`` of the line.
-      input: for embeddings: the whole ``history``, or the ``last`` utterance.
-      share: for embeddings: whether words have the same embeddings in candidates (A = B).
-      bigrams: whether pairs of adjacent words are in the vocabulary.
-    """
-
-    size: int
-    hops: int = 1
-    memory: int | None = None
-    time: str = "back"
-    input: str = "history"
-    share: bool = False
-    bigrams: bool = False
 
 
 class Net(nn.Module):
@@ -357,9 +274,8 @@ class Net(nn.Module):
         known = numbers_of(dict.fromkeys([*vocabulary.words, *own]) if shape.share else own)
         bags = Ragged.of([[known[word] for word in text] for text in texts])
         self.shape, self.initial = shape, initial
-        self.register_buffer("candidate_words", bags.values, False)
-        self.register_buffer("candidate_starts", bags.starts, False)
-        self.register_buffer("candidate_lengths", bags.lengths, False)
+        for name, buffer in zip(Ragged._fields, bags, strict=True):
+            self.register_buffer(f"candidate_{name}", buffer, False)
         self.matches = Matches(vocabulary.candidates, vocabulary.knowledge)
         self.words = self.parameter(len(known) if shape.share else len(vocabulary.words))
         self.answers = None if shape.share else self.parameter(len(known))
@@ -384,33 +300,25 @@ class Net(nn.Module):
           first: the first line of each turn in which words with types are searched.
           chosen: candidates of each turn, shape (turns, chosen); None for all.
         """
-        if chosen is not None:
-            return self._scores_of_chosen(query, turns, ids, first, chosen)
-        words, starts = self.get_buffer("candidate_words"), self.get_buffer("candidate_starts")
+        bags = Ragged(*(self.get_buffer(f"candidate_{name}") for name in Ragged._fields))
+        words, starts = bags[:2] if chosen is None else bags.take(chosen.flatten())
         table = self.words if self.answers is None else self.answers
-        similarities = query @ F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).T
+        embedded = F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse)
+        if chosen is None:
+            similarities = query @ embedded.T
+        else:
+            similarities = torch.einsum("bd,bcd->bc", query, embedded.view(*chosen.shape, -1))
         if self.matches.types:
-            present = self._there(turns, ids, first)
+            features = self.matches.features(self._there(turns, ids, first))
+            if chosen is not None:
+                features = features.gather(1, chosen[..., None].expand(-1, -1, self.matches.types))
             # A type's embedding adds its product with the query to the score of each candidate that has the type.
-            gains = query @ self.types.T
-            for gain, (candidates, features) in zip(gains.unbind(1), self.matches.features(present), strict=True):
-                similarities = similarities.index_add(1, candidates, features * gain[:, None])
-        return similarities
-
-    def _scores_of_chosen(self, query: Tensor, turns: Turns, ids: Tensor, first: Tensor, chosen: Tensor) -> Tensor:
-        buffers = (self.get_buffer(f"candidate_{name}") for name in ("words", "starts", "lengths"))
-        words, starts = Ragged(*buffers).take(chosen.flatten())
-        table = self.words if self.answers is None else self.answers
-        embedded = F.embedding_bag(words, table, starts, mode="sum", sparse=self.sparse).view(*chosen.shape, -1)
-        similarities = torch.einsum("bd,bcd->bc", query, embedded)
-        if self.matches.types:
-            features = self.matches.of_chosen(self._there(turns, ids, first), chosen)
-            similarities = similarities + torch.einsum("bd,td,bct->bc", query, self.types, features.to(query.dtype))
+            similarities = similarities + torch.einsum("bt,bct->bc", query @ self.types.T, features.to(query.dtype))
         return similarities
 
     def _there(self, turns: Turns, ids: Tensor, first: Tensor) -> Tensor:
         if self.shape.input == "last":  # appendix D: the type is recorded, whatever the input
-            return self.matches.everything(len(ids), ids.device)
+            return torch.ones(len(ids), len(self.matches.entities), dtype=torch.bool, device=ids.device)
         return self.matches.there(turns, *turns.history(ids, first), len(ids))
 
 
@@ -423,9 +331,7 @@ class MemN2N(Net):
 
     def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
         super().__init__(vocabulary, shape, initial)
-        if shape.memory is None:
-            raise KeyError("memory")
-        self.hops, self.memory = shape.hops, shape.memory
+        self.hops, self.memory = shape.hops, shape.memory or 0
         self.ago = self.parameter(self.memory)
         self.speakers = self.parameter(2)
         self.answer = nn.Linear(shape.size, shape.size, bias=False)
@@ -448,7 +354,7 @@ class MemN2N(Net):
             back = torch.arange(longest, device=ids.device)
             is_present = back < lengths[:, None]
             lines = torch.where(is_present, now[:, None] - 1 - back, 0)
-            texts = torch.where(is_present, turns.line[lines], turns.padding)
+            texts = torch.where(is_present, turns.line[lines], PADDING)
             times = back if self.shape.time == "back" else (lines - turns.first[ids, None]).clamp(0, self.memory - 1)
             slots = self.sums(turns, texts.flatten()).view(len(ids), longest, -1)
             slots = slots + F.embedding(times, self.ago, sparse=self.sparse) + self.speakers[turns.speaker[lines]]
@@ -530,7 +436,7 @@ class NetAnswers(Answerer):
         """
         turns = self._turns(dialogues)
         rankings: list[list[str]] = []
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 rankings += best_of(self.candidates, self.net(turns, ids).float(), top)
         return by_dialogue(rankings, dialogues)
@@ -545,17 +451,16 @@ class NetAnswers(Answerer):
         assert isinstance(net, MemN2N)
         turns = self._turns(dialogues)
         weights_here: list[list[list[float]]] = []
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):
                     weights_here.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
-        rest = iter(weights_here)
-        return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
+        return by_dialogue(weights_here, dialogues)
 
     def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
-        known, entities = self.words, self.net.matches.entities
-        return turns_of(encode(dialogues, {}), known, entities, self.device, self.net.shape.bigrams)
+        shape, entities = self.net.shape, self.net.matches.entities
+        return encode(dialogues, {}, self.words, entities, self.device, shape.bigrams)
 
 
 SCORED = 256  # turns at a time outside of training
@@ -577,14 +482,15 @@ class BabiLearner(Learner):
         device = torch.device(config.device)
         self.task = corpus.task
         numbers = numbers_of(corpus.candidates)
-        train, dev = encode(corpus.train, numbers), encode(corpus.dev, numbers)
-        words = sorted({word for text in train.texts for word in tokens_of(text, config.bigrams)})
+        texts = {text for dialogue in corpus.train for line in dialogue.lines for _, text in spoken(line)}
+        words = sorted({word for text in texts for word in tokens_of(text, config.bigrams)})
         self.vocabulary = Vocabulary(words, corpus.candidates, corpus.knowledge)
         self.nets = [make(config.model, self.vocabulary, shape, config.initial).to(device) for shape in shapes(config)]
         self.module = self.nets[0] if len(self.nets) == 1 else nn.ModuleList(self.nets)
         entities = self.nets[0].matches.entities
         self.train, self._dev = (
-            turns_of(dialogues, numbers_of(words), entities, device, config.bigrams) for dialogues in (train, dev)
+            encode(dialogues, numbers, numbers_of(words), entities, device, config.bigrams)
+            for dialogues in (corpus.train, corpus.dev)
         )
         parameters, rate = self.module.parameters(), config.learning_rate
         if config.optimiser == "sgd":
@@ -596,13 +502,15 @@ class BabiLearner(Learner):
         for net in self.nets:
             net.sparse = config.optimiser == "sgd" and not config.clip
         self.config, self.device = config, device
-        self._lengths = train.now - train.first
-        self._order = torch.arange(len(train.now), device=device)
-        self._place = dict(enumerate(range(len(train.now))))
+        self._lengths = (self.train.now - self.train.first).cpu()
+        self._order = torch.arange(len(self._lengths), device=device)
+        self._place = dict(enumerate(range(len(self._lengths))))
         self._scored: dict[int, tuple[Tensor, list[Tensor]]] = {}
         self._ahead = 1
         self._devs: list[float] = []  # accuracy of each of several nets on dev, at the end
-        warn_of_long(self._lengths, config.memory)
+        if config.memory is not None and (long := int((self._lengths > config.memory).sum())):
+            message = "%s turns have more than %d lines of history: the oldest lines are cut off"
+            logging.warning(message, f"{long:,}", config.memory)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
@@ -693,7 +601,7 @@ class BabiLearner(Learner):
         card = Card(
             model=self.config.model,
             task=self.task,
-            settings=msgspec.to_builtins(best.shape),
+            settings=best.shape,
             candidates=known.candidates,
             knowledge=known.knowledge,
             words=known.words,
@@ -719,12 +627,3 @@ def shapes(config: BabiConfig) -> list[Shape]:
 def sum_of(losses: Iterable[Tensor]) -> Tensor:
     """Adds up losses."""
     return torch.stack(list(losses)).sum()
-
-
-def warn_of_long(lengths: Tensor, memory: int | None) -> None:
-    """Warns about turns with more history than the memory holds."""
-    long = 0 if memory is None else int((lengths > memory).sum())
-    if long:
-        logging.warning(
-            "%s turns have more than %d lines of history: the oldest lines are cut off", f"{long:,}", memory
-        )

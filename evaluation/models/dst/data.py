@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import msgspec
 
@@ -147,15 +148,14 @@ def json_of(
       references: the dialogues, with utterances.
       predictions: the same dialogues with predicted states, by dialogue id.
     """
-    dialogues = [with_texts(dialogue, predictions[dialogue.dialogue_id]) for dialogue in references]
-    data = b",\n".join(msgspec.json.encode(in_order(dialogue)) for dialogue in dialogues)
-    return data, frames_in(dialogues)
+    dialogues = [_with_texts(dialogue, predictions[dialogue.dialogue_id]) for dialogue in references]
+    return b",\n".join(msgspec.json.encode(dialogue) for dialogue in dialogues), frames_in(dialogues)
 
 
-def with_texts(reference: state_frames.Dialogue, prediction: state_frames.Dialogue) -> state_frames.Dialogue:
-    """Adds the reference's utterances and services to a prediction, as in the SGD format."""
+def _with_texts(reference: state_frames.Dialogue, prediction: state_frames.Dialogue) -> state_frames.Dialogue:
+    """Adds the reference's utterances and services to a prediction, and sorts the slots of its states."""
     turns = [
-        state_frames.Turn(turn.speaker, other.frames, turn.utterance)
+        state_frames.Turn(turn.speaker, [_in_order(frame) for frame in other.frames], turn.utterance)
         for turn, other in zip(reference.turns, prediction.turns, strict=True)
     ]
     return state_frames.Dialogue(reference.dialogue_id, turns, reference.services)
@@ -166,16 +166,8 @@ def frames_in(dialogues: Iterable[state_frames.Dialogue]) -> int:
     return sum(len(turn.frames) for dialogue in dialogues for turn in dialogue.turns if turn.speaker == "USER")
 
 
-def in_order(dialogue: state_frames.Dialogue) -> state_frames.Dialogue:
-    """Sorts the slots of all states alphabetically, so that their order does not depend on the model."""
-    turns = [
-        state_frames.Turn(turn.speaker, [_in_order(frame) for frame in turn.frames], turn.utterance)
-        for turn in dialogue.turns
-    ]
-    return state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)
-
-
 def _in_order(frame: state_frames.Frame) -> state_frames.Frame:
+    """Sorts the slots of a state alphabetically, so that their order does not depend on the model."""
     if not isinstance(frame.state, state_frames.State):
         return frame
     values = dict(sorted(frame.state.slot_values.items()))
@@ -194,12 +186,16 @@ MODULES = {
 }
 
 
-@runtime_checkable
-class Limited(Protocol):
-    """A tracker that reads a limited number of tokens."""
+class Tracker(ABC):
+    """A trained tracker, which reads a limited number of tokens."""
 
+    @abstractmethod
     def tracked(self, batch: Sequence[Example]) -> tuple[list[state_frames.State], int]:
         """Predicts the state of each example; also returns the number of inputs whose dialogue was too long and cut."""
+
+    def predict(self, batch: Sequence[Example]) -> list[state_frames.State]:
+        """Predicts the state of each example."""
+        return self.tracked(batch)[0]
 
 
 def check(folder: str, model: str) -> None:
@@ -237,7 +233,7 @@ class Counting:
 
     def predict(self, batch: Sequence[Example]) -> Sequence[Any]:
         """Predicts the state of each example."""
-        if not isinstance(self.tracker, Limited):
+        if not isinstance(self.tracker, Tracker):
             return self.tracker.predict(batch)
         states, cut = self.tracker.tracked(batch)
         self.cut += cut
@@ -263,7 +259,7 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
         # The model makes its own batches, as it knows which examples are similar.
         everything = sum(len(turn.frames) for dialogue in chunk.dialogues for turn in dialogue.turns) or 1
         name = chunk.file.set
-        with enough_memory(f"lower --batch_size, which is {self.batch_size}"):
+        with enough_memory(self.batch_size):
             states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model)
         data, frames = json_of(chunk.dialogues, states)
         counts = {f"predicted/{name}": frames}

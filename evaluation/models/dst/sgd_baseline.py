@@ -24,13 +24,12 @@ from parapet.evaluation.models import saving
 from parapet.evaluation.models.batches import Rows, bucketed, by_length, settled
 from parapet.evaluation.models.configs import SgdBaselineConfig
 from parapet.evaluation.models.dst import sgp_rules as rules
-from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.data import Labelled, Tracker, joint_goal_accuracy, some
 from parapet.evaluation.models.dst.sgp_learning import groups_of, labelled_turns
 from parapet.evaluation.models.dst.sgp_tracking import NEVER, Texts, best_spans, load_encoder
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.storage import files
-from parapet.transforms.storage.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 # What a turn does with a slot: it keeps its value, gets a new one, or "dontcare".
 KEPT, NEW, ANY = 0, 1, 2
@@ -424,7 +423,7 @@ def choose(scores: Outputs, batch: BaselineBatch) -> tuple[Outputs, Tensor]:
     return options, torch.cat(leads, 1).amin(1)
 
 
-class BaselineTracker:
+class BaselineTracker(Tracker):
     """A model that is ready to predict. Predictions depend only on the history and the frames of the example.
 
     Args:
@@ -436,10 +435,6 @@ class BaselineTracker:
 
     def __init__(self, elements: ElementEncoder, net: BaselineNet, length: int, batch: int) -> None:
         self.elements, self.net, self.length, self.batch = elements, net, length, batch
-
-    def predict(self, batch: Sequence[Example]) -> list[State]:
-        """Predicts the state of each example."""
-        return self.tracked(batch)[0]
 
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
         """Predicts the state of each example; also returns the number of inputs that were cut."""
@@ -468,7 +463,7 @@ class BaselineTracker:
     def _options(self, rows: Sequence[TurnRow]) -> list[Outputs]:
         if not rows:
             return []
-        with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             turns = TurnRows(rows, self.elements)
 
             def decide(numbers: Sequence[int]) -> Iterator[tuple[Outputs, float]]:
@@ -509,8 +504,6 @@ class BaselineLearner(Learner):
         self._read(train)
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = BaselineTracker(self.elements, self.net, config.max_length, config.batch_size)
-        sizes = len(self.turns.tokens.lengths), len(self._dev), len(dev)
-        logging.info("%s turns; the best epoch is chosen by %s of %s dev frames", *(f"{size:,}" for size in sizes))
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         texts = Texts(self.elements.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
@@ -553,8 +546,8 @@ class BaselineLearner(Learner):
             saving.MODEL: saving.card_bytes(Card(length=self.config.max_length)),
             saving.WEIGHTS: saving.weights_bytes(self.net.heads.state_dict()),
         }
-        for folder, encoder in zip(FOLDERS, encoders, strict=True):
-            written |= saving.saved(self.elements.tokenizer, encoder, folder)
+        for part, encoder in zip(PARTS, encoders, strict=True):
+            written |= saving.saved(self.elements.tokenizer, encoder, f"{saving.FOLDER}/{part}")
         return written
 
 
@@ -570,14 +563,14 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
 
 
-FOLDERS = tuple(f"{saving.FOLDER}/{part}" for part in ("elements", "utterances"))
+PARTS = ("elements", "utterances")
 
 
 def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     saving.check_installed("transformers")
     card = saving.read_card(folder, Card)
-    return card, [inspect(files.join(folder, place), saving.BY_MODEL[card.model]) for place in FOLDERS]
+    return card, [saving.inside(folder, card.model, f"{saving.FOLDER}/{part}") for part in PARTS]
 
 
 def load(folder: str, device: str, batch: int) -> BaselineTracker:

@@ -191,7 +191,7 @@ class SgpLearner(Learner):
         self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = tracking.SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
-        self._report(len(dev))
+        self._warn()
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         """Encodes frames: the questions to each module that has any."""
@@ -207,12 +207,7 @@ class SgpLearner(Learner):
             firsts.append(firsts[-1] + len(example.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
 
-    def _report(self, dev: int) -> None:
-        for kind, examples_of_kind in self.examples.items():
-            message = "module %s: %s inputs, %s of them with an answer; %s steps"
-            sizes = len(examples_of_kind.questions), len(examples_of_kind.full), self.steps[kind]
-            logging.info(message, kind, *(f"{size:,}" for size in sizes))
-        logging.info("the best epoch is chosen by %s of %s dev frames", f"{len(self._dev):,}", f"{dev:,}")
+    def _warn(self) -> None:
         cut = sum(example.questions.pairs.cut for example in self.examples.values())
         if cut:
             message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
@@ -328,13 +323,13 @@ def _add(
     filled = {*before.slot_values, *(name for name, label in labels_here.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
         tracking.ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(rules.NOTHING[labels_here[slot.name].origin == "system"])
+        labels["copy_slot"].append(rules.Label(requested=labels_here[slot.name].origin == "system"))
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
         tracking.ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
         new = labels_here[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
-        labels["cross_copy"].append(rules.NOTHING[copied])
+        labels["cross_copy"].append(rules.Label(requested=copied))
         if copied:
             crossed.add(slot.name)
     return sum(

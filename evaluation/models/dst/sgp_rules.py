@@ -109,12 +109,10 @@ def needed(service: Service) -> set[str]:
 
 def role_of(slot: str, intent: str, service: Service) -> int:
     """Returns the part of the context feature that tells whether an intent takes a slot."""
-    intent_found = next((intent_here for intent_here in service.intents if intent_here.name == intent), None)
-    return (
-        REQUIRED * (slot in intent_found.required_slots) + OPTIONAL * (slot in intent_found.optional_slots)
-        if intent_found
-        else 0
-    )
+    for taking in service.intents:
+        if taking.name == intent:
+            return REQUIRED * (slot in taking.required_slots) + OPTIONAL * (slot in taking.optional_slots)
+    return 0
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -363,14 +361,6 @@ class Label(msgspec.Struct, frozen=True):
     requested: bool = False
     origin: str = ""
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is no value and no request."""
-        return self.option == NULL and not self.place and not self.requested
-
-
-NOTHING = (Label(), Label(requested=True))  # no value, without and with a request; the labels of most questions
-
 
 def intent_label(service: Service, state: State) -> int:
     """Returns the option of the active intent."""
@@ -397,7 +387,7 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
     requested = slot.name in state.requested_slots
     values = new_values(slot, memory.state(service), state)
     if not values:
-        return NOTHING[requested]
+        return Label(requested=requested)
     if values[0] == DONTCARE:
         return Label(ANY, None, requested, "user")
     place = None if slot.is_categorical else found_last(values, utterance)

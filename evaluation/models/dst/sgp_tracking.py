@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.batches import Pairs, Stretch, Tokens
 from parapet.evaluation.models.dst import sgp_rules as rules
+from parapet.evaluation.models.dst.data import Tracker
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.storage import files
-from parapet.transforms.storage.checkpoints import Checkpoint, inspect
+from parapet.transforms.storage.checkpoints import Checkpoint
 
 ROOM = 16  # least number of tokens for the dialogue
 
@@ -98,13 +98,11 @@ class _Written(msgspec.Struct, frozen=True):
     """A schema as tokens.
 
     Attributes:
-      schema: the texts.
       stretch: its tokens.
       options: (begin, end) of each option, relative to the tokens.
       segment: the token that ends the first segment, relative to the tokens.
     """
 
-    schema: rules.Schema
     stretch: Stretch
     options: list[tuple[int, int]]
     segment: int
@@ -123,27 +121,26 @@ class Questions:
         self.texts, self.kind, self.limit = texts, kind, limit
         self._tokens = Tokens()
         self._contexts: dict[tuple[rules.Exchange, str], Stretch] = {}
-        self._schemas: dict[Hashable, _Written] = {}
+        self._schemas: dict[rules.Schema, _Written] = {}
         self._rows: list[tuple[Stretch, Stretch]] = []
         self._options: list[list[tuple[int, int]]] = []
         self._features, self._spoken, self._segments = array("i"), array("i"), array("i")
 
-    def ask(self, exchange: rules.Exchange, key: Hashable, schema: Callable[[], rules.Schema], feature: int) -> int:
+    def ask(self, exchange: rules.Exchange, schema: rules.Schema, feature: int) -> int:
         """Adds a question; returns its number.
 
         Args:
           exchange: the utterances that the module sees.
-          key: identifies the schema.
-          schema: makes the schema.
+          schema: the texts after the utterances.
           feature: the context feature; for "intents" the number of the previous intent, from 1, and 0 for none.
 
         Raises:
           InputError: the schema leaves too little room for the dialogue.
         """
-        written = self._schemas.get(key)
-        if written is None:
-            written = self._schemas[key] = self._write(schema())
-        self._rows.append((self._context(exchange, written.schema), written.stretch))
+        if schema not in self._schemas:
+            self._schemas[schema] = self._write(schema)
+        written = self._schemas[schema]
+        self._rows.append((self._context(exchange, schema), written.stretch))
         self._options.append(written.options)
         self._features.append(feature)
         self._spoken.append(len(self.texts.utterance(exchange[1])))
@@ -172,7 +169,7 @@ class Questions:
             )
             raise InputError(reason, "--max_length", " ".join((*schema.head, *schema.options))[:80])
         segment = places[len(schema.head) - 1][0] - 1 if schema.head else 0
-        return _Written(schema, self._tokens.add(written), places[len(schema.head) :], segment)
+        return _Written(self._tokens.add(written), places[len(schema.head) :], segment)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -326,19 +323,17 @@ def ask_intents(questions: Questions, memory: rules.Memory, turn: rules.Turn, se
         active = memory.states[service.service_name].active_intent
         names = [intent.name for intent in service.intents]
         previous = 1 + (names.index(active) if active in names else len(names))
-    return questions.ask(turn.exchange, (id(service), same), lambda: rules.intents_of(service, same), previous)
+    return questions.ask(turn.exchange, rules.intents_of(service, same), previous)
 
 
 def ask_combine(questions: Questions, memory: rules.Memory, turn: rules.Turn, service: Service, slot: Slot) -> int:
     """Asks for a slot's value in the user's utterance."""
-    feature = memory.combine_feature(service, slot)
-    return questions.ask(turn.exchange, (id(service), slot.name), lambda: rules.slot_of(slot), feature)
+    return questions.ask(turn.exchange, rules.slot_of(slot), memory.combine_feature(service, slot))
 
 
 def ask_copy(questions: Questions, turn: rules.Turn, service: Service, slot: Slot, intent: str) -> int:
     """Asks whether the user accepts the value that the system offered for a slot."""
-    key, feature = (id(service), slot.name), rules.role_of(slot.name, intent, service)
-    return questions.ask(turn.exchange, key, lambda: rules.copy_of(service, slot), feature)
+    return questions.ask(turn.exchange, rules.copy_of(service, slot), rules.role_of(slot.name, intent, service))
 
 
 def ask_cross(
@@ -351,12 +346,11 @@ def ask_cross(
     source: rules.Source,
 ) -> int:
     """Asks whether a slot takes the value of another service's slot."""
-    key = (id(service), slot.name, id(source.slot))
     feature = memory.cross_feature(service, slot, intent, source)
-    return questions.ask(turn.exchange, key, lambda: rules.cross_of(slot, source.slot), feature)
+    return questions.ask(turn.exchange, rules.cross_of(slot, source.slot), feature)
 
 
-class SgpTracker:
+class SgpTracker(Tracker):
     """A model that is ready to predict. Predictions depend only on the history and the frames of the example.
 
     Args:
@@ -370,13 +364,9 @@ class SgpTracker:
         self.tokenizer, self.modules = tokenizer, modules
         self.length, self.batch = length, batch
 
-    def predict(self, batch: Sequence[Example]) -> list[State]:
-        """Predicts the state of each example."""
-        return self.tracked(batch)[0]
-
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
         """Predicts the state of each example; also returns the number of questions with a dialogue that was cut."""
-        with torch.inference_mode(), enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), enough_memory(self.batch):
             return _Prediction(self, batch).states()
 
 
@@ -558,9 +548,6 @@ def _confident(options: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(lead > 0, numbers, rules.NULL), lead
 
 
-ARCHITECTURES = saving.BY_MODEL["sgp_dst"]
-
-
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
@@ -573,14 +560,11 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
 
 
-FOLDERS = tuple(f"{saving.FOLDER}/{kind}" for kind in rules.KINDS)
-
-
 def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
     """Makes the files of a model's folder, as path to content."""
     files = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
-    for folder, kind in zip(FOLDERS, rules.KINDS, strict=True):
-        files |= saving.saved(tokenizer, modules.encoders[kind], folder)
+    for kind in rules.KINDS:
+        files |= saving.saved(tokenizer, modules.encoders[kind], f"{saving.FOLDER}/{kind}")
     return files
 
 
@@ -588,7 +572,7 @@ def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
     card = saving.read_card(folder, Card)
-    return card, [inspect(files.join(folder, place), ARCHITECTURES) for place in FOLDERS]
+    return card, [saving.inside(folder, card.model, f"{saving.FOLDER}/{kind}") for kind in rules.KINDS]
 
 
 def load(folder: str, device: str, batch: int) -> SgpTracker:

@@ -21,7 +21,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import batches, saving
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, some
+from parapet.evaluation.models.dst.data import Labelled, Tracker, joint_goal_accuracy, some
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.running.seeding import stable_hash
@@ -188,7 +188,7 @@ class Questions:
 
     Args:
       tokenizer: the tokenizer of the checkpoint.
-      asked: the examples. Those of a dialogue should be adjacent, so that their tokens are stored once.
+      asked: the examples.
       limit: the maximum number of tokens in a row.
       prompts: ``all`` or ``slots``.
 
@@ -202,13 +202,9 @@ class Questions:
         texts = {number: prompts_of(service, prompts) for number, service in services.items()}
         self.prompts: list[list[Prompt]] = [texts[id(example.service)] for example in asked]
         tokens = batches.Tokens()
-        dialogues = _dialogues(tokenizer, [example.history for example in asked], tokens)
+        dialogues = _dialogues(tokenizer, (example.history for example in asked), tokens)
         schemas = {number: _prompts(tokenizer, of_service, tokens) for number, of_service in texts.items()}
-        rows = [
-            (dialogue, prompt)
-            for question, dialogue in zip(asked, dialogues, strict=True)
-            for prompt in schemas[id(question.service)]
-        ]
+        rows = [(dialogues[example.history], prompt) for example in asked for prompt in schemas[id(example.service)]]
         self.pairs = batches.Pairs(tokens, rows, limit)
 
 
@@ -220,12 +216,13 @@ def encoded(tokenizer: Any, texts: Iterable[str]) -> dict[str, list[int]]:
     return dict(zip(distinct, tokenizer(distinct, add_special_tokens=False, verbose=False)["input_ids"], strict=True))
 
 
-def _dialogues(tokenizer: Any, histories: Sequence[batches.History], tokens: batches.Tokens) -> list[batches.Stretch]:
-    """Returns the position of each history's tokens."""
-    ids = encoded(tokenizer, (turn_text(*turn) for history in histories for turn in history))
-    known = batches.Histories(tokens, lambda turn: ids[turn_text(*turn)])
-    turns = [known.add(history) for history in histories]
-    return [batches.Stretch(turns_of_dialogue[0].start, turns_of_dialogue[-1].end) for turns_of_dialogue in turns]
+def _dialogues(
+    tokenizer: Any, histories: Iterable[batches.History], tokens: batches.Tokens
+) -> dict[batches.History, batches.Stretch]:
+    """Stores the tokens of histories; returns their positions."""
+    distinct = list(dict.fromkeys(histories))
+    ids = encoded(tokenizer, (turn_text(*turn) for history in distinct for turn in history))
+    return {history: tokens.add(token for turn in history for token in ids[turn_text(*turn)]) for history in distinct}
 
 
 def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: batches.Tokens) -> list[batches.Stretch]:
@@ -233,7 +230,7 @@ def _prompts(tokenizer: Any, prompts: Sequence[Prompt], tokens: batches.Tokens) 
     return [tokens.add([*ids[prompt.text], tokenizer.eos_token_id]) for prompt in prompts]
 
 
-class T5Tracker:
+class T5Tracker(Tracker):
     """A model that is ready to predict.
 
     Args:
@@ -248,10 +245,6 @@ class T5Tracker:
         start = t5.config.decoder_start_token_id
         self.start = tokenizer.pad_token_id if start is None else start
 
-    def predict(self, batch: Sequence[Example]) -> list[State]:
-        """Predicts the state of each example."""
-        return self.tracked(batch)[0]
-
     def tracked(self, batch: Sequence[Example]) -> tuple[list[State], int]:
         """Predicts the state of each example; also returns the number of prompts with a dialogue that was cut."""
         if not batch:
@@ -263,7 +256,7 @@ class T5Tracker:
             tokens, mask = pairs.padded(torch.tensor(numbers), self.tokenizer.pad_token_id)
             return self.greedy(tokens.to(self.t5.device), mask.to(self.t5.device))
 
-        with torch.inference_mode(), saving.enough_memory(f"lower --batch_size, which is {self.batch}"):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             decisions = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
@@ -307,9 +300,6 @@ class T5Tracker:
         return list(zip(torch.cat(answers, 1).tolist(), margins.tolist(), strict=True))
 
 
-KINDS = saving.BY_MODEL["t5dst"]
-
-
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
@@ -332,7 +322,7 @@ def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     saving.check_installed("transformers", "sentencepiece")
     card = saving.read_card(folder, Card)
-    return card, saving.inside(folder, KINDS)
+    return card, saving.inside(folder, card.model)
 
 
 def load(folder: str, device: str, batch: int) -> T5Tracker:
@@ -388,7 +378,7 @@ class T5Learner(Learner):
             length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
         )
         self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
-        self._report(long, len(dev))
+        self._warn(long)
 
     def _read(self, frames: Sequence[Labelled]) -> int:
         """Encodes frames. Returns the number of answers that are too long."""
@@ -408,10 +398,7 @@ class T5Learner(Learner):
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         return sum(len(ids[answer]) >= config.max_output for answer in answers)
 
-    def _report(self, long: int, dev: int) -> None:
-        message = "%s prompts, %s of them with a value; the best epoch is chosen by %s of %s dev frames"
-        sizes = len(self.inputs), len(self.full), len(self._dev), dev
-        logging.info(message, *(f"{size:,}" for size in sizes))
+    def _warn(self, long: int) -> None:
         if self.inputs.cut:
             message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
             logging.warning(message, f"{self.inputs.cut:,}", self.config.max_length)

@@ -8,7 +8,7 @@ sentences, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
@@ -132,11 +132,6 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = read_corpus(root, [split]).paths()
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
-
-
-def texts_of(rows: Sequence[Example]) -> tuple[list[str], list[str]]:
-    """Returns (inputs, utterances)."""
-    return [row.text for row in rows], [row.said for row in rows]
 
 
 class Source(msgspec.Struct, frozen=True):

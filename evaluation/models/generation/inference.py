@@ -157,14 +157,14 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
 
     def load(self) -> Generating:
         """Loads the model."""
-        from parapet.evaluation.models.generation.net import Generator, load
+        from parapet.evaluation.models.generation.net import load
 
-        return Generator(load(self.folder, self.model, self.checkpoint, device_of(self.device)), self.search)
+        return load(self.folder, self.model, self.checkpoint, device_of(self.device), self.search)
 
     def answer(self, model: Generating, chunk: Turns) -> Answers:
         """Encodes an utterance for each turn as JSON lines; with a reranker, the most faithful candidate."""
         source = self.sets[chunk.source.set]
-        with enough_memory("lower --batch_size, --beams or --candidates"):
+        with enough_memory(self.batch_size):
             outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
         generated = {turn.turn.place: next(outputs) if turn.text else None for turn in chunk.turns}
         turns = [turn.turn for turn in chunk.turns]

@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,12 +26,12 @@ from parapet.evaluation.generation.templates import NONE, Templates
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.generation.data import Example, texts_of
+from parapet.evaluation.models.generation.data import Example
 from parapet.evaluation.models.generation.inference import Generated, Search
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import checkpoints, files
+from parapet.transforms.storage import checkpoints
 from parapet.transforms.storage.checkpoints import Checkpoint, digest
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -44,60 +43,42 @@ KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
 _NAME = "parapet_prefixes"  # the name of the attention function
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """The shape of a T5's attention, as far as prefixes need it.
-
-    Attributes:
-      layers: the number of layers of each kind.
-      heads: the number of heads in a layer.
-      width: the size of a key.
-    """
-
-    layers: dict[str, int]
-    heads: int
-    width: int
-
-    def of(self, kind: str, length: int) -> tuple[int, ...]:
-        """Returns the shape of the prefixes of one kind: layers, keys and values, heads, positions, width."""
-        return self.layers[kind], 2, self.heads, length, self.width
-
-
-def shape_of(t5: Any) -> Shape:
-    """Returns the shape of a model."""
+def shapes_of(t5: Any, length: int) -> dict[Kind, tuple[int, ...]]:
+    """Returns the shape of the prefixes of each kind: layers, keys and values, heads, positions, size of a key."""
     config = t5.config
-    layers = {"encoder": config.num_layers, "decoder": config.num_decoder_layers, "cross": config.num_decoder_layers}
-    return Shape(layers, config.num_heads, config.d_kv)
+    layers = config.num_layers, config.num_decoder_layers, config.num_decoder_layers
+    return {kind: (n, 2, config.num_heads, length, config.d_kv) for kind, n in zip(KINDS, layers, strict=True)}
 
 
 class Prefixes(nn.Module):
     """The MLPs of the prefixes.
 
     Args:
-      shape: the shape of the T5.
-      length: the number of positions in a prefix.
+      shapes: from :func:`shapes_of`.
       embedding: the size of the embeddings.
       hidden: the size of the MLPs' hidden layer.
     """
 
-    def __init__(self, shape: Shape, length: int, embedding: int, hidden: int) -> None:
+    def __init__(self, shapes: Mapping[Kind, tuple[int, ...]], embedding: int, hidden: int) -> None:
         super().__init__()
-        self.shape, self.length = shape, length
-        self.embeddings = nn.ModuleDict({kind: nn.Embedding(length, embedding) for kind in KINDS})
-        self.nets = nn.ModuleDict({kind: _mlp(embedding, hidden, shape, kind) for kind in KINDS})
+        self.shapes = shapes
+        self.embeddings = nn.ModuleDict({kind: nn.Embedding(shape[3], embedding) for kind, shape in shapes.items()})
+        self.nets = nn.ModuleDict(
+            {
+                kind: nn.Sequential(
+                    nn.Linear(embedding, hidden), nn.Tanh(), nn.Linear(hidden, math.prod(shape) // shape[3])
+                )
+                for kind, shape in shapes.items()
+            }
+        )
 
     def forward(self) -> dict[str, Tensor]:
-        """Computes the prefixes of each kind, of the shape that ``Shape.of`` returns."""
+        """Computes the prefixes of each kind."""
         states: dict[str, Tensor] = {}
-        for kind in KINDS:
-            layers, two, heads, length, width = self.shape.of(kind, self.length)
+        for kind, (layers, two, heads, length, width) in self.shapes.items():
             flat = self.nets[kind](self.embeddings[kind].weight)
             states[kind] = flat.view(length, layers, two, heads, width).permute(1, 2, 3, 0, 4)
         return states
-
-
-def _mlp(embedding: int, hidden: int, shape: Shape, kind: Kind) -> nn.Module:
-    flat = shape.layers[kind] * 2 * shape.heads * shape.width
-    return nn.Sequential(nn.Linear(embedding, hidden), nn.Tanh(), nn.Linear(hidden, flat))
 
 
 class Held:
@@ -162,26 +143,9 @@ def _attend(
     return attended.transpose(1, 2).contiguous(), None
 
 
-ARCHITECTURES = saving.BY_MODEL["ft_t5"]  # also of pt_t5
-
-
-Row = list[int]
-
-
-def inputs_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
-    """Tokenizes inputs with the end token, keeping the last ``most`` tokens; also returns whether each was cut."""
-    rows = _ids(tokenizer, texts)
-    return [row[-most:] for row in rows], [len(row) > most for row in rows]
-
-
-def targets_of(tokenizer: Any, texts: Sequence[str], most: int) -> tuple[list[Row], list[bool]]:
-    """Tokenizes utterances, keeping the first ``most`` tokens; also returns whether each lost its end."""
-    rows = _ids(tokenizer, texts)
-    return [row[:most] for row in rows], [len(row) > most for row in rows]
-
-
-def _ids(tokenizer: Any, texts: Sequence[str]) -> list[Row]:
-    rows: list[Row] = tokenizer(list(texts), add_special_tokens=True, truncation=False)["input_ids"] if texts else []
+def tokenized(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Tokenizes texts, each with the end token."""
+    rows: list[list[int]] = tokenizer(list(texts), truncation=False)["input_ids"] if texts else []
     return rows
 
 
@@ -204,16 +168,8 @@ class Card(saving.Card, frozen=True, kw_only=True):
     templates: Mapping[str, Mapping[str, str]] = {}
 
 
-class Loaded(msgspec.Struct, frozen=True):
-    """A model for prediction; in double precision and evaluation mode."""
-
-    card: Card
-    tokenizer: Any
-    t5: Any
-
-
-def check(folder: str, model: str, checkpoint: str | None) -> Card:
-    """Checks a model's folder, except for the weights.
+def check(folder: str, model: str, checkpoint: str | None) -> tuple[Card, Checkpoint]:
+    """Checks a model's folder, except for the weights; also returns the T5 to load.
 
     Args:
       folder: the folder that ``parapet train`` wrote.
@@ -225,19 +181,17 @@ def check(folder: str, model: str, checkpoint: str | None) -> Card:
     """
     card = saving.read_card(folder, Card, model)
     if not card.prefix:
-        saving.inside(folder, ARCHITECTURES)
-        return card
+        return card, saving.inside(folder, model)
     if checkpoint is None:
         raise InputError(
             "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
         )
-    model_here = checkpoints.inspect(checkpoint, ARCHITECTURES, "--checkpoint")
-    digest = checkpoints.digest(checkpoint)
-    if digest != card.checkpoint:
-        raise model_here.refused(
+    trained_with = checkpoints.inspect(checkpoint, saving.BY_MODEL[model], "--checkpoint")
+    if digest(checkpoint) != card.checkpoint:
+        raise trained_with.refused(
             f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
         )
-    return card
+    return card, trained_with
 
 
 def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
@@ -251,45 +205,6 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
             f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {known:,} of them"
         )
     return tokenizer, t5
-
-
-def load(folder: str, model: str, checkpoint: str | None, device: torch.device) -> Loaded:
-    """Loads a model; in double precision, so that the most likely output does not depend on rounding.
-
-    Args:
-      folder, model, checkpoint: see :func:`check`.
-      device: the device to use.
-
-    Raises:
-      InputError: see :func:`check`; or the model is damaged.
-    """
-    card = check(folder, model, checkpoint)
-    if card.prefix:
-        begun_with = checkpoints.inspect(str(checkpoint), ARCHITECTURES)
-    else:
-        begun_with = saving.inside(folder, ARCHITECTURES)
-    tokenizer, t5 = load_t5(begun_with)
-    t5 = t5.double().to(device)
-    if card.prefix:
-        _fill(attach(t5), shape_of(t5), card, folder, device)
-    return Loaded(card, tokenizer, t5)
-
-
-def _fill(held: Held, shape: Shape, card: Card, folder: str, device: torch.device) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load as load_tensors
-
-    place = files.join(folder, WEIGHTS)
-    try:
-        tensors = load_tensors(files.read_bytes(place))
-    except SafetensorError as error:
-        raise InputError(f"is truncated or damaged ({error}): train the model again", place) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", place) from None
-    wanted = {kind: shape.of(kind, card.prefix) for kind in KINDS}
-    if {kind: tuple(tensor.shape) for kind, tensor in tensors.items()} != wanted:
-        raise InputError(f"does not match {MODEL} beside it, or the checkpoint: train the model again", place)
-    held.of = {kind: tensor.double().to(device) for kind, tensor in tensors.items()}
 
 
 NO_TOKEN = -100  # padding of utterances: the label that transformers leaves out of the loss
@@ -326,33 +241,34 @@ class GenerationLearner(Learner):
         device = torch.device(config.device)
         self.config, self.checkpoint, self.templates = config, checkpoint, templates
         self.device, self.t5 = device, t5.to(device)
-        tokenizer = self.tokenizer
-        self.pad = int(tokenizer.pad_token_id)
-        self.train, self._dev = (
-            self._encoded(tokenizer, examples, name) for examples, name in ((train, "train"), (dev, "dev"))
-        )
+        self.pad = int(self.tokenizer.pad_token_id)
+        self.train, self._dev = self._encoded(train, "train"), self._encoded(dev, "dev")
         self.prefixes: Prefixes | None = None
         self.module: nn.Module = self.t5
         if config.model == PREFIX_TUNED:
             t5.requires_grad_(False)
             self.held = attach(t5)
-            sizes = config.prefix_length, config.prefix_embedding, config.prefix_size
-            self.prefixes = Prefixes(shape_of(t5), *sizes).to(device)
+            shapes = shapes_of(t5, config.prefix_length)
+            self.prefixes = Prefixes(shapes, config.prefix_embedding, config.prefix_size).to(device)
             self.module = self.prefixes
         # One kernel for all parameters, with the same results as a loop.
         self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
 
-    def _encoded(self, tokenizer: Any, of: Sequence[Example], name: str) -> tuple[Rows, Rows]:
-        texts, utterances = texts_of(of)
-        inputs, cut = inputs_of(tokenizer, texts, self.config.max_input)
-        targets, short = targets_of(tokenizer, utterances, self.config.max_output)
-        for n, text_kind, flag in ((sum(cut), "templates", "max_input"), (sum(short), "utterances", "max_output")):
-            if n:
-                side = "the beginning" if text_kind == "templates" else "the end"
-                most = getattr(self.config, flag)
+    def _encoded(self, examples: Sequence[Example], name: str) -> tuple[Rows, Rows]:
+        inputs = tokenized(self.tokenizer, [example.text for example in examples])
+        targets = tokenized(self.tokenizer, [example.said for example in examples])
+        of_input, of_output = self.config.max_input, self.config.max_output
+        for rows, text_kind, flag, most, side in (
+            (inputs, "templates", "max_input", of_input, "the beginning"),
+            (targets, "utterances", "max_output", of_output, "the end"),
+        ):
+            if n := sum(len(row) > most for row in rows):
                 message = "%s: %s %s are longer than --%s, %d tokens: %s is cut off"
-                logging.warning(message, name, f"{n:,} of {len(of):,}", text_kind, flag, most, side)
-        return Rows(inputs, self.device), Rows(targets, self.device)
+                logging.warning(message, name, f"{n:,} of {len(rows):,}", text_kind, flag, most, side)
+        return (
+            Rows([row[-of_input:] for row in inputs], self.device),
+            Rows([row[:of_output] for row in targets], self.device),
+        )
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
@@ -406,18 +322,18 @@ class Generator:
     """A model that generates utterances.
 
     Args:
-      loaded: the model.
+      card: the card of the model.
+      tokenizer, t5: the model, in double precision and evaluation mode.
       search: the settings of the search.
     """
 
-    def __init__(self, loaded: Loaded, search: Search) -> None:
+    def __init__(self, card: Card, tokenizer: Any, t5: Any, search: Search) -> None:
         from transformers import GenerationConfig
 
-        self.loaded, self.search = loaded, search
-        self.t5, config = loaded.t5, loaded.t5.config
-        self.device = next(self.t5.parameters()).device
-        self.pad, self.end = int(loaded.tokenizer.pad_token_id), int(loaded.tokenizer.eos_token_id)
-        start = config.decoder_start_token_id
+        self.card, self.tokenizer, self.t5, self.search = card, tokenizer, t5, search
+        self.device = next(t5.parameters()).device
+        self.pad, self.end = int(tokenizer.pad_token_id), int(tokenizer.eos_token_id)
+        start = t5.config.decoder_start_token_id
         # A new configuration, as the checkpoint's may have other beams and lengths.
         self.t5.generation_config = GenerationConfig(
             decoder_start_token_id=self.pad if start is None else start,
@@ -425,20 +341,20 @@ class Generator:
             eos_token_id=self.end,
             num_beams=search.beams,
             num_return_sequences=max(1, search.candidates),
-            max_new_tokens=loaded.card.max_output,
+            max_new_tokens=card.max_output,
             do_sample=False,
         )
 
     def generate(self, texts: Sequence[str]) -> list[Generated]:
         """Generates utterances for each template; equal templates are generated once."""
         different = list(dict.fromkeys(texts))
-        rows, cut = inputs_of(self.loaded.tokenizer, different, self.loaded.card.max_input)
-        inputs = Rows(rows, self.device)
+        rows, most = tokenized(self.tokenizer, different), self.card.max_input
+        inputs = Rows([row[-most:] for row in rows], self.device)
         generated: dict[str, Generated] = {}
         with torch.inference_mode():
             for ids in by_length(inputs.lengths.tolist(), self.search.batch_size):
                 for i, (candidates, unfinished) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
-                    generated[different[i]] = Generated(candidates, cut[i], unfinished)
+                    generated[different[i]] = Generated(candidates, len(rows[i]) > most, unfinished)
         return [generated[text] for text in texts]
 
     def _searched(self, inputs: Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
@@ -450,7 +366,7 @@ class Generator:
         tokens = self.t5.generate(encoder_outputs=BaseModelOutput(hidden), attention_mask=mask)
         each = len(tokens) // len(batch)
         scores = self._scores(hidden, mask, tokens, each) if self.search.candidates else [0.0] * len(tokens)
-        texts = self.loaded.tokenizer.batch_decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts = self.tokenizer.batch_decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         ended = (tokens[:, 1:] == self.end).any(1).tolist()
         outputs = list(zip((" ".join(text.split()) for text in texts), scores, ended, strict=True))
         return [_ordered(outputs[at : at + each]) for at in range(0, len(outputs), each)]
@@ -485,3 +401,25 @@ def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidat
             best[text] = score, ended
     order = sorted(best, key=lambda text: (-best[text][0], text))
     return tuple(Candidate(text, best[text][0]) for text in order), not best[order[0]][1]
+
+
+def load(folder: str, model: str, checkpoint: str | None, device: torch.device, search: Search) -> Generator:
+    """Loads a model; in double precision, so that the most likely output does not depend on rounding.
+
+    Args:
+      folder, model, checkpoint: see :func:`check`.
+      device: the device to use.
+      search: the settings of the search.
+
+    Raises:
+      InputError: see :func:`check`; or the model is damaged.
+    """
+    card, whole = check(folder, model, checkpoint)
+    tokenizer, t5 = load_t5(whole)
+    t5 = t5.double().to(device)
+    if card.prefix:
+        shapes = shapes_of(t5, card.prefix)
+        prefixes = nn.ParameterDict({kind: torch.empty(shape) for kind, shape in shapes.items()})
+        saving.load_weights(prefixes, folder)
+        attach(t5).of = dict(prefixes.double().to(device))
+    return Generator(card, tokenizer, t5, search)

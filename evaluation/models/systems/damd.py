@@ -30,19 +30,6 @@ DIGITS = 9  # precision of probabilities; further digits depend on padding
 NOTHING = -torch.inf
 
 
-class Sizes(msgspec.Struct, frozen=True):
-    """The sizes of a net.
-
-    Attributes:
-      words: the size of the vocabulary, including special words.
-      embedding: the size of embeddings; ``hidden`` that of states.
-    """
-
-    words: int
-    embedding: int
-    hidden: int
-
-
 class Source(NamedTuple):
     """A sequence that a decoder attends to, and may copy from.
 
@@ -60,9 +47,9 @@ class Source(NamedTuple):
 class Encoder(nn.Module):
     """A bidirectional GRU that adds both directions."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, embedding: int, hidden: int) -> None:
         super().__init__()
-        self.gru = nn.GRU(sizes.embedding, sizes.hidden, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(embedding, hidden, batch_first=True, bidirectional=True)
         for name, weights in self.gru.named_parameters():
             if name.startswith("weight_hh"):
                 _orthogonal(weights)
@@ -100,17 +87,16 @@ class Decoder(nn.Module):
     """Generates a span or a response.
 
     Args:
-      sizes: the sizes of the net.
+      words, embedding, hidden: the sizes of the net.
       copied: for each source, whether words can be copied from it.
       pointer: the size of an additional input.
     """
 
-    def __init__(self, sizes: Sizes, copied: Sequence[bool], pointer: int = 0) -> None:
+    def __init__(self, words: int, embedding: int, hidden: int, copied: Sequence[bool], pointer: int = 0) -> None:
         super().__init__()
-        hidden = sizes.hidden
-        self.cell = nn.GRUCell(sizes.embedding + len(copied) * hidden + pointer, hidden)
+        self.cell = nn.GRUCell(embedding + len(copied) * hidden + pointer, hidden)
         _orthogonal(self.cell.weight_hh)
-        self.generate = nn.Linear(hidden, sizes.words)
+        self.generate = nn.Linear(hidden, words)
         self.attentions = nn.ModuleList(Attention(hidden) for _ in copied)
         self.copies = nn.ModuleDict({str(i): nn.Linear(hidden, hidden) for i, copy in enumerate(copied) if copy})
 
@@ -150,85 +136,71 @@ class Net(nn.Module):
     """The whole net; see ``docs/models.md``.
 
     Args:
-      sizes: its sizes.
+      words: the size of the vocabulary, including special words.
+      embedding: the size of embeddings; ``hidden`` that of states.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, words: int, embedding: int, hidden: int) -> None:
         super().__init__()
-        self.sizes = sizes
-        self.embedding = nn.Embedding(sizes.words, sizes.embedding)
-        self.user, self.utterance, self.span = (Encoder(sizes) for _ in range(3))
-        self.belief = Decoder(sizes, (True, True, True))  # user, previous response, previous belief span
-        self.acts = Decoder(sizes, (False, True), len(encoding.MATCHES))  # delexicalised user, belief span
-        self.response = Decoder(
-            sizes, (True, True, True), len(encoding.MATCHES)
-        )  # delexicalised user, belief and action spans
+        self.embedding = nn.Embedding(words, embedding)
+        self.user, self.utterance, self.span = (Encoder(embedding, hidden) for _ in range(3))
+        sizes = words, embedding, hidden
+        self.belief = Decoder(*sizes, (True, True, True))  # user, previous response, previous belief span
+        self.acts = Decoder(*sizes, (False, True), len(encoding.MATCHES))  # delexicalised user, belief span
+        # delexicalised user, belief and action spans
+        self.response = Decoder(*sizes, (True, True, True), len(encoding.MATCHES))
 
     def embedded(self, numbers: Tensor) -> Tensor:
         """Embeds words; those beyond the vocabulary share an embedding."""
-        return torch.as_tensor(self.embedding(numbers.masked_fill(numbers >= self.sizes.words, encoding.UNKNOWN)))
+        return torch.as_tensor(
+            self.embedding(numbers.masked_fill(numbers >= self.embedding.num_embeddings, encoding.UNKNOWN))
+        )
 
     def encoded(self, encoder: Encoder, numbers: Tensor, mask: Tensor) -> tuple[Source, Tensor]:
         """Encodes a sequence as a source; also returns its last state."""
         states, last = encoder(self.embedded(numbers), mask)
         return Source(states, mask, numbers), last
 
-    def taught(
+    def decoded(
         self,
         decoder: Decoder,
-        numbers: Tensor,
-        mask: Tensor,
         first: Tensor,
         sources: Sequence[Source],
         pointer: Tensor | None = None,
+        *,
+        right: tuple[Tensor, Tensor] | None = None,
+        most: int = 0,
+        own: int = 0,
     ) -> Source:
-        """Runs a decoder on the right words, and returns its states as a source for the next decoder.
+        """Runs a decoder on the right words, or greedily up to the end; returns the words with the decoder's states.
 
         Args:
           decoder: the decoder.
-          numbers: the right words, with the end; shape (steps, words); ``mask`` tells whether there is a word.
-          first: the initial state.
+          first: its initial state.
           sources: the sources that it attends to.
-          pointer: the additional input; shape (steps, size).
-        """
-        embedded = self.embedded(F.pad(numbers[:, :-1], (1, 0), value=encoding.GO))
-        pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
-        keys, state, states = decoder.keys(sources), first, []
-        for place in range(numbers.shape[1]):
-            state = decoder.step(embedded[:, place], state, pointer, sources, keys)
-            states.append(state)
-        return Source(torch.stack(states, 1), mask, numbers)
-
-    def written(
-        self,
-        decoder: Decoder,
-        most: int,
-        own: int,
-        first: Tensor,
-        sources: Sequence[Source],
-        pointer: Tensor | None = None,
-    ) -> Source:
-        """Decodes greedily up to the end; returns the words with the decoder's states as a source.
-
-        Args:
-          most: the maximum number of words; ``own`` is the number of words beyond the vocabulary.
-          decoder, first, sources, pointer: see :meth:`taught`.
+          pointer: its additional input; shape (steps, size).
+          right: the right words with the end, and whether there is a word; both of shape (steps, words).
+          most: without ``right``: the maximum number of words; ``own`` is the number of words beyond the vocabulary.
         """
         pointer = first.new_zeros(len(first), 0) if pointer is None else pointer
         word = torch.full((len(first),), encoding.GO, device=first.device)
         keys, state = decoder.keys(sources), first
         unfinished = torch.ones_like(word, dtype=torch.bool)
         states, masks, numbers = [], [], []
-        for _ in range(most):
+        for place in range(most if right is None else right[0].shape[1]):
             state = decoder.step(self.embedded(word), state, pointer, sources, keys)
-            word = likeliest(*decoder.scores(state[:, None], sources), own).squeeze(1)
             states.append(state)
+            if right is not None:
+                word = right[0][:, place]
+                continue
+            word = likeliest(*decoder.scores(state[:, None], sources), own).squeeze(1)
             masks.append(unfinished)
             numbers.append(word)
             unfinished = unfinished & (word != encoding.END)
             if not bool(unfinished.any()):
                 break
-        return Source(torch.stack(states, 1), torch.stack(masks, 1), torch.stack(numbers, 1))
+        words, mask = right or (torch.stack(numbers, 1), torch.stack(masks, 1))
+        return Source(torch.stack(states, 1), mask, words)
 
 
 def likeliest(generated: Tensor, copied: Tensor, numbers: Tensor, own: int) -> Tensor:
@@ -268,41 +240,25 @@ def _orthogonal(weights: Tensor) -> None:
         nn.init.orthogonal_(gate)
 
 
-class Longest(msgspec.Struct, frozen=True):
-    """The maximum number of words in a belief span, an action span and a response, with the end."""
-
-    belief: saving.Positive
-    acts: saving.Positive
-    response: saving.Positive
-
-
 class Card(saving.Card, frozen=True, kw_only=True):
     """The content of ``model.json``.
 
     Attributes:
       words: the vocabulary.
-      surfaces: see :class:`Surfaces`.
+      surfaces: see :func:`parapet.evaluation.models.systems.damd_encoding.surfaces_of`.
       embedding, hidden: sizes of the net.
-      longest: the maximum lengths of outputs.
+      belief, acts, response: the maximum number of words in these outputs, with the end.
     """
 
     model: str = "damd"
-    format: int = 1
+    format: int = 2  # 1 had the maximum lengths in a field of their own
     words: list[str]
     surfaces: dict[str, dict[str, str]]
     embedding: saving.Positive
     hidden: saving.Positive
-    longest: Longest
-
-    @property
-    def sizes(self) -> Sizes:
-        """The sizes of the net."""
-        return Sizes(len(self.words), self.embedding, self.hidden)
-
-
-def files_of(card: Card, net: Net) -> dict[str, bytes]:
-    """Makes the files of a model's folder."""
-    return {MODEL: saving.card_bytes(card), saving.WEIGHTS: saving.weights_bytes(net.state_dict())}
+    belief: saving.Positive
+    acts: saving.Positive
+    response: saving.Positive
 
 
 def check(folder: str) -> Card:
@@ -316,14 +272,10 @@ DECAY = 5e-5  # weight decay
 SPARE = 1.25  # the maximum length of outputs, relative to the longest in training
 
 
-TRAINED = ("previous", "user", "before", "delexicalised", "belief", "acts", "response")  # the last three are outputs
+OUTPUTS = ("belief", "acts", "response")
 
 
-class Padded(NamedTuple):
-    """A padded sequence for each step; both of shape (steps, words)."""
-
-    numbers: Tensor
-    mask: Tensor
+TRAINED = ("previous", "user", "before", "delexicalised", *OUTPUTS)
 
 
 class Decoded(NamedTuple):
@@ -331,14 +283,12 @@ class Decoded(NamedTuple):
 
     Attributes:
       decoder: the decoder; ``sources`` the sources that it attended to.
-      states: its states.
-      right: the right words.
+      output: its states, with the right words.
     """
 
     decoder: Decoder
     sources: list[Source]
-    states: Source
-    right: Padded
+    output: Source
 
 
 class Learned:
@@ -352,22 +302,19 @@ class Learned:
 
     def __init__(self, steps: Sequence[encoding.Texts], vocabulary: encoding.Vocabulary, device: torch.device) -> None:
         numbers = [vocabulary.numbered(step) for step in steps]
-        self.rows = {name: Rows([getattr(number, name) for number in numbers], device) for name in TRAINED}
+        self.rows = {name: Rows([sequences[name] for sequences, _ in numbers], device) for name in TRAINED}
         self.lengths = sum(rows.lengths for rows in self.rows.values())
-        self.own = torch.tensor([len(number.own) for number in numbers])
+        self.own = torch.tensor([len(own) for _, own in numbers])
         pointers = torch.zeros(len(steps), len(encoding.MATCHES))
         for row, step in zip(pointers, steps, strict=True):
             if step.matches is not None:
                 row[step.matches] = 1
         self.pointers = pointers.to(device)
 
-    def batch(self, ids: Tensor) -> dict[str, Padded]:
-        """Returns the sequences of some steps, by name."""
-        sources = {}
-        for name, rows in self.rows.items():
-            numbers, mask = rows.padded(ids, encoding.PAD)
-            sources[name] = Padded(numbers, mask.bool())
-        return sources
+    def batch(self, ids: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """Returns the padded sequences of some steps, and whether there is a word, by name."""
+        padded = {name: rows.padded(ids, encoding.PAD) for name, rows in self.rows.items()}
+        return {name: (numbers, mask.bool()) for name, (numbers, mask) in padded.items()}
 
 
 class DamdLearner(Learner):
@@ -392,14 +339,14 @@ class DamdLearner(Learner):
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [encoding.texts_of(step) for step in train]
-        self.vocabulary = encoding.vocabulary_of(texts, config.vocabulary, config.min_count)
+        self.vocabulary = encoding.vocabulary_of(texts, config.vocabulary)
         self.surfaces = encoding.surfaces_of(train)
-        self.net = Net(Sizes(len(self.vocabulary), config.embedding, config.hidden)).to(self.device)
+        self.net = Net(len(self.vocabulary), config.embedding, config.hidden).to(self.device)
         self.module = self.net
         parameters = self.net.parameters()
         self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
         self.train = Learned(texts, self.vocabulary, self.device)
-        self.longest = Longest(*(int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in TRAINED[-3:]))
+        self.longest = {name: int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in OUTPUTS}
         self._dev = Learned([encoding.texts_of(step) for step in dev], self.vocabulary, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
@@ -419,30 +366,32 @@ class DamdLearner(Learner):
         before, _ = net.encoded(net.span, *rows["before"])
         encoded_utterance, last = net.encoded(net.utterance, *rows["delexicalised"])
         belief = self._taught(net.belief, rows["belief"], first, [user, previous, before])
-        acts = self._taught(net.acts, rows["acts"], last, [encoded_utterance, belief.states], pointer)
-        sources = [encoded_utterance, belief.states, acts.states]
+        acts = self._taught(net.acts, rows["acts"], last, [encoded_utterance, belief.output], pointer)
+        sources = [encoded_utterance, belief.output, acts.output]
         response = self._taught(net.response, rows["response"], last, sources, pointer)
         return {"belief": belief, "acts": acts, "response": response}
 
     def _taught(
-        self, decoder: Decoder, right: Padded, first: Tensor, sources: list[Source], pointer: Tensor | None = None
+        self,
+        decoder: Decoder,
+        right: tuple[Tensor, Tensor],
+        first: Tensor,
+        sources: list[Source],
+        pointer: Tensor | None = None,
     ) -> Decoded:
-        states = self.net.taught(decoder, *right, first, sources, pointer)
-        return Decoded(decoder, sources, states, right)
+        return Decoded(decoder, sources, self.net.decoded(decoder, first, sources, pointer, right=right))
 
     def dev(self) -> float:
         """Averages three shares on dev: correct belief spans, correct action spans, and correct response words."""
-        right: Mapping[str, list[int]] = {"belief": [], "acts": [], "response": []}
+        right: Mapping[str, list[int]] = {name: [] for name in OUTPUTS}
         for ids in by_length(self._dev.lengths.tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
             own = int(self._dev.own[batch].max())
             for name, parts in self._decoded(self._dev, batch).items():
-                words = likeliest(*parts.decoder.scores(parts.states.states, parts.sources), own)
-                good = words == parts.right.numbers
-                if name == "response":
-                    right[name].extend(good[parts.right.mask].long().tolist())
-                else:
-                    right[name].extend((good | ~parts.right.mask).all(1).long().tolist())
+                words = likeliest(*parts.decoder.scores(parts.output.states, parts.sources), own)
+                good, mask = words == parts.output.numbers, parts.output.mask
+                shares = good[mask] if name == "response" else (good | ~mask).all(1)
+                right[name].extend(shares.long().tolist())
         return sum(sum(are_right) / max(1, len(are_right)) for are_right in right.values()) / len(right)
 
     def files(self) -> dict[str, bytes]:
@@ -452,15 +401,17 @@ class DamdLearner(Learner):
             surfaces=self.surfaces,
             embedding=self.config.embedding,
             hidden=self.config.hidden,
-            longest=self.longest,
+            belief=self.longest["belief"],
+            acts=self.longest["acts"],
+            response=self.longest["response"],
         )
-        return files_of(card, self.net)
+        return {MODEL: saving.card_bytes(card), saving.WEIGHTS: saving.weights_bytes(self.net.state_dict())}
 
 
 def _mean_loss(decoded: Decoded) -> Tensor:
-    scores = decoded.decoder.scores(decoded.states.states, decoded.sources)
-    generated, copied = (score.float() for score in scores[:2])
-    loss = losses(generated, copied, scores[2], decoded.right.numbers)[decoded.right.mask]
+    output = decoded.output
+    generated, copied, numbers = decoded.decoder.scores(output.states, decoded.sources)
+    loss = losses(generated.float(), copied.float(), numbers, output.numbers)[output.mask]
     return loss.sum() / max(1, len(loss))
 
 
@@ -477,10 +428,7 @@ class Damd:
 
     def __init__(self, card: Card, net: Net, database: data.Database, device: torch.device, batch: int) -> None:
         self.card, self.net = card, net.double().to(device).eval()
-        self.vocabulary, self.surfaces = (
-            encoding.Vocabulary(card.words[len(encoding.SPECIAL) :]),
-            encoding.Surfaces(card.surfaces),
-        )
+        self.vocabulary = encoding.Vocabulary(card.words[len(encoding.SPECIAL) :])
         self.database, self.device, self.batch = database, device, batch
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
@@ -492,7 +440,7 @@ class Damd:
         dialogue_numbers = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
         replies: dict[int, data.Reply] = {}
         before: dict[int, tuple[data.Part, ...]] = {}
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             for batch in self._batches(dialogues):
                 questions = [
                     msgspec.structs.replace(steps[i], before=before.get(dialogue_numbers[i], ())) for i in batch
@@ -513,14 +461,14 @@ class Damd:
         net, card = self.net, self.card
         texts = [encoding.asked_of(step) for step in steps]
         numbers = [self.vocabulary.numbered(text) for text in texts]
-        user, first = self._encoded("user", [number.user for number in numbers])
-        previous, _ = self._encoded("utterance", [number.previous for number in numbers])
-        before, _ = self._encoded("span", [number.before for number in numbers])
-        own = max(len(number.own) for number in numbers)
-        belief = net.written(net.belief, card.longest.belief, own, first, [user, previous, before])
+        user, first = self._encoded("user", [sequences["user"] for sequences, _ in numbers])
+        previous, _ = self._encoded("utterance", [sequences["previous"] for sequences, _ in numbers])
+        before, _ = self._encoded("span", [sequences["before"] for sequences, _ in numbers])
+        own = max(len(words) for _, words in numbers)
+        belief = net.decoded(net.belief, first, [user, previous, before], most=card.belief, own=own)
         spans = [
-            self.surfaces.written(encoding.parts_of(words), step.before, encoding.said_last(step))
-            for words, step in zip(self._words(belief, [number.own for number in numbers]), steps, strict=True)
+            encoding.spelled(encoding.parts_of(words), step.before, card.surfaces, encoding.said_last(step))
+            for words, step in zip(self._words(belief, [own_words for _, own_words in numbers]), steps, strict=True)
         ]
         states = [data.belief_of(parts) for parts in spans]
         matches = [
@@ -534,13 +482,12 @@ class Damd:
             for words, parts in zip(texts, spans, strict=True)
         ]
         numbers = [self.vocabulary.numbered(text) for text in texts]
-        own = max(len(number.own) for number in numbers)
-        encoded_utterance, first = self._encoded("utterance", [number.delexicalised for number in numbers])
-        acts = net.written(net.acts, card.longest.acts, own, first, [encoded_utterance, belief], pointer)
-        response = net.written(
-            net.response, card.longest.response, own, first, [encoded_utterance, belief, acts], pointer
-        )
-        names = [number.own for number in numbers]
+        own = max(len(words) for _, words in numbers)
+        encoded_utterance, first = self._encoded("utterance", [sequences["delexicalised"] for sequences, _ in numbers])
+        sources = [encoded_utterance, belief]
+        acts = net.decoded(net.acts, first, sources, pointer, most=card.acts, own=own)
+        response = net.decoded(net.response, first, [*sources, acts], pointer, most=card.response, own=own)
+        names = [own_words for _, own_words in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
             data.Reply(state, " ".join(words), encoding.is_long(step), data.acts_of(encoding.parts_of(span)))
@@ -578,14 +525,6 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Damd:
       InputError: the model is missing, of another kind, or damaged.
     """
     card = check(folder)
-    net = Net(card.sizes)
+    net = Net(len(card.words), card.embedding, card.hidden)
     saving.load_weights(net, folder)
     return Damd(card, net, database, device_of(device), batch)
-
-
-class Job(data.Job, frozen=True, kw_only=True):
-    """A prediction by DAMD."""
-
-    def load(self) -> Damd:
-        """Loads the model, with the database of the reference."""
-        return load(self.folder, self.database(), self.device, self.batch_size)

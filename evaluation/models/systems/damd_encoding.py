@@ -92,32 +92,25 @@ def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
             yield f"[{plain_name(f'{service}_{slot}')}]", words_of(text)
 
 
-class Surfaces:
-    """The spellings of values, as the model generates lower-cased words.
+def spelled(
+    parts: Iterable[Part], before: Iterable[Part], known: Mapping[str, Mapping[str, str]], said: Sequence[str]
+) -> tuple[Part, ...]:
+    """Spells the values of a belief state as before, as in training, or as in the utterances.
 
     Args:
-      known: slot to joined words of a value to its spelling in training.
+      parts: the generated parts, in lower-cased words.
+      before: the belief state after the user's previous turn.
+      known: from :func:`surfaces_of`.
+      said: the utterances that values can be copied from, the newest first.
     """
-
-    def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
-        self.known = known
-
-    def written(self, parts: Iterable[Part], before: Iterable[Part], said: Sequence[str]) -> tuple[Part, ...]:
-        """Spells the values of a belief state as before, as in training, or as in the utterances.
-
-        Args:
-          parts: the generated parts.
-          before: the belief state after the user's previous turn.
-          said: the utterances that values can be copied from, the newest first.
-        """
-        earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
-        slot, parts_here = "", list[Part]()
-        for mark, text in parts:
-            slot = text if mark == SLOT else slot
-            if mark == VALUE:
-                text = earlier.get(text) or self.known.get(slot, {}).get(text) or _found_in(text, said) or text
-            parts_here.append((mark, text))
-        return tuple(parts_here)
+    earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
+    slot, spelled_parts = "", list[Part]()
+    for mark, text in parts:
+        slot = text if mark == SLOT else slot
+        if mark == VALUE:
+            text = earlier.get(text) or known.get(slot, {}).get(text) or _found_in(text, said) or text
+        spelled_parts.append((mark, text))
+    return tuple(spelled_parts)
 
 
 def _found_in(value: str, said: Iterable[str]) -> str | None:
@@ -132,7 +125,7 @@ def _found_in(value: str, said: Iterable[str]) -> str | None:
 
 
 def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
-    """Collects the most frequent spelling of training values that differ from their joined words."""
+    """Returns slot to the joined words of training values to their most frequent spelling, where it differs."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for step in steps:
         slot = ""
@@ -225,23 +218,6 @@ def _by_service(belief: Iterable[Part]) -> dict[str, list[Part]]:
     return parts
 
 
-class Numbers(msgspec.Struct, frozen=True):
-    """A step as numbers of words, each sequence with its end; see :class:`Texts`.
-
-    Attributes:
-      own: the words beyond the vocabulary, in the order of their numbers.
-    """
-
-    previous: list[int]
-    user: list[int]
-    before: list[int]
-    delexicalised: list[int]
-    belief: list[int]
-    acts: list[int]
-    response: list[int]
-    own: list[str]
-
-
 class Vocabulary:
     """The vocabulary.
 
@@ -256,10 +232,15 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def numbered(self, texts: Texts) -> Numbers:
-        """Encodes a step as numbers. Output words are unknown if they are not in the vocabulary and cannot be copied.
+    def numbered(self, texts: Texts) -> tuple[dict[str, list[int]], list[str]]:
+        """Encodes a step as numbers.
 
-        An empty response, from which nothing can be learned, has no numbers.
+        Output words are unknown if they are not in the vocabulary and cannot be copied. An empty response, from which
+        nothing can be learned, has no numbers.
+
+        Returns:
+          The numbers of each sequence with its end, by name, see :class:`Texts`; and the words beyond the vocabulary,
+          in the order of their numbers.
         """
         own: dict[str, int] = {}
 
@@ -276,20 +257,20 @@ class Vocabulary:
         delexicalised, belief = numbers(texts.delexicalised), numbers(texts.belief, (previous, user, before))
         acts = numbers(texts.acts, (belief,))
         response = [] if texts.response is None else numbers(texts.response, (delexicalised, belief, acts))
-        return Numbers(previous, user, before, delexicalised, belief, acts, response, list(own))
+        inputs = {"previous": previous, "user": user, "before": before, "delexicalised": delexicalised}
+        return {**inputs, "belief": belief, "acts": acts, "response": response}, list(own)
 
     def text(self, numbers: Iterable[int], own: Sequence[str]) -> list[str]:
         """Decodes numbers to words."""
         return [self.words[number] if number < len(self) else own[number - len(self)] for number in numbers]
 
 
-def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
+def vocabulary_of(steps: Sequence[Texts], size: int) -> Vocabulary:
     """Makes the vocabulary: all names and placeholders, and the most frequent words.
 
     Args:
       steps: the training steps.
       size: the maximum number of words, including the special ones.
-      least: the minimum frequency of a word.
 
     Raises:
       InputError: there are too many names and placeholders.
@@ -303,7 +284,7 @@ def vocabulary_of(steps: Sequence[Texts], size: int, least: int) -> Vocabulary:
             f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
         )
     counts = Counter(word for words in texts for word in words if not is_name(word))
-    frequent = sorted((word for word, n in counts.items() if n >= least), key=lambda word: (-counts[word], word))
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))
     return Vocabulary([*names, *frequent[:room]])
 
 

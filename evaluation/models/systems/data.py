@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from importlib import import_module
+from typing import Any, Protocol
 
 import msgspec
 
@@ -39,7 +40,6 @@ class Database:
 
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
-        self._columns: dict[tuple[str, str], dict[str | None, int]] = {}
         self._bits: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
     def has(self, service: str) -> bool:
@@ -56,21 +56,9 @@ class Database:
     def _satisfying(self, service: str, slot: str, values: tuple[str, ...]) -> int:
         key = service, slot, values
         if key not in self._bits:
-            column, wanted = self._column(service, slot), {slot: values}
-            these = (bits for have, bits in column.items() if satisfies({} if have is None else {slot: have}, wanted))
-            self._bits[key] = sum(these)  # no entity has two values, so the sum is a union
+            entities = self.knowledge.entities.get(service, ())
+            self._bits[key] = sum(satisfies(entity, {slot: values}) << i for i, entity in enumerate(entities))
         return self._bits[key]
-
-    def _column(self, service: str, slot: str) -> dict[str | None, int]:
-        """Maps each value of a slot, or None, to the bits of the entities that have it."""
-        if (service, slot) not in self._columns:
-            rows: dict[str | None, list[int]] = {}
-            for number, entity in enumerate(self.knowledge.entities.get(service, ())):
-                rows.setdefault(entity.get(slot), []).append(number)
-            self._columns[service, slot] = {
-                have: sum(1 << number for number in numbers) for have, numbers in rows.items()
-            }
-        return self._columns[service, slot]
 
 
 _NO_VALUES = frozenset({"true", "false", "dontcare"})
@@ -360,8 +348,13 @@ class System(Protocol):
         """Replies to each user turn. The turns of a dialogue must be adjacent and in order."""
 
 
+def module_of(model: str) -> Any:
+    """Returns the module of a model, which has ``check(folder)`` and ``load(folder, database, device, batch)``."""
+    return import_module(f"parapet.evaluation.models.systems.{model}")
+
+
 class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
-    """A prediction by a model of a whole system; subclasses load the model.
+    """A prediction by a model of a whole system.
 
     Attributes:
       reference: the corpus whose search results are the knowledge base, its ``split``, and an additional
@@ -379,9 +372,11 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
         turns = sum(turn.speaker == "USER" for dialogue in chunk.dialogues for turn in dialogue.turns)
         return {f"asked/{chunk.file.set}": turns}
 
-    def database(self) -> Database:
-        """Reads the database of the reference."""
-        return read_source(self.reference, self.split, self.knowledge_base).database
+    def load(self) -> System:
+        """Loads the model, with the database of the reference."""
+        database = read_source(self.reference, self.split, self.knowledge_base).database
+        system: System = module_of(self.model).load(self.folder, database, self.device, self.batch_size)
+        return system
 
     def answer(self, model: System, chunk: Dialogues) -> Answers:
         """Encodes dialogues with states, and responses as JSON lines."""

@@ -107,9 +107,6 @@ def _clean(text: str) -> str:
     return f" {text}".encode("utf-8", "replace").decode().replace("<|", "< |")
 
 
-KINDS = saving.BY_MODEL["soloist"]
-
-
 MODEL_CLASS = "AutoModelForCausalLM"
 
 
@@ -127,15 +124,10 @@ class Card(saving.Card, frozen=True, kw_only=True):
     response: saving.Positive
 
 
-def files_of(card: Card, model: Any, tokenizer: Any) -> dict[str, bytes]:
-    """Makes the files of a model's folder."""
-    return {MODEL: saving.card_bytes(card), **saving.saved(tokenizer, model)}
-
-
 def check(folder: str) -> tuple[Card, Checkpoint]:
     """Checks a folder, except for the weights. Raises InputError if it has no such model, or a damaged one."""
     card = saving.read_card(folder, Card)
-    return card, saving.inside(folder, KINDS)
+    return card, saving.inside(folder, card.model)
 
 
 SPARE = 1.25  # the maximum length of outputs, relative to the longest in training
@@ -163,27 +155,20 @@ class Net(nn.Module):
         return torch.as_tensor(self.model.get_output_embeddings()(hidden))
 
 
-class Learned(msgspec.Struct, frozen=True):
+class Learned:
     """Steps as rows of token ids, with the positions of what is learned.
 
-    Attributes:
-      rows: the steps.
-      belief: the start of the belief state; ``database`` that of the database state, ``response`` that of the response.
+    Args:
+      steps: the steps.
+      limit: the maximum number of tokens in a history; longer ones lose their oldest tokens.
+      device: the device of the batches.
     """
 
-    rows: Rows
-    belief: Tensor
-    database: Tensor
-    response: Tensor
-
-    @classmethod
-    def of(cls, steps: Sequence[Sequenced], limit: int, device: torch.device) -> Learned:
-        """Encodes steps. Histories that are longer than the limit lose their oldest tokens."""
-        rows = Rows([step.row(limit) for step in steps], device)
-        response = rows.lengths - torch.tensor([len(step.response) for step in steps])
-        database = response - torch.tensor([len(step.database) for step in steps])
-        belief = database - torch.tensor([len(step.belief) for step in steps])
-        return cls(rows, *(place.to(device) for place in (belief, database, response)))
+    def __init__(self, steps: Sequence[Sequenced], limit: int, device: torch.device) -> None:
+        self.rows = Rows([step.row(limit) for step in steps], device)
+        lengths = torch.tensor([(len(step.belief), len(step.database), len(step.response)) for step in steps])
+        starts = self.rows.lengths[:, None] - lengths.flip(1).cumsum(1).flip(1)
+        self.belief, self.database, self.response = starts.to(device).unbind(1)
 
     def batch(self, ids: Tensor, pad: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns tokens, mask, and whether each token belongs to a belief state or to a response."""
@@ -241,7 +226,7 @@ class SoloistLearner(Learner):
         if long := sum(len(step.history) > length for step in steps):
             message = "%s: %s turns have more than %d tokens of history: the oldest tokens are cut off"
             logging.warning(message, name, f"{long:,}", length)
-        return Learned.of(steps, length, self.device)
+        return Learned(steps, length, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
@@ -289,7 +274,7 @@ class SoloistLearner(Learner):
         """Makes the files of the model's folder."""
         belief, response = self.longest
         card = Card(length=self.config.max_length, belief=belief, response=response)
-        return files_of(card, self.net.model, self.tokens.tokenizer)
+        return {MODEL: saving.card_bytes(card), **saving.saved(self.tokens.tokenizer, self.net.model)}
 
 
 def check_room(length: int, rest: int, model: Any) -> None:
@@ -394,7 +379,7 @@ class Soloist:
 
     def answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
         """Replies to each turn from its history only."""
-        with enough_memory(f"lower --batch_size, which is {self.batch}"), torch.inference_mode():
+        with enough_memory(self.batch), torch.inference_mode():
             return self._answers(steps)
 
     def _answers(self, steps: Sequence[data.Step]) -> list[data.Reply]:
@@ -435,11 +420,3 @@ def load(folder: str, database: data.Database, device: str, batch: int) -> Soloi
     card, checkpoint = check(folder)
     tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
     return Soloist(card, model, Tokens(tokenizer), database, device_of(device), batch)
-
-
-class Job(data.Job, frozen=True, kw_only=True):
-    """A prediction by SOLOIST."""
-
-    def load(self) -> Soloist:
-        """Loads the model, with the database of the reference."""
-        return load(self.folder, self.database(), self.device, self.batch_size)

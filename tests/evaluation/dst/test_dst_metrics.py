@@ -105,7 +105,7 @@ def test_sensitivity_as_worked_by_hand():
     subprocess.run([sys.executable, "-c", check], check=True)
     right = [[frame(value), frame(0.0, turn=2)] for value in (1.0, 1.0, 1.0, 0.0, 0.0)]
     measured = totals.measured([right], lambda name: totals.keys_of(name, frozenset()))
-    found = {name: totals.means(of) for name, of in totals.add_up_coefficients(measured).items()}
+    found = {zero: totals.means(totals.add_up_coefficients(measured, zero)) for zero in totals.POLICIES}
     jga = {name: of["#UNSEEN_SERVICES"]["joint_goal_accuracy"] for name, of in found.items()}
     deviation = math.sqrt((3 * 0.4**2 + 2 * 0.6**2) / 4)
     assert jga == pytest.approx(

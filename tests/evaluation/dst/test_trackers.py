@@ -105,7 +105,7 @@ def test_every_time_is_found(hour: int, minute: int, half: str) -> None:
 
 
 @BOTH
-@given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
+@given(st.lists(st.text(max_size=60) | st.text(st.sampled_from("ab A. ?!"), max_size=20), min_size=1, max_size=3))
 def test_any_text_gives_a_state(tracker: Names, texts: list[str]) -> None:
     predicted = state(tracker, *texts)
     assert predicted["active_intent"] in {"FindShop", "BookVisit"}

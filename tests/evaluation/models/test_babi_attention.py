@@ -7,9 +7,9 @@ import torch
 from babi_toy import CANDIDATES, dialogue, dialogues
 from kit import SEED
 
-from parapet.evaluation.models.babi.data import words_of
-from parapet.evaluation.models.babi.inference import FOLDED, Memory, Response, lines_of, page_of, responses
-from parapet.evaluation.models.babi.nets import NetAnswers, Shape, Vocabulary, make
+from parapet.evaluation.models.babi.data import Shape, words_of
+from parapet.evaluation.models.babi.inference import Memory, Response, lines_of, page_of, responses
+from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
 
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
 
@@ -37,15 +37,13 @@ def test_what_is_written_can_be_read_back():
     assert [msgspec.json.decode(line, type=Response) for line in lines_of(found).splitlines()] == found
 
 
-def test_the_page_shows_all_but_lines_with_little_attention():
-    shares = [0.5, 0.004, 0.001, 0.405, 0.002, 0.088, *[0.0] * 15]
+def test_the_page_shows_all_lines_with_their_attention():
+    shares = [0.5, 0.004, 0.405, 0.0]
     memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
     found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
     page = page_of("task1-tst", found).decode()
     rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
-    assert rows == ["1", "4", "5", "6"]  # one line alone is shown: a line that says so would be as long
-    assert re.findall(rf"(\d+) lines, each less than {FOLDED}", page) == ["2", "15"]
-    assert "each less than" not in page_of("task1-tst", [Response(0, 0, memories[:6], "what", "yes", ["yes"])]).decode()
+    assert rows == ["1", "2", "3", "4"]
     assert page.count('style="--p: 0.405">0.405</td>') == 2
     assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
     assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect", "Incorrect", "Correct"]

@@ -12,20 +12,16 @@ from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
 from parapet.evaluation.models.babi import nets
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Frequencies, Nearest, TfIdf
-from parapet.evaluation.models.babi.data import Corpus, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf, idf_of
+from parapet.evaluation.models.babi.data import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
 from parapet.evaluation.models.babi.nets import (
-    BOT,
-    USER,
     BabiLearner,
     Matches,
     NetAnswers,
     Ragged,
-    Shape,
     Vocabulary,
     encode,
     make,
-    turns_of,
 )
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
@@ -115,7 +111,7 @@ def plain_scores(model, known, memory, said):
 def test_memn2n_computes_what_the_paper_says(match, hops, time):
     model, known = net(match=match, hops=hops, time=time)
     some = [*dialogues()[:3], *ODD, *unseen()[:1]]
-    turns = turns_of(encode(some, numbers_of(CANDIDATES)), numbers_of(known.words), model.matches.entities, CPU)
+    turns = encode(some, numbers_of(CANDIDATES), numbers_of(known.words), model.matches.entities)
     with torch.inference_mode():
         scores = model(turns, torch.arange(len(turns.now)))
         expected = [plain_scores(model, known, *turn) for one in some for turn in texts_before(one)]
@@ -140,7 +136,7 @@ def test_dialogues_of_facts_alone_have_no_answers():
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
     made, known = net()
     assert NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
-    assert (TfIdf(CANDIDATES, {}, FREQUENCIES, True).answers(some), encode([], {}).now.tolist()) == ([[], [], []], [])
+    assert (TfIdf(CANDIDATES, {}, IDF, True).answers(some), encode([], {}, {}, {}).now.tolist()) == ([[], [], []], [])
 
 
 def babi_config(**options):
@@ -168,21 +164,14 @@ WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", 
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=5))
 def test_match_types_are_those_of_the_definition(said):
     matches = Matches(CANDIDATES, KNOWLEDGE)
-    turns = turns_of(
-        encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}), {}, matches.entities, CPU
-    )
+    turns = encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}, {}, matches.entities)
     there = matches.there(turns, *turns.history(torch.arange(len(said))), len(said))
-    for turn in range(len(said)):
-        found = Counter()
-        for candidates, features in matches.features(there):
-            for number, has in zip(candidates.tolist(), features[turn].tolist(), strict=True):
-                found[CANDIDATES[number]] += has
-        expected = {text: len(types_shared(text, said[: turn + 1])) for text in CANDIDATES}
-        assert {text: n for text, n in expected.items() if n} == {text: n for text, n in found.items() if n}
+    for turn, found in enumerate(matches.features(there).sum(2).tolist()):
+        assert found == [len(types_shared(text, said[: turn + 1])) for text in CANDIDATES]
 
 
 LEARNED = dialogues()[::3]
-FREQUENCIES = Frequencies.of(LEARNED)
+IDF = idf_of(LEARNED, CANDIDATES)
 
 
 def nearest(similarity, *pairs):
@@ -206,7 +195,7 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
     some = [*dialogues()[::7], *ODD]
     for model in [
-        TfIdf(CANDIDATES, KNOWLEDGE, FREQUENCIES, True),
+        TfIdf(CANDIDATES, KNOWLEDGE, IDF, True),
         NetAnswers(*net(), CPU, batch=8),
         nearest("overlap", *((one.user, one.bot) for talk in some for one in talk.exchanges)),
     ]:
@@ -222,7 +211,7 @@ def test_the_bot_of_the_simulator_answers_its_own_dialogues():
     from parapet.transforms.simulators.restaurants.ontology import default_ontology
     from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
 
-    world = World(default_ontology(), "0", 3)
+    world = World(default_ontology(), "0")
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
     assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
     bot = RuleBot("")
@@ -243,7 +232,7 @@ SHAPES = [
 def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape):
     made, known = net(model, **shape)
     numbers = numbers_of(CANDIDATES)
-    turns = turns_of(encode([*dialogues()[:4], *ODD], numbers), numbers_of(known.words), made.matches.entities, CPU)
+    turns = encode([*dialogues()[:4], *ODD], numbers, numbers_of(known.words), made.matches.entities)
     ids = torch.arange(len(turns.now))
     chosen = torch.randint(0, len(CANDIDATES), (len(ids), 7))
     with torch.inference_mode():
@@ -286,7 +275,7 @@ def test_of_two_nets_the_better_one_on_dev_is_kept():
             other.words.fill_(1.0)
             table = other.words if other.answers is None else other.answers
             table[
-                Ragged(other.candidate_words, other.candidate_starts, other.candidate_lengths).take(
+                Ragged(other.candidate_values, other.candidate_starts, other.candidate_lengths).take(
                     torch.tensor([wrong])
                 )[0]
             ] = 9.0
@@ -349,7 +338,7 @@ def plain_tfidf(texts, said, match):
 def test_without_history_a_type_is_recorded_whatever_the_input():
     made, known = net("embeddings", input="last")
     some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
-    turns = turns_of(encode(some, {}), numbers_of(known.words), made.matches.entities, CPU)
+    turns = encode(some, {}, numbers_of(known.words), made.matches.entities)
     answers = sorted({word for text in CANDIDATES for word in text.split()})
     with torch.inference_mode():
         scores = made(turns, torch.arange(2))[1]
@@ -368,14 +357,14 @@ def test_bigrams_are_words_within_a_line():
     assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
     some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
     words = numbers_of(["a", "b", "c", "a b", "b a", "b c"])
-    turns = turns_of(encode(some, {}), words, {}, CPU, bigrams=True)
+    turns = encode(some, {}, words, {}, bigrams=True)
     assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
 
 
 @cases("history match", (True, True), (False, True), (True, False))
 def test_tfidf_is_that_of_the_definition(history, match):
     some = [*dialogues()[::5], *ODD, *unseen()[:2]]
-    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, FREQUENCIES, history).answers(some)
+    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, IDF, history).answers(some)
     for one, answers in zip(some, found, strict=True):
         said: list[str] = []
         rest = iter(answers)

@@ -86,7 +86,10 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
     turns = toy()
     config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
     made = trained(
-        config, classifier.Corpus(turns, turns[::3], [], []), tmp_path / "out", inspect(str(bert), classifier.KINDS)
+        config,
+        classifier.Corpus(turns, turns[::3], [], []),
+        tmp_path / "out",
+        inspect(str(bert), saving.BY_MODEL["classifier"]),
     )
     folder = write(tmp_path / "model", made)
     card, model = classifier.load(folder, "cpu", 64)
@@ -105,7 +108,7 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
 
 
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
-    checkpoint = inspect(str(save_roberta(tmp_path / "nli")), classifier.KINDS, "--checkpoint")
+    checkpoint = inspect(str(save_roberta(tmp_path / "nli")), saving.BY_MODEL["classifier"], "--checkpoint")
     corpus = classifier.Corpus(toy()[:24], toy()[:6], [], [])
     with pytest.raises(InputError, match="--max_length: 65: must be at most 64, the number of positions"):
         trained(config_of(checkpoint="nli", max_length=65), corpus, tmp_path / "o", checkpoint)

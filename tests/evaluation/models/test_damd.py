@@ -10,7 +10,7 @@ from kit import SEED, raised
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models.configs import DamdConfig
-from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
 from parapet.evaluation.models.systems import damd, damd_encoding
 from parapet.evaluation.models.systems.data import (
     ACT,
@@ -49,8 +49,8 @@ STATES = st.builds(
 def test_a_belief_state_comes_back_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
     parts = belief_parts(belief, "")
-    surfaces = damd_encoding.Surfaces(damd_encoding.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)]))
-    written = surfaces.written(damd_encoding.parts_of(damd_encoding.span_of(parts)), (), ())
+    surfaces = damd_encoding.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)])
+    written = damd_encoding.spelled(damd_encoding.parts_of(damd_encoding.span_of(parts)), (), surfaces, ())
     values = [(" ".join(damd_encoding.words_of(text)), text) for mark, text in parts if mark == VALUE]
     if len({words for words, _ in values}) == len(values):
         assert belief_of(written) == belief
@@ -58,10 +58,11 @@ def test_a_belief_state_comes_back_as_training_writes_it(belief):
 
 
 def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
-    surfaces = damd_encoding.Surfaces({"city": {"san jose": "San José's"}, "stars": {"two": "2"}})
+    surfaces = {"city": {"san jose": "San José's"}, "stars": {"two": "2"}}
 
     def value(slot, words, before="", *said):
-        return surfaces.written([(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else [], said)[1][1]
+        parts, earlier = [(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else []
+        return damd_encoding.spelled(parts, earlier, surfaces, said)[1][1]
 
     assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
     assert value("city", "san jose", "", "SAN JOSE") == "San José's"
@@ -99,17 +100,15 @@ def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
     placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
     room = len(damd_encoding.SPECIAL) + len(names) + len(placeholders)
-    assert damd_encoding.vocabulary_of(TEXTS, room, 1).words == [*damd_encoding.SPECIAL, *names, *placeholders]
-    assert len(damd_encoding.vocabulary_of(TEXTS, room + 3, 1)) == room + 3
-    everything, frequent = damd_encoding.vocabulary_of(TEXTS, 3000, 1), damd_encoding.vocabulary_of(TEXTS, 3000, 10)
-    assert {"please", "rome"} <= {*everything.words}
-    assert {*everything.words} - {*frequent.words} >= {"please"}
-    raised(InputError, damd_encoding.vocabulary_of, TEXTS, room - 1, 1, match="the names and placeholders alone are")
+    assert damd_encoding.vocabulary_of(TEXTS, room).words == [*damd_encoding.SPECIAL, *names, *placeholders]
+    assert len(damd_encoding.vocabulary_of(TEXTS, room + 3)) == room + 3
+    assert {"please", "rome"} <= {*damd_encoding.vocabulary_of(TEXTS, 3000).words}
+    raised(InputError, damd_encoding.vocabulary_of, TEXTS, room - 1, match="the names and placeholders alone are")
 
 
 def config(**own):
     plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
-    net = {"device": "cpu", "vocabulary": 3000, "min_count": 1, "embedding": 6, "hidden": 8}
+    net = {"device": "cpu", "vocabulary": 3000, "embedding": 6, "hidden": 8}
     return msgspec.convert({**plain, **net, **own}, DamdConfig)
 
 
@@ -122,9 +121,10 @@ def learner():
 @pytest.fixture(scope="module")
 def model(learner):
     """Of random weights: what it writes is long, and depends on all that is before it."""
-    card = damd.Card(words=learner.vocabulary.words, surfaces={}, embedding=6, hidden=8, longest=damd.Longest(14, 9, 9))
+    words = learner.vocabulary.words
+    card = damd.Card(words=words, surfaces={}, embedding=6, hidden=8, belief=14, acts=9, response=9)
     torch.manual_seed(SEED)
-    net = damd.Net(card.sizes)
+    net = damd.Net(len(words), 6, 8)
     for parameter in net.parameters():
         parameter.data *= 4  # of usual ones all states are alike
     return damd.Damd(card, net, KNOWN, torch.device("cpu"), 8)
@@ -160,9 +160,8 @@ def test_acts_come_back_without_values():
 
 
 def test_folders_that_do_not_fit(model, tmp_path):
-    for relative, data in damd.files_of(model.card, model.net.float()).items():
-        (tmp_path / relative).write_bytes(data)
-    model.net.double()
+    (tmp_path / MODEL).write_bytes(card_bytes(model.card))
+    (tmp_path / WEIGHTS).write_bytes(weights_bytes(model.net.state_dict()))
     assert damd.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
     good = (tmp_path / MODEL).read_bytes()
     for old, new, said in (
@@ -189,19 +188,19 @@ NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the actio
 
 def test_a_decoder_has_the_states_that_it_was_taught(model):
     """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
-    net, numbers = model.net, model.vocabulary.numbered(TEXTS[1])
+    net, (numbers, _) = model.net, model.vocabulary.numbered(TEXTS[1])
     with torch.inference_mode():
         encoded = [
             net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
             for encoder, row in (
-                (net.user, numbers.user),
-                (net.utterance, numbers.previous),
-                (net.span, numbers.before),
+                (net.user, numbers["user"]),
+                (net.utterance, numbers["previous"]),
+                (net.span, numbers["before"]),
             )
         ]
         sources, first = [source for source, _ in encoded], encoded[0][1]
-        written = net.written(net.belief, 12, 0, first, sources)
-        taught = net.taught(net.belief, written.numbers, written.mask, first, sources)
+        written = net.decoded(net.belief, first, sources, most=12)
+        taught = net.decoded(net.belief, first, sources, right=(written.numbers, written.mask))
         assert torch.allclose(written.states, taught.states)
         assert damd.likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
 
@@ -221,7 +220,7 @@ def test_a_batch_changes_nothing(model):
 
 def test_the_net_has_as_many_parameters_as_the_authors():
     """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
-    net = damd.Net(damd.Sizes(words=3000, embedding=50, hidden=100))
+    net = damd.Net(words=3000, embedding=50, hidden=100)
     assert sum(one.numel() for one in net.parameters()) == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
 
 
@@ -236,13 +235,13 @@ def test_dev_is_what_would_be_written():
             learner.loss(batch).backward()
             learner.optimiser.step()
     card = msgspec.json.decode(learner.files()[MODEL], type=damd.Card)
-    net = damd.Net(card.sizes)
+    net = damd.Net(len(card.words), card.embedding, card.hidden)
     net.load_state_dict(learner.net.state_dict())
     found, of = damd.Damd(card, net, KNOWN, torch.device("cpu"), 4), STEPS[:9]
     with torch.inference_mode():
         rows = learner._decoded(learner._dev, torch.arange(9))["belief"]
-        words = damd.likeliest(*rows.decoder.scores(rows.states.states, rows.sources), 0)
-        taught = ((words == rows.right.numbers) | ~rows.right.mask).all(1).tolist()
+        words = damd.likeliest(*rows.decoder.scores(rows.output.states, rows.sources), 0)
+        taught = ((words == rows.output.numbers) | ~rows.output.mask).all(1).tolist()
         assert [found._answers([step])[0][0].belief == belief_of(step.belief) for step in of] == taught
         assert any(taught)
         assert learner.dev() > before

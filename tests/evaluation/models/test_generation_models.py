@@ -46,13 +46,13 @@ def loaded(checkpoint, max_input=64, max_output=12):
         if "relative" not in name and "norm" not in name:
             one.data.mul_(1.5)
     card = net.Card(model="ft_t5", checkpoint="", max_input=max_input, max_output=max_output)
-    return tokenizer, t5.double(), net.Loaded(card, tokenizer, t5)
+    return tokenizer, t5.double(), card
 
 
 def drawn(t5, length, scale=1.0):
     generator = torch.Generator().manual_seed(SEED)
-    of = net.shape_of(t5)
-    return {kind: scale * torch.randn(of.of(kind, length), generator=generator).double() for kind in net.KINDS}
+    shapes = net.shapes_of(t5, length)
+    return {kind: scale * torch.randn(of, generator=generator).double() for kind, of in shapes.items()}
 
 
 def logits(t5, tokenizer, inputs, said):
@@ -124,10 +124,10 @@ def test_dev_is_one_over_the_perplexity(checkpoint, toy):
 
 
 def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
-    tokenizer, _, model = loaded(checkpoint, max_input=8)
+    tokenizer, t5, card = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
-    said, other, short = net.Generator(model, Search(4, 1, 1)).generate(
+    said, other, short = net.Generator(card, tokenizer, t5, Search(4, 1, 1)).generate(
         [long, f"Request more. {long}", "Request more."]
     )
     assert (said.cut, other.cut, short.cut, said, len(tokenizer(end)["input_ids"])) == (True, True, False, other, 8)
@@ -178,12 +178,12 @@ def slow_greedy(t5, tokenizer, text, most):
 
 @pytest.mark.parametrize("prefixed", [False, True])
 def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
-    tokenizer, t5, model = loaded(checkpoint)
+    tokenizer, t5, card = loaded(checkpoint)
     if prefixed:
         net.attach(t5).of = drawn(t5, 3)
     asked = sorted({one.text for one in read_examples(str(toy), "test").rows})[:: 2 if THOROUGH else 3]
-    wide = net.Generator(model, Search(64, 4, 3)).generate(asked * 2)
-    narrow = net.Generator(model, Search(1, 4, 3)).generate(asked[::-1])[::-1]
+    wide = net.Generator(card, tokenizer, t5, Search(64, 4, 3)).generate(asked * 2)
+    narrow = net.Generator(card, tokenizer, t5, Search(1, 4, 3)).generate(asked[::-1])[::-1]
     assert wide == narrow * 2
     assert len({one.candidates for one in wide}) > 2
     for one in narrow:
@@ -191,7 +191,7 @@ def test_no_batch_and_no_order_changes_what_is_said(checkpoint, toy, prefixed):
         assert scores == sorted(scores, reverse=True)
         assert len({candidate.utterance for candidate in one.candidates}) == len(scores)
     # The most likely token, one after another, by the whole model each time: no cache.
-    greedy = net.Generator(model, Search(5, 1, 1)).generate(asked[:3])
+    greedy = net.Generator(card, tokenizer, t5, Search(5, 1, 1)).generate(asked[:3])
     for text, one in zip(asked[:3], greedy, strict=True):
         tokens, score = slow_greedy(t5, tokenizer, text, 12)
         assert " ".join(tokenizer.decode(tokens, skip_special_tokens=True).split()) == one.candidates[0].utterance

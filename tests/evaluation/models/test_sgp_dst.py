@@ -38,6 +38,7 @@ from parapet.evaluation.models.dst.sgp_rules import (
     slot_of,
     value_of,
 )
+from parapet.evaluation.models.saving import BY_MODEL
 from parapet.pipelines.app import read_config
 from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
@@ -102,7 +103,6 @@ def test_what_a_turn_changes():
     assert label(AREA, area=["north"]) == Label(origin="system")
     assert label(AREA, area=["dontcare"]) == Label(1, origin="user")
     assert label(AREA, area=["east"]) == Label(origin="other")
-    assert [Label().empty, Label(1).empty, Label(0, (1, 2)).empty, Label(requested=True).empty] == [True] + 3 * [False]
     names = ("FindFood", "BookTable", "NONE")
     assert [intent_label(FOODS, State(name, [], {})) for name in names] == [0, 1, 2]
     assert tuple(intent_name(FOODS, option) for option in range(3)) == names
@@ -133,7 +133,7 @@ def frames(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     folder = save_bert(tmp_path_factory.mktemp("bert") / "bert", texts(), positions=128)
-    return sgp_tracking.load_encoder(inspect(str(folder), sgp_tracking.ARCHITECTURES))
+    return sgp_tracking.load_encoder(inspect(str(folder), BY_MODEL["sgp_dst"]))
 
 
 EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
@@ -148,7 +148,7 @@ def test_rows_of_the_other_modules(loaded):
     words = sgp_tracking.Texts(tokenizer, ["", *EXCHANGE])
     intents = sgp_tracking.Questions(words, "intents", 60)
     for previous in (0, 2):
-        intents.ask(("", EXCHANGE[1]), "i", lambda: intents_of(FOODS, True), previous)
+        intents.ask(("", EXCHANGE[1]), intents_of(FOODS, True), previous)
     batch = intents.batch(torch.tensor([0, 1]))
     said = "[CLS] keep [SEP] sys : usr : i want pizza [SEP]"
     assert decoded(tokenizer, batch, 0) == f"{said} look for food # find food [SEP] book # book table [SEP] none [SEP]"
@@ -156,7 +156,7 @@ def test_rows_of_the_other_modules(loaded):
     assert decoded(tokenizer, batch, 1, batch.features) == "book # book table"
     assert not batch.open.any()
     crosses = sgp_tracking.Questions(words, "cross_copy", 60)
-    crosses.ask(EXCHANGE, "x", lambda: cross_of(GOAL, PLACE), 9)
+    crosses.ask(EXCHANGE, cross_of(GOAL, PLACE), 9)
     batch = crosses.batch(torch.tensor([0]))
     assert decoded(tokenizer, batch, 0).endswith("pizza [SEP] goal # where to go [SEP] place # the house [SEP]")
     assert decoded(tokenizer, batch, 0, batch.types) == "place # the house [SEP]"
@@ -167,12 +167,12 @@ def test_what_is_too_long(loaded):
     exchange = (5 * EXCHANGE[0], EXCHANGE[1])
     words = sgp_tracking.Texts(loaded[0], exchange)
     short = sgp_tracking.Questions(words, "combine", 32)
-    short.ask(exchange, "d", lambda: slot_of(DISH), 0)
+    short.ask(exchange, slot_of(DISH), 0)
     batch = short.batch(torch.tensor([0]))
     assert short.pairs.cut == 1
     assert decoded(loaded[0], batch, 0, batch.open) == "i want pizza null"  # the oldest part goes
     with pytest.raises(InputError, match=r"--max_length.*tag # dish.*takes \d+ of 20 tokens"):
-        sgp_tracking.Questions(words, "combine", 20).ask(exchange, "d", lambda: slot_of(DISH), 0)
+        sgp_tracking.Questions(words, "combine", 20).ask(exchange, slot_of(DISH), 0)
 
 
 def plain_best(starts, ends, open, null):
@@ -221,7 +221,10 @@ def test_what_is_learned_from(loaded, frames):
         "copy_slot": 18,
         "cross_copy": 30,
     }
-    answers = {kind: sum(not one.empty for one in some) for kind, some in labels.items()}
+    answers = {
+        kind: sum((one.option, one.place, one.requested) != (0, None, False) for one in some)
+        for kind, some in labels.items()
+    }
     assert (answers["copy_slot"], answers["cross_copy"]) == (12, 12)
     # A dish and an area in each; a phone in six; seats in twelve.
     assert answers["combine"] == 18 * 2 + 6 + 12
@@ -303,8 +306,8 @@ def test_rows_of_combine(loaded):
     tokenizer = loaded[0]
     words = sgp_tracking.Texts(tokenizer, EXCHANGE)
     questions = sgp_tracking.Questions(words, "combine", 60)
-    assert questions.ask(EXCHANGE, "a", lambda: slot_of(AREA), GIVEN) == 0
-    assert questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), REQUESTED) == 1
+    assert questions.ask(EXCHANGE, slot_of(AREA), GIVEN) == 0
+    assert questions.ask(EXCHANGE, slot_of(DISH), REQUESTED) == 1
     batch = questions.batch(torch.tensor([1, 0]))
     said = "[CLS] sys : there is zum hirsch. usr : i want pizza null [SEP]"
     assert decoded(tokenizer, batch, 0) == f"{said} tag # dish # what to eat [SEP] null [SEP] do not care [SEP]"
@@ -336,7 +339,7 @@ def test_encoders_of_other_kinds(architecture, loaded):
     modules = sgp_tracking.Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
     for feature in (0, GIVEN):
         questions = sgp_tracking.Questions(sgp_tracking.Texts(loaded[0], EXCHANGE), "combine", 60)
-        questions.ask(EXCHANGE, "d", lambda: slot_of(DISH), feature)
+        questions.ask(EXCHANGE, slot_of(DISH), feature)
         scores = modules("combine", questions.batch(torch.tensor([0])))
         if not feature:
             without = scores

@@ -118,7 +118,7 @@ def gpt2(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(gpt2):
     """Of random weights: what it writes is long, and depends on all that is before it."""
-    tokenizer, model = saving.load(inspect(gpt2, soloist.KINDS), soloist.MODEL_CLASS)
+    tokenizer, model = saving.load(inspect(gpt2, saving.BY_MODEL["soloist"]), soloist.MODEL_CLASS)
     tokens = soloist.Tokens(tokenizer)
     torch.manual_seed(SEED)
     model.resize_token_embeddings(len(tokenizer))
@@ -148,7 +148,8 @@ def test_padding_changes_nothing_and_the_cache_neither(model):
 
 
 def test_folders_and_checkpoints_that_do_not_fit(model, tmp_path):
-    for relative, data in soloist.files_of(model.card, model.model.float(), model.tokens.tokenizer).items():
+    (tmp_path / MODEL).write_bytes(saving.card_bytes(model.card))
+    for relative, data in saving.saved(model.tokens.tokenizer, model.model.float()).items():
         write(tmp_path / relative, data)
     model.model.double()
     assert soloist.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
@@ -161,7 +162,7 @@ def test_folders_and_checkpoints_that_do_not_fit(model, tmp_path):
         raised(InputError, soloist.check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
     with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2 or"):
-        inspect(str(save_roberta(tmp_path / "nli")), soloist.KINDS)
+        inspect(str(save_roberta(tmp_path / "nli")), saving.BY_MODEL["soloist"])
 
 
 def test_what_real_annotation_tells(real_data):
@@ -194,7 +195,7 @@ def learner(gpt2):
     settings = {"max_length": 100, "batch_size": 4, "learning_rate": 0.006, "warmup": 0}
     config = SoloistConfig(checkpoint="gpt2", **settings, **ONE_EPOCH)
     torch.manual_seed(SEED)
-    return soloist.SoloistLearner(config, inspect(gpt2, soloist.KINDS), STEPS, STEPS[:9])
+    return soloist.SoloistLearner(config, inspect(gpt2, saving.BY_MODEL["soloist"]), STEPS, STEPS[:9])
 
 
 def test_texts_come_back_from_token_ids(learner):
@@ -237,7 +238,7 @@ def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS)
     for limit in (200, 9):
-        tokens, mask, belief, response = soloist.Learned.of(sequences, limit, torch.device("cpu")).batch(
+        tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
             torch.arange(5), 0
         )
         for i, one in enumerate(sequences[:5]):

@@ -14,7 +14,6 @@ from parapet.evaluation.models.batches import Pairs, Tokens
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, read_labels
 from parapet.evaluation.models.dst.t5 import (
-    KINDS,
     Card,
     Prompt,
     Questions,
@@ -27,7 +26,7 @@ from parapet.evaluation.models.dst.t5 import (
     target,
     value_of,
 )
-from parapet.evaluation.models.saving import load
+from parapet.evaluation.models.saving import BY_MODEL, load
 from parapet.schemas.service import Service
 from parapet.transforms.storage.checkpoints import inspect
 
@@ -112,7 +111,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loaded(checkpoint):
-    return load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
+    return load(inspect(str(checkpoint), BY_MODEL["t5dst"]), "AutoModelForSeq2SeqLM")
 
 
 def test_predictions_do_not_depend_on_batches(loaded, frames):
@@ -132,7 +131,7 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
         checkpoint="t5", max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
         dev_frames=0, batch_size=16, steps=1, eval_steps=1, device="cpu",
     )  # fmt: skip
-    learner = T5Learner(config, inspect(str(checkpoint), KINDS), [*frames, long], frames[:3])
+    learner = T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), [*frames, long], frames[:3])
     end, (dish, *_) = learner.tokenizer.eos_token_id, prompts_of(SERVICE, "slots")
     assert len(learner.inputs) == sum(len(frame.asked.service.slots) for frame in [*frames, long])
     assert (int(learner.inputs.lengths.max()), int(learner.answers.lengths.max())) == (512, 256)
@@ -148,7 +147,7 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
     settings = {"learning_rate": 0.01, "warmup": 0.0, "max_length": 24, "negatives": 0.25, "dev_frames": 0}
     config = T5DstConfig(checkpoint="t5", batch_size=8, **settings, **ONE_EPOCH)
-    learner = T5Learner(config, inspect(str(checkpoint), KINDS), frames, frames[:3])
+    learner = T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), frames, frames[:3])
     generator = torch.Generator().manual_seed(SEED + 1)
     drawn, again = (sorted(i for batch in learner.batches(generator) for i in batch.tolist()) for _ in range(2))
     full = set(learner.full.tolist())
@@ -161,7 +160,7 @@ def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
 
 def test_answers_end_at_their_limit(checkpoint):
     """Of a T5 that never ends one: its token is never the most likely."""
-    tokenizer, t5 = load(inspect(str(checkpoint), KINDS), "AutoModelForSeq2SeqLM")
+    tokenizer, t5 = load(inspect(str(checkpoint), BY_MODEL["t5dst"]), "AutoModelForSeq2SeqLM")
     with torch.no_grad():
         t5.shared.weight[tokenizer.eos_token_id] = 0
     tokens = torch.tensor([[5, 9, tokenizer.eos_token_id]])

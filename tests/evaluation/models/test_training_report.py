@@ -3,9 +3,8 @@
 from parapet.evaluation.models.training import Measurement, TrainedModel, page_of
 
 
-def measured(step, dev, best, losses, epoch=1):
-    loss = sum(losses) / len(losses)
-    return Measurement(epoch=epoch, step=step, learning_rate=1e-4, loss=loss, losses=losses, dev=dev, best=best)
+def measured(step, dev, best, loss, epoch=1):
+    return Measurement(epoch=epoch, step=step, learning_rate=1e-4, loss=loss, dev=dev, best=best)
 
 
 def trained(log):
@@ -13,8 +12,5 @@ def trained(log):
 
 
 def test_a_training_by_epochs_names_its_epoch():
-    page = page_of("t5dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, [1.0], epoch=2)]))
+    page = page_of("t5dst", {"epochs": 3, "steps": None}, trained([measured(7, 0.5, True, 1.0, epoch=2)]))
     assert "on dev 50.0% after epoch 2" in page
-
-
-LOG = [measured(4, 0.25, True, [8.0, 6.0]), measured(8, 0.75, True, [4.0, 2.0]), measured(10, 0.5, False, [1.0])]

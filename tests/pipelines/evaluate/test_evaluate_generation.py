@@ -2,10 +2,9 @@
 
 import json
 
-import kit
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
+from kit import cases, json_of, lacking, rows_of, run, write
 
 from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.corpus import tampered
@@ -32,16 +31,6 @@ def corpus_scores(sample, tmp_path_factory):
     """The scores of the corpus's own system turns."""
     out = tmp_path_factory.mktemp("own") / "out"
     return evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out)
-
-
-def test_a_folder_of_dialogues_and_an_ensemble(sample, tmp_path):
-    dialogues = sample_dialogues()
-    for turn in (turn for dialogue in dialogues for turn in dialogue["turns"] if turn["speaker"] == "SYSTEM"):
-        turn["utterance"] = "Hm."
-    said = kit.corpus(tmp_path / "said", test=dialogues)
-    out = tmp_path / "out"
-    evaluate("--reference", sample, "--predictions", said, "--output", out, "--quiet")
-    assert read(out, "metrics.json")["#ALL"]["sgsacc"] == 0.0
 
 
 def test_without_validation_every_turn_counts(sample, corpus_scores, tmp_path):
@@ -99,26 +88,15 @@ def test_templates_are_references(tmp_path):
     assert "contains no templates: expected a folder with SERVICE.tsv" in evaluate(*flags, status=2).errors
 
 
-def _changed(lines, **fields):
-    return [{**lines[0], **fields}, *lines[1:]]
-
-
-BAD = {
-    "missing": (lambda lines: lines[2:], "there is no prediction for dialogue "),
-    "twice": (lambda lines: [*lines, lines[0]], " appears twice"),
-    "unknown dialogue": (lambda lines: _changed(lines, dialogue_id="nobody"), "line 1: the reference has no dialogue"),
-    "user's turn": (lambda lines: _changed(lines, turn=0), "is not a turn of the system, whose turns are 1, 3, 5"),
-    "a number": (lambda lines: _changed(lines, utterance=7), "line 1: utterance: Expected `str`, got `int`"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("fault", BAD)
-def test_bad_predictions(sample, tmp_path, fault):
-    spoil, said = BAD[fault]
+@cases(
+    "spoil said",
+    (lambda lines: lines[2:], "there is no prediction for dialogue "),
+    (lambda lines: [{**lines[0], "utterance": 7}, *lines[1:]], "line 1: utterance: Expected `str`, got `int`"),
+)
+def test_bad_predictions(sample, tmp_path, spoil, said):
     path = write(tmp_path / "said.jsonl", spoil(lines_of(sample)))
     told = evaluate("--reference", sample, "--predictions", path, "--output", tmp_path / "out", status=2).errors
     assert not lacking(told, said, str(path))
-    assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
 
 
@@ -166,7 +144,7 @@ def test_with_a_model(sample, tmp_path):
 
     folder = save_roberta(tmp_path / "roberta")
     common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")
-    cache = tmp_path / "judgements.jsonl"
+    cache = tmp_path / "judgements"
     evaluate(*common, "--cache", cache, "--output", tmp_path / "first")
     judged = cache.read_bytes()
     evaluate(*common, "--cache", cache, "--output", tmp_path / "second")
@@ -220,8 +198,7 @@ def test_the_corpus_against_itself(corpus_scores):
     assert turns["turns"] == details["turns"]
     assert turns["valid"] / turns["turns"] == turns["share_valid"] > 0.7
     assert details["agreement"]["share"] == 1.0
-    assert sum(one["turns"] for one in details["by_domain"].values()) == turns["turns"]
-    assert sum(one["valid"] for one in details["by_service"].values()) == turns["valid"]
+    assert sum(one["turns"] for one in details["by_service"].values()) == turns["turns"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
     assert told.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()

@@ -69,7 +69,7 @@ def test_diff_of_a_release_that_is_not_whole(first, tmp_path):
     path.unlink()
     (root / "data" / "original" / "more.parquet").write_bytes(b"")
     said = release("diff", first, root, status=1)
-    problems = "data/original/more.parquet: is not listed in SHA256SUMS", f"{name}: is missing"
+    problems = "data/original/more.parquet: is not listed in SHA256SUMS and MANIFEST.json", f"{name}: is missing"
     assert said.output.splitlines() == [f"new: {one}" for one in problems]
     assert said.errors == "error: the releases were not compared: 'parapet release verify' shows the details\n"
 

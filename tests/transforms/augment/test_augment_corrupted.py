@@ -37,8 +37,8 @@ SLOTS = st.lists(
 def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed):
     """Few words, so that nearly everything collides."""
     raw = service_of(slots, ["GetA", "GetB", "BGet", "AGetB"])
-    found = corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed))
-    typed = parse_service(found)
+    changed = corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed))
+    typed = parse_service(changed)
     names = by_position(parse_service(raw), typed)
     for renamed in (names.slots, names.intents):
         assert len(set(renamed.values())) == len(renamed)
@@ -51,8 +51,8 @@ def test_a_collision_is_drawn_anew():
     """Three words have two orders in which none stays: where one is taken, the other is found."""
     raw = service_of(["a_b_c", "b_c_a"], ["Get"])
     for seed in map(str, range(10)):
-        found = corrupted(raw, corruption_of(raw, "order", Rates(1, 1), seed))
-        assert found["slots"][0]["name"] == "c_a_b"
+        changed = corrupted(raw, corruption_of(raw, "order", Rates(1, 1), seed))
+        assert changed["slots"][0]["name"] == "c_a_b"
 
 
 @cases("operation", *OPERATIONS)
@@ -60,12 +60,12 @@ def test_names_keep_the_convention(operation):
     raw = service_of(["hotel-price_range", "hotel-stay_long", "hotel-area_code"], ["find_hotel", "book_hotel_room"])
     conventions = Conventions(Convention.DOMAIN_SLOT, Convention.SNAKE)
     vocabulary = vocabulary_of([parse_service(raw)], conventions)
-    found = corrupted(raw, Corruption(operation, Rates(1, 1), "0", vocabulary, conventions))
-    for one in found["slots"]:
+    changed = corrupted(raw, Corruption(operation, Rates(1, 1), "0", vocabulary, conventions))
+    for one in changed["slots"]:
         domain, _, rest = one["name"].partition("-")
         assert (domain, len(rest.split("_"))) == ("hotel", 2)
         assert set(rest.split("_")) <= set(vocabulary.slots)
-    renamed = by_position(parse_service(raw), parse_service(found))
+    renamed = by_position(parse_service(raw), parse_service(changed))
     changed = sum(new != old for names in (renamed.slots, renamed.intents) for old, new in names.items())
     assert changed == 5 if operation != "both" else changed >= 3  # both together may lead back to the start
 

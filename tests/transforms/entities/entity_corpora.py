@@ -58,8 +58,8 @@ def marked(
 
 def replace(raw: dict[str, Any], seed: str = "0", kinds: dict[Any, str] = KINDS, **more: Any) -> Replaced:
     """The dialogue with other values."""
-    found = Replacer(seed, kinds, TRAINING, **more)
-    return replaced(raw, msgspec.convert(raw, Dialogue), found)
+    replacer = Replacer(seed, kinds, TRAINING, **more)
+    return replaced(raw, msgspec.convert(raw, Dialogue), replacer)
 
 
 def spans_of(raw: dict[str, Any]) -> list[tuple[str, str]]:

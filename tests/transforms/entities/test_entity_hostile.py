@@ -139,5 +139,5 @@ def test_mentions_as_word_by_word(utterance, values):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    found = Table(DialogueValues(groups, set(), {}), {*words}).unmarked(text, located_words(text))
-    assert [words_of(mention.text) for mention in found] == wanted
+    mentions = Table(DialogueValues(groups, set(), {}), {*words}).unmarked(text, located_words(text))
+    assert [words_of(mention.text) for mention in mentions] == wanted

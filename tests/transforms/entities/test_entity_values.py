@@ -171,9 +171,9 @@ def test_quarters():
 def test_amounts(whole, cents, number):
     """Each once, of as many digits, half to twice as much, and as round."""
     old = f"{whole}{cents}"
-    found = list(forms.other_amounts(old, number))
-    assert len(set(found)) == len(found) <= 200
-    for new in found:
+    amounts = list(forms.other_amounts(old, number))
+    assert len(set(amounts)) == len(amounts) <= 200
+    for new in amounts:
         assert len(new) == len(old)
         assert float(old) / 2 - 1 <= float(new) <= 2 * float(old)
         assert whole < 8000 or whole % 1000 or not int(float(new)) % 1000

@@ -108,12 +108,12 @@ def test_lines(tmp_path):
     path.write_text("\ufeff" + "\n\n".join([good, *bad]) + "\n", encoding="utf-8")
     rewritten = Rewritten([path])
     assert rewritten.kinds() == {"typos"}
-    found = [letter for _, (letter,) in rewritten.unused((), ())]
+    letters = [letter for _, (letter,) in rewritten.unused((), ())]
     assert (rewritten.total(["typos"]), rewritten.total(["simple"])) == (len(bad) + 1, len(bad))
     assert next(iter(read_lines(str(path)))) == (1, Line("1", 2, "typos", "helo", "w"))
-    assert [one.where for one in found] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
-    for one, reason in zip(found, bad.values(), strict=True):
-        assert one.reason.startswith(reason)
+    assert [letter.where for letter in letters] == [f"line {2 * i + 1}" for i in range(1, len(bad) + 1)]
+    for letter, reason in zip(letters, bad.values(), strict=True):
+        assert letter.reason.startswith(reason)
 
 
 def test_a_copy_has_the_same_words_and_a_typo_may():

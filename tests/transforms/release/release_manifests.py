@@ -63,7 +63,7 @@ def _contents() -> tuple[dict[str, model.Config], list[model.File]]:
             path = f"data/{name}/{split}-{i:05d}-of-{len(shards):05d}.parquet"
             own.append(model.File(path, 4_000 + 100 * len(path), _sha256(path), rows, _sha256(f"rows of {path}")))
         kind, record, key, schema = _KEPT[name]
-        described_columns = [model.Column(**column) for column in described(schema)]
+        described_columns = described(schema)
         config = configs.setdefault(name, model.Config(kind, record, key, described_columns, {}))
         logical = split_sha256(file.logical_sha256 for file in own)
         config.splits[split] = model.SplitInfo(sum(shards), [file.path for file in own], logical)

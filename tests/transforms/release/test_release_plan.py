@@ -53,20 +53,22 @@ def test_nothing_of_workers_or_times_is_published(place):
 
 @cases(
     "made said",
-    (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: is a single corpus: give it a 'name'"),
-    (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several corpora"),
-    (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither a corpus nor folders of corpora"),
-    (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two corpora are called 'original'"),
+    (config({**ORIGINAL[0], "name": ""}), "original: corpora[0]: give it a 'name'"),
+    (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several"),
+    (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither train/schema.json,"),
+    (config({**ORIGINAL[0], "name": "schemas"}), "corpora[0]: 'schemas' cannot name a configuration"),
+    (config({**ORIGINAL[0], "name": "a b"}), "corpora[0]: 'a b' cannot name a configuration"),
+    (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two inputs are called 'original'"),
     (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
     (
         config(audits=[{"path": "memory/a.parquet"}]),
         "audits[0]: is not an audit of 'parapet compose': it has no column",
     ),
-    (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file"),
+    (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file or folder"),
     (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
     (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: contains no .parquet files"),
     (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
-    (config(tables=[{**TABLE, "name": "original"}]), "tables[0].name: a corpus is called 'original'"),
+    (config(tables=[{**TABLE, "name": "original"}]), "tables[0]: two inputs are called 'original'"),
     (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
 )
 def test_what_cannot_be_is_said(made, said, place):

@@ -102,7 +102,7 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
 def test_a_file_that_only_the_checksums_have_is_found(root):
     (root / "notes.txt").write_bytes(b"x")
     folder.mend(root)
-    assert told(root) == ["notes.txt: is in SHA256SUMS, but not in MANIFEST.json"]
+    assert told(root) == ["notes.txt: is not listed in MANIFEST.json"]
 
 
 def test_links_are_not_followed(root, tmp_path):
@@ -237,8 +237,6 @@ FIRST = "data/numbers/full-00000-of-00003.parquet"
 
 @cases(
     "change line",
-    (set_fields(version="1.0.1"), "version: is '1.0.1', but the folder is '1.0.0'"),
-    (set_fields(name="big"), "name: is 'big', but the folder is 'little'"),
     (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
     (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' is not in 'files'"),
     (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),

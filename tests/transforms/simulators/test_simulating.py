@@ -18,9 +18,17 @@ from parapet.transforms.simulators.restaurants import simulating
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
 from parapet.transforms.simulators.restaurants.ontology import babi_ontology, default_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import KINDS, RATES, TASKS, disfluent, simulate
+from parapet.transforms.simulators.restaurants.simulating import (
+    ACCEPTED,
+    ALL_EXTRAS,
+    KINDS,
+    RATES,
+    TASKS,
+    disfluent,
+    simulate,
+)
 
-WORLD = simulating.World(default_ontology(), "0", 3)
+WORLD = simulating.World(default_ontology(), "0")
 RULES = Rules(WORLD.ontology)
 SERVICES = {one["service_name"]: parse_service(one) for one in schema(WORLD.ontology)}
 FIELDS = ("cuisine", "location", "number", "price")
@@ -210,7 +218,7 @@ def test_the_bot_of_rules_solves_all(which):
 @cases("task", *TASKS)
 def test_the_bot_of_rules_solves_dialogues_in_the_words_of_the_published_files(task):
     ontology = read_ontology(babi_ontology(), "babi.toml")
-    world, rules = simulating.World(ontology, "0", 3), Rules(ontology)
+    world, rules = simulating.World(ontology, "0"), Rules(ontology)
     for split in simulating.SPLITS:
         for number in range(30):
             lines = simulating.lines_of(world, simulate(world, task, split, number))
@@ -268,7 +276,7 @@ def test_splits_share_no_request_and_the_unseen_values_are_in_no_other():
 @cases("task size", (1, 3000), (4, 3000), (2, 1000), (3, 1000), (5, 500))
 def test_no_dialogue_repeats_another(task, size):
     """As many as the test of another seed has; of task 4 there are 1,800 beginnings, so that some begin alike."""
-    world = simulating.World(WORLD.ontology, "1", 3)
+    world = simulating.World(WORLD.ontology, "1")
     texts = (dialogue_text(simulating.lines_of(world, simulate(world, task, "test", number))) for number in range(size))
     assert len(set(texts)) == size
 
@@ -294,10 +302,10 @@ def choices_in(task, dialogue):
 
 def probabilities(task):
     """The probabilities of the outcomes of a task's random choices in training, from the settings of the world."""
-    structure, extras = WORLD.ontology.structure, WORLD.ontology.extras
+    ontology, extras = WORLD.ontology, WORLD.ontology.extras
     shares = {}
-    ranges = {"given": structure.given_in(task)} if task != 4 else {}
-    ranges |= {"updates": structure.updates_in(task)} if task in (2, 5) else {}
+    ranges = {"given": ontology.given_in(task)} if task != 4 else {}
+    ranges |= {"updates": ontology.updates_in(task)} if task in (2, 5) else {}
     for choice, (least, most) in ranges.items():
         shares |= {(choice, n): 1 / (most - least + 1) for n in range(least, most + 1)}
     if task == 3:
@@ -305,10 +313,10 @@ def probabilities(task):
         total = sum(share for _, share in options)
         shares |= {("offered", len(WORLD.found[requests[0]])): share / total for requests, share in options}
     if task in (3, 5):
-        shares |= {("accepted", True): structure.accepted, ("accepted", False): 1 - structure.accepted}
+        shares |= {("accepted", True): ACCEPTED, ("accepted", False): 1 - ACCEPTED}
     if task in (4, 5):
-        single = (1 - structure.all_extras) / len(extras)
-        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): structure.all_extras}
+        single = (1 - ALL_EXTRAS) / len(extras)
+        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): ALL_EXTRAS}
     return shares
 
 

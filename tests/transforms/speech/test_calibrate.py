@@ -91,8 +91,8 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     known, every = searched(errors, words, *draws), dict(zip(RATIOS, errors, strict=True))
     for draw in draws:
         for level in (500, 1000, 2000, 3500, 4800):
-            found = choose_ratio(known, words, draw, level)
-            assert known[found] == every[choose_ratio(every, words, draw, level)]
+            ratio = choose_ratio(known, words, draw, level)
+            assert known[ratio] == every[choose_ratio(every, words, draw, level)]
     assert [snr for snr in RATIOS if snr in known] == sorted(known, reverse=True)
     at = [RATIOS.index(snr) for snr in known]
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"

@@ -40,11 +40,11 @@ def typed(raw, position=4):
 def heard(raw, words):
     """The turn as it is then, and what is known of it."""
     before = copy.deepcopy(raw)
-    found = recognised_turn(typed(raw), Transcript(words, 0, "abc", 1.5), SOUND)
+    replaced = recognised_turn(typed(raw), Transcript(words, 0, "abc", 1.5), SOUND)
     assert raw == before
     after = copy.deepcopy(raw)
-    write_into(after, found)
-    return after, found
+    write_into(after, replaced)
+    return after, replaced
 
 
 RAW = turn_of(
@@ -129,18 +129,18 @@ def turns_heard(draw):
 @given(turns_heard())
 def test_each_span_that_is_left_is_its_value(turn):
     raw, words = turn
-    after, found = heard(raw, words)
+    after, replaced = heard(raw, words)
     before = {one["slot"]: one for one in raw["frames"][0]["slots"]}
     kept = after["frames"][0]["slots"]
-    assert [one["slot"] for one in kept] == [row["slot"] for row in found.row["slots"] if row["status"] == "kept"]
+    assert [one["slot"] for one in kept] == [row["slot"] for row in replaced.row["slots"] if row["status"] == "kept"]
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
         text = after["utterance"][one["start"] : one["exclusive_end"]]
         assert letters(text) == letters(value)
-    if words == found.row["spoken"]:
+    if words == replaced.row["spoken"]:
         assert len(kept) == len(before)
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
-    for row in found.row["slots"]:
+    for row in replaced.row["slots"]:
         said = " ".join(word.text for word in spoken_words(row["value"]))
         if f" {said} " not in f" {words} ":
             assert row["status"] == "lost"
@@ -224,11 +224,11 @@ def test_what_is_found_is_what_was_said(drawn, data):
     positions = recognised_positions(aligned)
     own = [word for word in words if word.start < end and start < word.end] if start < end else []
     text, ranges = written(utterance, words, positions, heard, ())
-    found = find_span(start, end, words, positions, ranges)
+    span = find_span(start, end, words, positions, ranges)
     assert text == " ".join(heard)
-    if found is not None:
-        assert text[found.start : found.end].split(" ") == [word.text for word in own]
+    if span is not None:
+        assert text[span.start : span.end].split(" ") == [word.text for word in own]
     right = heard_right(aligned)
     places = [right.get(i, -1) for i, word in enumerate(words) if word in own]
     there = bool(own) and -1 not in places and places == list(range(places[0], places[0] + len(places)))
-    assert there == (found is not None)
+    assert there == (span is not None)

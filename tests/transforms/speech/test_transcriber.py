@@ -86,9 +86,9 @@ def transcribe(transcriber, utterances, shard="abc"):
 
 def hear(channel, utterances):
     transcriber = Transcriber(channel)
-    found = transcribe(transcriber, utterances)
+    outcomes = transcribe(transcriber, utterances)
     transcriber.close()
-    return found
+    return outcomes
 
 
 def words(found):
@@ -120,9 +120,9 @@ def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     listener = Listener()
     listener.answer = refuses
     transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
-    found = transcribe(transcriber, TEXTS)
-    assert found[TEXTS[2]] == Outcome({}, "unavailable: try later")
-    assert words(found)["hello"] == {"hello"}
+    outcomes = transcribe(transcriber, TEXTS)
+    assert outcomes[TEXTS[2]] == Outcome({}, "unavailable: try later")
+    assert words(outcomes)["hello"] == {"hello"}
     del listener.answer
     listener.heard.clear()
     assert (words(hear(channel_of(tmp_path, Speaker(), listener), TEXTS)), listener.heard) == (ALL, ["no", "no"])
@@ -140,8 +140,8 @@ def test_once_it_is_of_no_use_nobody_is_asked_any_more(who, dollars, tmp_path):
     speaker, listener = Speaker(dollars=dollars), Listener(dollars=dollars)
     (speaker if who == "speaker" else listener).answer = stops
     transcriber = Transcriber(channel_of(tmp_path, speaker, listener))
-    found = transcribe(transcriber, TEXTS)
-    assert words(found) == {"hello": {"hello"}, "a table for two": {"quota: used up"}, "no": {"quota: used up"}}
+    outcomes = transcribe(transcriber, TEXTS)
+    assert words(outcomes) == {"hello": {"hello"}, "a table for two": {"quota: used up"}, "no": {"quota: used up"}}
     asked = len(speaker.asked), len(listener.heard)
     assert asked == ((2, 2) if who == "speaker" else (2, 3))
     assert words(transcribe(transcriber, said("more"), "def")) == {"more": {"quota: used up"}}

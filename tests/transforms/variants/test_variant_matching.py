@@ -85,10 +85,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
         f"{variants}/v2: train/schema.json: service 'Bus_1': the variant has no service 'Bus_11'",
         f"{variants}/v10: test/schema.json: the variant has no such split, only train/schema.json",
     ]
-    found = matches(corpus)
-    v1, v2, v10 = (matched.splits["train"] for matched in found.values())
+    of_variants = matches(corpus)
+    v1, v2, v10 = (matched.splits["train"] for matched in of_variants.values())
     assert (list(v1.names), list(v2.names), list(v10.names)) == (["Bus_1"], ["Taxi_1"], ["Taxi_1", "Bus_1"])
-    assert found["v10"].splits["test"].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
+    assert of_variants["v10"].splits["test"].bad == {"Taxi_1": "the variant has no such split, only train/schema.json"}
 
 
 @cases(

@@ -12,6 +12,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
+from parapet.transforms.reports.text import aligned
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -87,13 +88,6 @@ def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> Pl
     minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
     hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
     return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
-    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def top_up_assignments(most_missing: int) -> int:

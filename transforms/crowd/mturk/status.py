@@ -15,12 +15,11 @@ from decimal import Decimal
 import msgspec
 
 from parapet.transforms.crowd.answer_files import worker_hash
-from parapet.transforms.crowd.hits.plan import aligned
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.reports.text import number
+from parapet.transforms.reports.text import aligned, number
 from parapet.transforms.storage import disk
 
 LEDGER, PAGE = "ledger.csv", "status.html"

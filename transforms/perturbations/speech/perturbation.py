@@ -185,10 +185,6 @@ class SpeechErrors(base.Perturbation):
             "normalisation": spoken.VERSION,
         }
 
-    def plugins_used(self) -> Sequence[plugins.Chosen | None]:
-        """Return the engines."""
-        return [*self.engines.values()]
-
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the cache, and recordings of noise."""
         noise = self.noise

@@ -141,8 +141,8 @@ def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
         for i, span in enumerate(frame["slots"]):
             if (f, i) not in replaced.spans:
                 kept.append(span)
-            elif (span_here := replaced.spans[f, i]) is not None:
-                kept.append({**span, "start": span_here.start, "exclusive_end": span_here.end})
+            elif (new := replaced.spans[f, i]) is not None:
+                kept.append({**span, "start": new.start, "exclusive_end": new.end})
         frame["slots"] = kept
 
 

@@ -34,7 +34,6 @@ from parapet.transforms.simulators.restaurants.simulating import (
     Utterance,
     World,
     candidates,
-    check_world,
     disfluent,
     knowledge_base,
     lines_of,
@@ -212,7 +211,6 @@ class Config(msgspec.Struct, frozen=True):
       dialogues_per_file: the maximum number of dialogues per file.
       formats: the output formats: babi, sgd or both.
       seed: the seed of all random choices.
-      least_options: the minimum number of results for a request whose entities are offered.
       babi_plus: whether to add copies with disfluencies.
     """
 
@@ -224,7 +222,6 @@ class Config(msgspec.Struct, frozen=True):
     dialogues_per_file: int
     formats: tuple[str, ...]
     seed: str
-    least_options: int
     babi_plus: bool
 
     def options(self) -> dict[str, object]:
@@ -235,7 +232,6 @@ class Config(msgspec.Struct, frozen=True):
             "sizes": dict(self.sizes),
             "formats": list(self.formats),
             "dialogues_per_file": self.dialogues_per_file,
-            "least_options": self.least_options,
             "babi_plus": self.babi_plus,
             "seed": self.seed,
         }
@@ -250,7 +246,7 @@ class Config(msgspec.Struct, frozen=True):
 
     def world(self) -> World:
         """Create the knowledge base."""
-        return World(self.ontology, self.seed, self.least_options)
+        return World(self.ontology, self.seed)
 
     def shards(self) -> list[Shard]:
         """Return a shard for each file, in order."""
@@ -280,14 +276,6 @@ class Config(msgspec.Struct, frozen=True):
 def corpus_name(task: int, split: str, plus: bool) -> str:
     """Return the folder of a corpus: ``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
     return f"sgd/task{task}{'-plus' if plus else ''}{'-oov' if split == 'oov' else ''}"
-
-
-def check(config: Config) -> None:
-    """Raise InputError if the ontology has too few values for the tasks."""
-    if config.least_options > (ratings := config.ontology.ratings):
-        reason = f"{config.least_options}: must be from 1 to {ratings}, the number of ratings"
-        raise InputError(reason, "--least_options")
-    check_world(config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path)
 
 
 def parse_sizes(parts: Sequence[str]) -> tuple[tuple[str, int], ...]:
@@ -372,7 +360,7 @@ class _Turns:
         self.world = world
         self.service, self.find, self.reserve = names_for(world.ontology)
         # Values of these slots have spans; the values of others are among the possible values.
-        self._free = {field.name for field in world.ontology.fields if not field.shared}
+        self._free = {field.name for field in world.ontology.fields if not field.values}
         self._free |= {"name", *world.ontology.extras}
         self.turns: list[dict[str, Any]] = []
         self._said: list[Utterance] = []  # by the bot, since the user last spoke

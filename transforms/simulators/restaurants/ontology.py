@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import SILENCE
-from parapet.transforms.simulators.common import slots_of
 from parapet.transforms.storage.toml import convert, parse_toml, read_table
 
-MAX_ENTITIES = 1_000_000  # per half; the knowledge base is kept in memory
 RESERVED = ("name", "rating", "intent", "count")
 _FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name
 
 # Acts of the user without a field or an extra.
 SIMPLE = ("greet", "request", "update", "no_more", "reject", "accept", "thank", "decline")
 CALLS = ("call", "call_again")
+_NAMED_GAP = ("phrase", "answer", "give")  # kinds of acts whose texts have a gap of the same name
 
 Range = tuple[int, int]  # minimum and maximum of a uniform distribution
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,16 +34,11 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       one_each: whether each entity has one random value, instead of one entity existing for each value.
     """
 
-    name: str
+    name: Name
     seen: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     one_each: bool = False
-
-    @property
-    def shared(self) -> bool:
-        """Whether both halves have the same values."""
-        return bool(self.values)
 
     def of_half(self, unseen: bool) -> tuple[str, ...]:
         """Return the values of one half."""
@@ -86,65 +78,54 @@ class Patterns(msgspec.Struct, frozen=True):
         return {act: text for act, text in self.bot.items() if text} | dict.fromkeys(CALLS, call)
 
 
-class Structure(msgspec.Struct, frozen=True):
-    """The random choices in dialogues. The defaults are from the paper, or from its files if the paper gives none.
-
-    Attributes:
-      given: ``task1`` etc. to the number of fields in the first request.
-      updates: the same for the number of updated fields.
-      options: number of options to share of the dialogues of task 3; if empty, task 3 uses any request with enough
-        results.
-      accepted: the share of options that the user accepts; the last one is always accepted.
-      all_extras: the share of the dialogues of tasks 4 and 5 in which the user asks about all extras instead of one.
-    """
-
-    given: dict[str, Range] = {}
-    updates: dict[str, Range] = {}
-    options: dict[str, float] = {}
-    accepted: float = 0.0
-    all_extras: float = 0.0
-
-    def shares(self) -> list[tuple[int, float]]:
-        """Return (number of options, share of the dialogues), by number."""
-        return sorted((int(number), share) for number, share in self.options.items())
-
-    def given_in(self, task: int) -> Range:
-        """Return the range for task 1, 2, 3 or 5."""
-        return self.given[f"task{task}"]
-
-    def updates_in(self, task: int) -> Range:
-        """Return the range for task 2 or 5; (0, 0) for other tasks."""
-        return self.updates.get(f"task{task}", (0, 0))
-
-
 class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A domain.
 
     Attributes:
-      domain: the kind of entity, such as ``restaurant``.
+      domain: the kind of entity, such as ``restaurant``, in one word; the service is named after it.
       entity: the prefix of the names of entities.
       fields: the fields in the order in which the bot asks for them, and of ``api_call``.
       ratings: the highest rating; the lowest is 1.
       extras: the properties of an entity that users may ask about.
       patterns: the patterns of utterances.
-      structure: the random choices in dialogues.
+      options: number of options to share of the dialogues of task 3; if empty, task 3 uses any request with enough
+        results.
       name: the fields in the name of an entity, in order; by default all that are not ``one_each``.
     """
 
-    domain: str
+    domain: Annotated[str, msgspec.Meta(pattern="^[A-Za-z][A-Za-z0-9-]{0,49}$")]
     entity: str
-    fields: tuple[Field, ...]
-    ratings: int
-    extras: tuple[str, ...]
+    fields: Annotated[tuple[Field, ...], msgspec.Meta(min_length=1)]
+    ratings: Annotated[int, msgspec.Meta(ge=2, le=1000)]
+    extras: Annotated[tuple[Name, ...], msgspec.Meta(min_length=1)]
     name: tuple[str, ...] = ()
     patterns: Patterns = Patterns()
-    structure: Structure = Structure()
+    options: dict[Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,3}$")], Annotated[float, msgspec.Meta(gt=0)]] = {}
 
     @property
     def crossed(self) -> tuple[Field, ...]:
         """The fields with an entity for each combination of their values, in the order of its name."""
         by_name = {field.name: field for field in self.fields}
         return tuple(by_name[name] for name in self.name)
+
+    @property
+    def shares(self) -> list[tuple[int, float]]:
+        """(number of options, share of the dialogues of task 3), by number."""
+        return sorted((int(number), share) for number, share in self.options.items())
+
+    def given_in(self, task: int) -> Range:
+        """Return how many fields the first request of task 1, 2, 3 or 5 gives.
+
+        As in section 3.1.1 of the paper, but tasks 2 and 5 as in the published files, whose numbers are lower;
+        generalised from four fields to any number.
+        """
+        n = len(self.fields)
+        return {2: (n, n), 5: (1, max(1, n - 1))}.get(task, (0, n))
+
+    def updates_in(self, task: int) -> Range:
+        """Return how many fields are updated in task 2 or 5, like :meth:`given_in`."""
+        n = len(self.fields)
+        return (1, n) if task == 2 else (1, max(1, n - 1))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,7 +160,7 @@ def read_ontology(data: bytes, path: object) -> Ontology:
 
 def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
     """Validate an ontology. Raises InputError with the place."""
-    domain = {key: value for key, value in given.items() if key not in ("patterns", "structure")}
+    domain = {key: value for key, value in given.items() if key != "patterns"}
     content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content):
         raise InputError(reason, path, place)
@@ -187,44 +168,26 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
         content,
         name=content.name or tuple(field.name for field in content.fields if not field.one_each),
         patterns=_patterns(content, given.get("patterns", {}), path),
-        structure=structure_for(len(content.fields), given.get("structure", {}), path),
     )
 
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
     """Yield (place, reason) for each problem, with places such as ``fields[0].seen[2]``."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,49}", given.domain):
-        yield (
-            "domain",
-            f"{given.domain!r} must be one word of letters a to z, such as hotel; the service is named after it",
-        )
     if reason := _bad_word(given.entity):
         yield "entity", reason
-    if not 2 <= given.ratings <= 1000:
-        yield "ratings", f"{given.ratings} must be from 2 to 1,000 (example: 8)"
     yield from _name_problems(given)
-    if not given.extras:
-        yield "extras", 'must have at least one entry (example: ["phone", "address"])'
     for i, field in enumerate(given.fields):
         yield from _value_problems(f"fields[{i}]", field)
     yield from _twins(given)
     if not any(field.unseen for field in given.fields):
         yield "fields", "no field has unseen values: the out-of-vocabulary test needs one with seen and unseen"
-    for unseen in (False, True):
-        crossed = [len(field.of_half(unseen)) for field in given.fields if not field.one_each]
-        if (entities := math.prod(crossed) * given.ratings) > MAX_ENTITIES:
-            yield "fields", f"{entities:,} entities: at most {MAX_ENTITIES:,} are supported, give fewer values"
 
 
 def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
-    if not given.fields:
-        yield "fields", "must have at least one entry, as [[fields]]"
     names = [(f"fields[{i}].name", field.name) for i, field in enumerate(given.fields)]
     names += [(f"extras[{i}]", name) for i, name in enumerate(given.extras)]
     seen: set[str] = set()
     for place, name in names:
-        if not name.isidentifier() or not name.isascii():
-            yield place, f"{name!r}: a name must consist of letters, digits and _, and not begin with a digit"
         if name in RESERVED:
             yield place, f"{name!r} is reserved: choose another name"
         if name in seen:
@@ -270,68 +233,6 @@ def _bad_word(word: str) -> str:
     if wrong := sorted(set(word) & set(_FORBIDDEN)):
         return f"{word!r} contains {' '.join(wrong)}: write for example port-alder for port_alder"
     return ""
-
-
-def structure_for(fields: int, table: Any, path: object) -> Structure:
-    """Create the structure of a domain; the defaults are the published ones.
-
-    Args:
-      fields: the number of fields of the domain.
-      table: the table ``structure`` of an ontology.
-      path: the path of the ontology for messages.
-
-    Raises:
-      InputError: an unknown key, or a range or share out of bounds; with the place.
-    """
-    options = table.get("options", {}) if isinstance(table, dict) else {}
-    ranges = {key: value for key, value in table.items() if key != "options"} if isinstance(table, dict) else table
-    whole = merged(_published(fields), ranges, path, "structure")
-    for key in ("given", "updates"):
-        whole[key] = {
-            task: convert(value, Range, path, f"structure.{key}.{task}") for task, value in whole[key].items()
-        }
-    structure: Structure = convert({**whole, "options": options}, Structure, path, "structure")
-    for place, reason in _structure_problems(structure, fields):
-        raise InputError(reason, path, f"structure.{place}")
-    return structure
-
-
-def _published(fields: int) -> dict[str, Any]:
-    """Return the structure of section 3.1.1 of the paper.
-
-    For tasks 2 and 5 it is that of the published files, whose numbers are lower.
-
-    The figures of the files are counts of 1,000 dialogues a task. They are generalised from the paper's four fields to
-    any number of fields.
-    """
-    some = max(1, fields - 1)
-    return {
-        "given": {"task1": [0, fields], "task2": [fields, fields], "task3": [0, fields], "task5": [1, some]},
-        "updates": {"task2": [1, fields], "task5": [1, some]},
-        "options": {},
-        "accepted": 0.25,
-        "all_extras": 0.5,
-    }
-
-
-def _structure_problems(structure: Structure, fields: int) -> Iterator[tuple[str, str]]:
-    """Yield (place, reason) for each problem."""
-    for key, ranges, least in (("given", structure.given, 0), ("updates", structure.updates, 1)):
-        for task, (low, high) in ranges.items():
-            if not least <= low <= high <= fields:
-                yield (
-                    f"{key}.{task}",
-                    f"[{low}, {high}] must be the minimum and the maximum, from {least} to {fields} fields",
-                )
-    for number, share in structure.options.items():
-        if not re.fullmatch("[1-9][0-9]{0,3}", number) or not 0 < share < math.inf:
-            yield (
-                f"options.{number}",
-                f"{share:g}: must be a number of entities, 1 or more, and a share above 0 (example: 3 = 0.73)",
-            )
-    for key, share in (("accepted", structure.accepted), ("all_extras", structure.all_extras)):
-        if not 0 <= share <= 1:
-            yield key, f"{share:g} is not a number between 0 and 1"
 
 
 def _patterns(content: Ontology, given: Any, path: object) -> Patterns:
@@ -395,42 +296,18 @@ def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> 
     return table
 
 
-def _texts(patterns: Patterns) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield (place, act, text, required gaps) for each pattern."""
-    for act, ways in patterns.user_ways().items():
-        kind, _, name = act.partition(".")
-        for i, text in enumerate(ways):
-            yield f"user.{act}[{i}]", f"user.{act}", text, [name] if kind in ("phrase", "answer") else []
-    for act, text in patterns.bot_texts(()).items():
-        kind, _, name = act.partition(".")
-        gaps = {"option": ["name"], "next_option": ["name"], "give": [name]}.get(kind, [])
-        if kind not in CALLS:
-            yield f"bot.{act}", f"bot.{act}", text, gaps
-
-
-# Groups of acts that the bot tells apart by text alone, so their texts must differ. An update has a value,
-_TOGETHER = ({"phrase"}, {"reject", "accept"}, {"question", "thank"})
-
-
 def _pattern_problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
-    acts = {f"user.{act}": ways for act, ways in patterns.user.items()}
-    for act, texts in {**acts, **{f"bot.{act}": text for act, text in patterns.bot.items()}}.items():
-        if not texts and act != "bot.welcome":
-            yield act, "must have at least one entry"
-    first: dict[tuple[int, str], tuple[str, str]] = {}
-    for place, field, text, gaps in _texts(patterns):
-        if not text.strip() or text != " ".join(text.split()) or not text.isprintable():
-            yield place, f"{text!r} must be a single line, with single spaces and no tabs"
-        if SILENCE in text or text.startswith("api_call"):
-            yield place, f"{text!r}: {SILENCE} and api_call are reserved by the format"
-        if slots_of(text) != gaps or text.count("{") + text.count("}") != 2 * len(gaps):
-            wanted = " and ".join(f"{{{gap}}}" for gap in gaps) or "no {gap}"
-            yield place, f"{text!r} must have {wanted}{', once' if gaps else ''}"
-        side, _, act = field.partition(".")
-        for gap in gaps:
-            text = text.replace(f"{{{gap}}}", "{}")
-        for i, together in enumerate(_TOGETHER):
-            if side == "user" and act.partition(".")[0] in together:
-                other, first_place = first.setdefault((i, text), (act, place))
-                if other != act:
-                    yield place, f"is the same text as {first_place}, in the same place, which would be ambiguous"
+    """Yield (act, reason) for each problem. Ambiguous texts are found later, by the bot that solves the dialogues."""
+    for side, acts in (("user", patterns.user), ("bot", {act: (text,) for act, text in patterns.bot.items()})):
+        for act, texts in acts.items():
+            kind, _, name = act.partition(".")
+            gap = {"option": "name", "next_option": "name"}.get(kind, name if kind in _NAMED_GAP else "")
+            if not any(texts) and act != "welcome":
+                yield f"{side}.{act}", "must have at least one entry"
+            for text in filter(None, texts):
+                if text != " ".join(text.split()) or not text.isprintable():
+                    yield f"{side}.{act}", f"{text!r} must be a single line, with single spaces and no tabs"
+                has_gap = bool(gap)
+                if text.count(f"{{{gap}}}") != has_gap or text.count("{") + text.count("}") != 2 * has_gap:
+                    wanted = f"{{{gap}}}, once" if gap else "no {gap}"
+                    yield f"{side}.{act}", f"{text!r} must have {wanted}"

@@ -11,7 +11,7 @@ first, until the user accepts: each with a probability of 25 %, the last one alw
 
 5, conducting full dialogues: all of these; the user thanks, and declines further help.
 
-The numbers of given and updated fields and of results are in the domain's ``structure``. Requests of task 5 have as
+The domain has the numbers of given and updated fields and of results. Requests of task 5 have as
 many results as those of task 3: the paper's text says one or more, but its Table 1 has 24 lines of results.
 
 The knowledge base has two halves, which share no value of a field with seen and unseen values, and therefore no entity
@@ -39,6 +39,7 @@ from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, 
 from parapet.transforms.storage.toml import read_table
 
 SPLITS = ("train", "dev", "test", "oov")
+LEAST_RESULTS = 3  # of a request in tasks 3 and 5, whose entities are offered
 _DEALT = ("train", "test", "train", "dev")  # requests are assigned to these in turn
 
 Request = tuple[str, ...]  # a value for each field, in order
@@ -74,7 +75,6 @@ class World:
     Args:
       ontology: the domain.
       seed: the seed of random choices.
-      least: the minimum number of results for a request whose entities are offered.
 
     Attributes:
       names: the names of the fields.
@@ -85,8 +85,8 @@ class World:
       parts: split to the subjects of its dialogues.
     """
 
-    def __init__(self, ontology: Ontology, seed: str, least: int) -> None:
-        self.ontology, self.seed, self.least = ontology, seed, least
+    def __init__(self, ontology: Ontology, seed: str) -> None:
+        self.ontology, self.seed = ontology, seed
         self.names = ontology.names
         self.user_ways = ontology.patterns.user_ways()
         self.bot_texts = ontology.patterns.bot_texts(ontology.names)
@@ -126,9 +126,9 @@ class World:
         return list(itertools.product(*(field.of_half(unseen) for field in self.ontology.fields)))
 
     def _part(self, requests: list[Request]) -> Part:
-        rich = [request for request in requests if len(self.found.get(request, ())) >= self.least]
+        rich = [request for request in requests if len(self.found.get(request, ())) >= LEAST_RESULTS]
         options = []
-        for number, share in self.ontology.structure.shares():
+        for number, share in self.ontology.shares:
             if those := [request for request in rich if len(self.found[request]) == number]:
                 options.append((those, share))
         return Part(requests, rich, options, [entity for request in requests for entity in self.found.get(request, ())])
@@ -136,20 +136,18 @@ class World:
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
     """Raise InputError if a split has too few requests or entities."""
-    fewer = "give the fields more values" + ("" if world.least < 2 else ", more ratings, or a lower --least_options")
+    hint = "give the fields more values, or more ratings"
     for split in splits:
         part = world.parts[split]
         if not part.requests or len(part.entities) < 2:
-            raise InputError(f"too few values: {split} has too few requests or entities; {fewer}", path)
+            raise InputError(f"too few values: {split} has too few requests or entities; {hint}", path)
         if not part.rich and {3, 5} & set(tasks):
-            reason = f"no request of {split} finds {world.least} or more of the knowledge base; {fewer}"
+            reason = f"no request of {split} finds {LEAST_RESULTS} or more of the knowledge base; {hint}"
             raise InputError(reason, path)
-        if 3 in tasks and world.ontology.structure.options and not part.options:
-            numbers = ", ".join(str(number) for number, _ in world.ontology.structure.shares())
+        if 3 in tasks and world.ontology.options and not part.options:
+            numbers = ", ".join(world.ontology.options)
             reason = f"no request of {split} finds {numbers} of the knowledge base: give other numbers"
-            if world.least > 1:
-                reason += ", or a lower --least_options"
-            raise InputError(reason, path, "structure.options")
+            raise InputError(reason, path, "options")
 
 
 def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
@@ -188,6 +186,9 @@ def candidates(world: World) -> list[str]:
 
 
 TASKS = (1, 2, 3, 4, 5)
+
+ACCEPTED = 0.25  # the share of options that the user accepts; the last one always
+ALL_EXTRAS = 0.5  # the share of the dialogues of tasks 4 and 5 in which the user asks about all extras instead of one
 
 _TRIES = 10_000  # to draw two requests that differ; a few are enough unless there are too few values
 
@@ -249,7 +250,7 @@ class _Simulation:
 
     def __init__(self, world: World, rng: StratifiedRng, split: str) -> None:
         self.world, self.rng, self.split = world, rng, split
-        self.part, self.structure = world.parts[split], world.ontology.structure
+        self.part, self.ontology = world.parts[split], world.ontology
         self.user, self.bot = world.user_ways, world.bot_texts
         self.pairs: list[TurnPair] = []
 
@@ -260,7 +261,7 @@ class _Simulation:
         first, last = self._requests(task)
         results = self.rng.shuffled(self.world.found[last]) if task in (3, 5) else []
         self._add(self._say("greet"), "greet", results=results if task == 3 else ())
-        self._ask_for(first, _between(self.rng, self.structure.given_in(task)))
+        self._ask_for(first, _between(self.rng, self.ontology.given_in(task)))
         if task != 3:
             self._call(first)
         if task in (2, 5):
@@ -278,7 +279,7 @@ class _Simulation:
     def _requests(self, task: int) -> tuple[Request, Request]:
         if task in (2, 5):
             aside = self.rng.fork()  # for choices that may be discarded, because not all fit two requests
-            n = _between(aside, self.structure.updates_in(task))
+            n = _between(aside, self.ontology.updates_in(task))
             pair = _updated_from(self.world, aside, self.split, n, task == 5)
             self.rng.enter(repr(pair))
             return pair
@@ -318,7 +319,7 @@ class _Simulation:
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
-            if entity is ordered[-1] or self.rng.chance(self.structure.accepted):
+            if entity is ordered[-1] or self.rng.chance(ACCEPTED):
                 break
             self._add(self._say("reject"), "another")
         self._add(self._say("accept"), "reserve")
@@ -333,8 +334,8 @@ class _Simulation:
 
     def _inform(self, entity: Entity) -> None:
         """Add questions about the reserved entity, and their answers."""
-        extras = self.world.ontology.extras
-        extras_asked = extras if self.rng.chance(self.structure.all_extras) else [self.rng.choice(extras)]
+        extras = self.ontology.extras
+        extras_asked = extras if self.rng.chance(ALL_EXTRAS) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
         for extra in self.rng.shuffled(extras_asked):
             question = Utterance(f"question.{extra}", Sentence(self.rng.choice(self.user[f"question.{extra}"])))

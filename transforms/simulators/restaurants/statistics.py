@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Text, Tile, dialogue_example
+from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Counts
@@ -112,55 +112,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
       seed: the seed of the run.
       plus: whether there are copies with disfluencies.
     """
-    tasks, entities, patterns = numbers["tasks"], numbers["entities"], numbers["patterns"]
-    dialogues = counted(sum(task["all"]["dialogues"] for task in tasks.values()), "dialogue")
-    tiles = {
-        "candidates": numbers["candidates"],
-        "facts": numbers["facts"],
-        "entities seen in training": entities["seen"],
-        "unseen entities": entities["unseen"],
-        "patterns of the user": patterns["user"],
-        "patterns of the bot": patterns["bot"],
-    }
-    return Report(
-        command="restaurants",
-        title=f"Simulated dialogues about a {numbers['domain']}",
-        headline=f"Simulated dialogues about a {numbers['domain']}",
-        lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3.",
-        tiles=[Tile(name, f"{n:,}") for name, n in tiles.items()],
-        sections=[
-            _lengths(tasks),
-            *_tables(numbers),
-            Text(title="About these dialogues", paragraphs=list(_about(numbers, seed, plus))),
-            *(
-                Examples(
-                    title=f"Examples of task {task}, {TITLES[task]}",
-                    examples=[dialogue_example(*example) for example in dialogues],
-                )
-                for task, dialogues in sorted(examples.items())
-            ),
-        ],
-        terms=TERMS,
-        links={"statistics.json": "all numbers"},
-    )
-
-
-def _lengths(tasks: Mapping[str, Any]) -> Dots:
-    """Chart the mean lengths of dialogues beside those of the paper and its files."""
-    sources = {"here": "all", "paper, Table 1": "paper", "published files": "published_files"}
-    dots = [
-        Dot(TITLES[task], parts[key]["utterances"], group=name)
-        for task, parts in tasks.items()
-        for name, key in sources.items()
-        if parts[key]
-    ]
-    pairs = [(parts["all"]["utterances"], parts["paper"]["utterances"], TITLES[task]) for task, parts in tasks.items()]
-    here, paper, title = max(pairs, key=lambda pair: abs(pair[0] - pair[1]))
-    note = f"The largest difference from the paper is in {title}: {here:.1f} utterances here, {paper:.1f} there."
-    return Dots(title="Utterances per dialogue", note=note, dots=dots, percent=False)
-
-
-def _tables(numbers: Mapping[str, Any]) -> list[Section]:
+    tasks = numbers["tasks"]
     means = {
         TITLES[task]: {
             "all": parts["all"],
@@ -168,31 +120,50 @@ def _tables(numbers: Mapping[str, Any]) -> list[Section]:
             "paper, Table 1": parts["paper"],
             **({"published files": parts["published_files"]} if parts["published_files"] else {}),
         }
-        for task, parts in numbers["tasks"].items()
+        for task, parts in tasks.items()
     }
     metrics = metrics_named("dialogues", *_MEANS, digits=2)
     answers, right, tried, done = metrics_named("answers", "per_response", "tried", "per_dialogue")
-    table = Numbers("Means per dialogue", "means/*/*", ("task", "dialogues of"), metrics)
-    bot = Numbers(
-        "The rule-based bot",
-        "bot/*/*/*",
-        ("dialogues", "task", "test"),
-        (answers, right._replace(percent=True), tried, done._replace(percent=True)),
-        note="The answers that it finds, given everything before; `plus` has disfluencies. Also the dialogues solved.",
-        in_card=False,
-    )
-    return [*sections_of({"means": means}, table), *sections_of(numbers, bot)]
-
-
-def _about(numbers: Mapping[str, Any], seed: str, plus: bool) -> Iterator[str]:
-    yield (
+    dialogues = counted(sum(task["all"]["dialogues"] for task in tasks.values()), "dialogue")
+    notes = [
         "No request (a value for each field) is in two splits. No entity, and no value of a field with unseen values, "
-        "is both in training and in the out-of-vocabulary test."
-    )
-    yield f"Seed: `{seed}`. Each dialogue depends only on the seed, its task, its split and its number."
-    if tests := [test for task in numbers["bot"].get("plain", {}).values() for test in task.values()]:
-        answers = sum(test["answers"] for test in tests)
-        yield f"A rule-based bot found all of the {answers:,} answers that it was tried on."
+        "is both in training and in the out-of-vocabulary test.",
+        f"Seed: `{seed}`. Each dialogue depends only on the seed, its task, its split and its number.",
+    ]
     if plus:
         rates = ", ".join(f"{kind} {share:.0%}" for kind, share in RATES.items())
-        yield f"`babi_plus`: the same with disfluencies in user turns: {rates}. API calls are unchanged."
+        notes.append(f"`babi_plus`: the same with disfluencies in user turns: {rates}. API calls are unchanged.")
+    return Report(
+        command="restaurants",
+        title=f"Simulated dialogues about a {numbers['domain']}",
+        headline=f"Simulated dialogues about a {numbers['domain']}",
+        lead=f"{dialogues} of {counted(len(tasks), 'task')} of Bordes et al. 2017, section 3.",
+        tiles=[Tile(name, f"{numbers[name]:,}") for name in ("candidates", "facts")],
+        sections=[
+            *sections_of(
+                {"means": means}, Numbers("Means per dialogue", "means/*/*", ("task", "dialogues of"), metrics)
+            ),
+            *sections_of(
+                numbers,
+                Numbers(
+                    "The rule-based bot",
+                    "bot/*/*/*",
+                    ("dialogues", "task", "test"),
+                    (answers, right._replace(percent=True), tried, done._replace(percent=True)),
+                    note="The answers that it finds, given everything before; `plus` has disfluencies. Also the "
+                    "dialogues solved.",
+                    in_card=False,
+                ),
+            ),
+            Text(title="About these dialogues", paragraphs=notes),
+            *(
+                Examples(
+                    title=f"Examples of task {task}, {TITLES[task]}",
+                    examples=[dialogue_example(*example) for example in of_task],
+                )
+                for task, of_task in sorted(examples.items())
+            ),
+        ],
+        terms=TERMS,
+        links={"statistics.json": "all numbers"},
+    )

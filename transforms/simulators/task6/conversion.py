@@ -19,7 +19,7 @@ from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
@@ -320,7 +320,7 @@ SET = "sgd"
 FILE = "dialog-babi-task6-dstc2-{}.txt"
 SHOWN = 3  # dialogues of a split on the page
 
-_TOTALS = (*("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts"),)
+_TOTALS = ("dialogues", "left_out", "user_turns", "bot_turns", "api_calls", "no_result", "facts")
 # Bordes et al. 2017, Table 1, task 6: means per dialogue, dialogues per split, total sizes.
 PAPER_MEANS = {"utterances": 54, "user_turns": 6, "bot_turns": 8, "facts": 40}
 PAPER_DIALOGUES = {"train": 1618, "dev": 500, "test": 1117}
@@ -522,13 +522,11 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
     sizes = ", ".join(f"{split} {of_split['dialogues']:,}" for split, of_split in splits.items())
     total = counted(sum(of_split["dialogues"] for of_split in splits.values()), "dialogue")
     user = "first hypotheses of the recogniser" if config.user == ASR else "transcriptions, with noise words"
-    source = "the given file" if config.knowledge else "what the system says about the restaurants that it offers"
     means = {
         **{split: {"dialogues": part["dialogues"], **part["per_dialogue"]} for split, part in splits.items()},
         "paper, Table 1": {"dialogues": " / ".join(f"{n:,}" for n in PAPER_DIALOGUES.values()), **PAPER_MEANS},
     }
     title = "Dialogues, and means per dialogue"
-    dots = [Dot(key.replace("_", " "), part[key], group=name) for key in PAPER_MEANS for name, part in means.items()]
     return Report(
         command="babi_task6",
         title="Dialog bAbI task 6 of DSTC2",
@@ -541,17 +539,14 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
             *(Tile(f"{name} (paper: {size:,})", f"{numbers[name]:,}") for name, size in PAPER_SIZES.items()),
         ],
         sections=[
-            Dots(title="Means per dialogue", note="Each split beside the paper.", dots=dots, percent=False),
             *sections_of(means, Numbers(title, "*", ("split",), metrics_named("dialogues", *PAPER_MEANS, digits=2))),
             Text(
                 title="About these dialogues",
                 paragraphs=[
                     f"User turns are {user}; bot turns are the system's prompts. API calls are made from the labelled "
-                    f"states. The knowledge base comes from {source}. Ratings are made up for each API call, such that "
-                    "what the system offers next has the highest.",
-                    f"The splits are the lists of DSTC2, with {counted(numbers['moved_from_dev_to_train'], 'call')} "
-                    "moved from dev to train.",
-                    f"Seed of the ratings: `{config.seed}`.",
+                    "states, and ratings are made up for each call, such that what the system offers next has the "
+                    f"highest (seed `{config.seed}`). The splits are the lists of DSTC2, with "
+                    f"{counted(numbers['moved_from_dev_to_train'], 'call')} moved from dev to train.",
                 ],
             ),
             *(
