@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
@@ -35,7 +36,7 @@ the agent's own tools still run. Give the agent the printed address instead of t
 Completions or Responses, or Anthropic's Messages. With --mcp it stands between an MCP client and a server.
 
 Tools without a variant and calls that cannot be mapped back pass as they are, and are counted. Credentials are passed
-on. Neither they nor texts are written."""
+on and never written, and neither are texts without --log."""
     example = """\
   parapet proxy --variants my_variants --variant v3 --upstream https://api.openai.com/v1
   parapet proxy --variants my_variants --variant v3 --mcp -- python my_mcp_server.py
@@ -50,6 +51,7 @@ on. Neither they nor texts are written."""
     perturb: str = option("", "perturbation of what users say, such as typos", group=options.INPUT, metavar="NAME")
     seed: str = options.seed("--perturb")
     record: str = option("", "new file of the tools that pass by, for --schemas", group=OUTPUT, metavar="FILE")
+    log: str = option("", "file to which requests and answers are appended", group=OUTPUT, rare=True, metavar="FILE")
     host: str = option("127.0.0.1", "address to listen on", metavar="ADDRESS")
     port: int = option(8400, "port; 0 for a free one", ge=0, le=65_535)
 
@@ -105,13 +107,14 @@ on. Neither they nor texts are written."""
         from parapet.transforms.running import web
 
         upstream = self.mcp or self.upstream
-        with web.listen(self.host, self.port) as listener:
+        with web.listen(self.host, self.port) as listener, ExitStack() as stack:
+            log = stack.enter_context(open(self.log, "a", encoding="utf-8")) if self.log else None
             host = f"[{self.host}]" if ":" in self.host else self.host
             address = f"http://{host}:{listener.getsockname()[1]}"
             say(f"{address} leads to {upstream}, variant {self.variant}; press Ctrl-C to stop")
             for name in sides:
                 say(f"{address}/x/{name}: variant {name}")
-            asyncio.run(server.serve(listener, upstream, sides, self.variant))
+            asyncio.run(server.serve(listener, upstream, sides, self.variant, log))
 
     def _check_together(self) -> None:
         address = "" if self.has_child else self.mcp or self.upstream

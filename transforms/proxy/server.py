@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import socket
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -54,11 +55,14 @@ class Proxy:
       sides: what is done with the requests of each variant, by its name.
       plain: the variant of addresses that name none.
       client: the client for the upstream.
+      log: receives requests and answers, a line each; None to keep none.
     """
 
-    def __init__(self, upstream: str, sides: Mapping[str, Side], plain: str, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self, upstream: str, sides: Mapping[str, Side], plain: str, client: httpx.AsyncClient, log: IO[str] | None
+    ) -> None:
         self._url, self._base = httpx.URL(upstream), urlsplit(upstream).path.rstrip("/")
-        self._sides, self._plain, self.client = sides, plain, client
+        self._sides, self._plain, self.client, self.log = sides, plain, client, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request; if the client goes away, end its upstream request."""
@@ -107,6 +111,7 @@ class _Exchange:
         self._proxy, self._side, self._request, self._path, self._body = proxy, side, request, path, body
         self._has_begun = False
         self._seconds = 0.0  # that the proxy itself needed
+        self._passed = bytearray()  # for the log
 
     async def answer(self, send: Send) -> None:
         """Send the request, and pass its answer on as it arrives."""
@@ -124,6 +129,7 @@ class _Exchange:
             if forwarded.answer is not None:
                 forwarded.answer.end()
                 self._side.statistics.count_time(self._seconds)
+                self._write_log(forwarded.body)
 
     def _timed(self, work: Callable[..., Result], *arguments: Any) -> Result:
         begun = time.perf_counter()
@@ -140,18 +146,19 @@ class _Exchange:
 
     async def _pass(self, response: httpx.Response, answer: Mapped | None, send: Send) -> None:
         kind, length = response.headers.get("content-type", ""), response.headers.get("content-length")
-        pieces: AsyncIterable[bytes] = response.aiter_raw()
-        decoded: tuple[str, ...] = ()
+        pieces, decoded = response.aiter_raw(), list[str]()
         if answer is not None and kind.startswith("text/event-stream"):
-            pieces, length, decoded = self._events(response, answer), None, ("content-encoding",)
+            pieces, length, decoded = self._events(response, answer), None, ["content-encoding"]
         elif answer is not None and "json" in kind:
             data = bytes(self._timed(answer.whole, Raw(await _whole(response.aiter_bytes()))))
-            pieces, length, decoded = httpx.ByteStream(data), str(len(data)), ("content-encoding",)
+            pieces, length, decoded = _single(data), str(len(data)), ["content-encoding"]
         headers = _without(response.headers.raw, *decoded)
         headers += [(b"content-length", length.encode())] if length is not None else []
         self._has_begun = True
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         async for piece in pieces:
+            if self._proxy.log:
+                self._passed += piece[: LARGEST - len(self._passed)]
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
 
@@ -163,17 +170,28 @@ class _Exchange:
             if ends := [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]:
                 events = [rest[start:end] for start, end in pairwise([0, *ends])]
                 rest = rest[ends[-1] :]
-                yield b"".join(self._timed(mapped_event, event, answer) for event in events)
+                yield self._timed(_mapped_events, events, answer)
             searched = max(0, len(rest) - 3)
             if len(rest) > LARGEST:
                 raise TooLarge
-        yield self._timed(mapped_event, rest, answer)
+        yield self._timed(_mapped_events, [rest], answer)
+
+    def _write_log(self, sent: bytes) -> None:
+        if self._proxy.log:
+            texts = {"received": self._body, "sent": sent, "answer": bytes(self._passed)}
+            line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+            self._proxy.log.write(json.dumps({"path": self._request.url.path, **line}) + "\n")
+            self._proxy.log.flush()
 
 
 def _without(headers: Iterable[Header], *names: str) -> list[Header]:
     """Return the headers that are passed on, without some more."""
     left_out = {name.encode() for name in (*_OWN, *names)}
     return [(name.lower(), value) for name, value in headers if name.lower() not in left_out]
+
+
+def _mapped_events(events: Sequence[bytes], answer: Mapped) -> bytes:
+    return b"".join(mapped_event(event, answer) for event in events)
 
 
 def mapped_event(event: bytes, answer: Mapped) -> bytes:
@@ -203,6 +221,10 @@ async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
     return bytes(data)
 
 
+async def _single(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -214,7 +236,9 @@ def _error(status: int, message: str) -> JSONResponse:
     return JSONResponse({"type": "error", "error": error}, status)
 
 
-async def serve(listener: socket.socket, upstream: str, sides: Mapping[str, Side], plain: str) -> None:
+async def serve(
+    listener: socket.socket, upstream: str, sides: Mapping[str, Side], plain: str, log: IO[str] | None = None
+) -> None:
     """Serve until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
     for name in ("httpx", "httpcore"):  # otherwise they log each request
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -222,7 +246,7 @@ async def serve(listener: socket.socket, upstream: str, sides: Mapping[str, Side
     timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)  # a model may think for long
     uses_proxies = urlsplit(upstream).hostname not in THIS_MACHINE
     async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=uses_proxies) as client:
-        proxy = Proxy(upstream, sides, plain, client)
+        proxy = Proxy(upstream, sides, plain, client, log)
         # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
         kept = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
         await web.Server(proxy, http="h11", date_header=False, **kept).serve(sockets=[listener])

@@ -234,12 +234,21 @@ def test_a_stream_that_breaks_off_does_so_for_the_client():
         wait_for(lambda: sides["v1"].statistics.counts["calls_mapped"] == 1)
 
 
-def test_the_record_is_read_by_other_commands_and_has_no_credentials(tmp_path):
+def test_the_record_is_read_by_other_commands_and_the_log_has_no_credentials(tmp_path):
     answer = {"choices": [{"message": {"tool_calls": [{"function": {"name": "find", "arguments": '{"text": 1}'}}]}}]}
     reply = answering(json.dumps(answer), **{"content-type": "application/json"})
-    with between(reply, path=tmp_path / "tools.json") as (client, *_):
-        client.post("/chat/completions", json=REQUEST, headers={"authorization": "Bearer secret"})
-    assert "secret" not in (tmp_path / "tools.json").read_text()
+    with (
+        open(tmp_path / "log", "a") as log,
+        between(reply, path=tmp_path / "tools.json", log=log) as (client, *_),
+    ):
+        for _ in range(3):
+            client.post("/chat/completions", json=REQUEST, headers={"authorization": "Bearer secret"})
+        wait_for(lambda: (tmp_path / "log").read_text().count("\n") == 3)
+    line = json.loads((tmp_path / "log").read_text().splitlines()[0])
+    assert json.loads(line["received"]) == REQUEST
+    assert '"find"' in line["sent"]
+    assert '"search"' in line["answer"]
+    assert "secret" not in (tmp_path / "log").read_text() + (tmp_path / "tools.json").read_text()
     assert read_tools(tmp_path / "tools.json").toolsets["tools"].tools[0].raw == TOOLS[0]
 
 

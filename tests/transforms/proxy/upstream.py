@@ -107,13 +107,13 @@ def upstream(app=None):
 
 
 @contextmanager
-def proxy(address, variants, kind=ModelSide, path=None):
+def proxy(address, variants, kind=ModelSide, path=None, log=None):
     """The proxy before an upstream; gives its sides and its address."""
     record, plain = Record(path), next(iter(variants))
     sides = {name: kind(variant, record) for name, variant in variants.items()}
 
     async def main(listener):
-        await server.serve(listener, address, sides, plain)
+        await server.serve(listener, address, sides, plain, log)
 
     with serving(main) as own:
         yield sides, own
