@@ -7,9 +7,9 @@ import logging
 import os
 import shlex
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 from parapet.pipelines import command
@@ -89,12 +89,13 @@ on and never written, and neither are texts without --log."""
         """Passes messages until Ctrl-C, or until the MCP server ends."""
         status, tell = 0, logging.info if self.has_child else say  # stdout belongs to the MCP client
         try:
-            if self.has_child:
-                from parapet.transforms.proxy import stdio
+            with open(self.log, "a", encoding="utf-8") if self.log else nullcontext() as log:
+                if self.has_child:
+                    from parapet.transforms.proxy import stdio
 
-                status = stdio.run(shlex.split(self.mcp), cast("ToolServerSide", sides[self.variant]))
-            else:
-                self._serve(sides)
+                    status = stdio.run(shlex.split(self.mcp), cast("ToolServerSide", sides[self.variant]), log)
+                else:
+                    self._serve(sides, log)
         finally:
             sides[self.variant].record.write()
         for name, side in sides.items():
@@ -102,13 +103,12 @@ on and never written, and neither are texts without --log."""
                 tell(f"{name}: {line}")
         return status
 
-    def _serve(self, sides: dict[str, Side]) -> None:
+    def _serve(self, sides: dict[str, Side], log: IO[str] | None) -> None:
         from parapet.transforms.proxy import server
         from parapet.transforms.running import web
 
         upstream = self.mcp or self.upstream
-        with web.listen(self.host, self.port) as listener, ExitStack() as stack:
-            log = stack.enter_context(open(self.log, "a", encoding="utf-8")) if self.log else None
+        with web.listen(self.host, self.port) as listener:
             host = f"[{self.host}]" if ":" in self.host else self.host
             address = f"http://{host}:{listener.getsockname()[1]}"
             say(f"{address} leads to {upstream}, variant {self.variant}; press Ctrl-C to stop")

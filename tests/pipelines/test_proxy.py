@@ -147,9 +147,10 @@ def rpc(process, method, params=None, number=None):
     return None if number is None else json.loads(process.stdout.readline())
 
 
-def test_an_mcp_server_that_is_a_command(variants):
+def test_an_mcp_server_that_is_a_command(variants, tmp_path):
     server = [sys.executable, "-c", SERVER, json.dumps(FIND)]
-    with program("--variants", variants, "--variant=v1", "--mcp", "--", *server) as process:
+    log = ["--log", tmp_path / "log"]
+    with program("--variants", variants, "--variant=v1", *log, "--mcp", "--", *server) as process:
         (tool,) = (listed := rpc(process, "tools/list", number=1)["result"])["tools"]
         assert (listed["nextCursor"], listed["_meta"]) == ("n", {"x": 1.1})
         assert (tool["name"], tool["description"]) == ("seek_places", "Looks for places to stay")
@@ -168,6 +169,10 @@ def test_an_mcp_server_that_is_a_command(variants):
         problems = process.stderr.read()
     assert "v1: 3 requests, 2 tools reworded, 1 call mapped, 0 not" in problems
     assert "tool 'late' has no variant" in problems
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    call = next(line for line in lines if "tools/call" in line["received"])
+    assert [json.loads(call[text])["params"]["name"] for text in ("received", "sent")] == ["seek_places", "find_rooms"]
+    assert [line["from"] for line in lines].count("server") == 4
 
 
 def test_the_end_of_an_mcp_server_is_ours(variants):

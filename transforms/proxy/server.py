@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import socket
@@ -21,7 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from parapet.transforms.proxy.raw_json import fields_of, text_of
-from parapet.transforms.proxy.sides import Forwarded, Mapped, Side
+from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, write_log
 from parapet.transforms.running import web
 from parapet.transforms.running.fence import THIS_MACHINE
 
@@ -129,7 +128,9 @@ class _Exchange:
             if forwarded.answer is not None:
                 forwarded.answer.end()
                 self._side.statistics.count_time(self._seconds)
-                self._write_log(forwarded.body)
+                if self._proxy.log:
+                    texts = {"received": self._body, "sent": forwarded.body, "answer": bytes(self._passed)}
+                    write_log(self._proxy.log, self._request.url.path, **texts)
 
     def _timed(self, work: Callable[..., Result], *arguments: Any) -> Result:
         begun = time.perf_counter()
@@ -175,13 +176,6 @@ class _Exchange:
             if len(rest) > LARGEST:
                 raise TooLarge
         yield self._timed(_mapped_events, [rest], answer)
-
-    def _write_log(self, sent: bytes) -> None:
-        if self._proxy.log:
-            texts = {"received": self._body, "sent": sent, "answer": bytes(self._passed)}
-            line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-            self._proxy.log.write(json.dumps({"path": self._request.url.path, **line}) + "\n")
-            self._proxy.log.flush()
 
 
 def _without(headers: Iterable[Header], *names: str) -> list[Header]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from msgspec import Raw
 
@@ -176,3 +176,10 @@ class ToolServerSide(Side):
 
 
 Mapped = Answer | ToolServerSide
+
+
+def write_log(log: IO[str], source: str, **texts: bytes) -> None:
+    """Append a line: the path or the sender of messages, and their texts."""
+    line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+    log.write(json.dumps({"from": source, **line}) + "\n")
+    log.flush()
