@@ -1,5 +1,6 @@
 from kit import cases, corpus, holding, json_of, refused, run, sample_dialogues, write
 
+from parapet.pipelines.collect.serve import Serve
 from parapet.schemas.layout import sample_root
 
 
@@ -32,8 +33,10 @@ def test_how_few_workers_could_do_everything_and_what_limit_is_better(tmp_path):
     assert few in said(assignments=7)
     assert "with --max_per_worker 4, at least 21 workers must take part" in said(assignments=7, max_per_worker=4)
     assert "with --max_per_worker 99, at least 14 workers" in said(assignments=7, max_per_worker=99)
-    records = run("hits", assignments=7, max_per_worker=4, output=tmp_path / "out").rows("manifest.jsonl")
-    assert {record["max_per_worker"] for record in records} == {4}
+    hits = run("hits", assignments=7, max_per_worker=4, output=tmp_path / "out")
+    assert {record["max_per_worker"] for record in hits.rows("manifest.jsonl")} == {4}
+    served = Serve(hits=str(hits.folder), db=str(tmp_path / "answers.sqlite")).check()
+    assert (served.people, served.tasks_per_person) == (21, 4)
 
 
 def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):
