@@ -103,7 +103,7 @@ BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED = (
 )  # fmt: skip
 DATABASE, RESPONSE, END = "<|database|>", "<|response|>", "<|end|>"
 ACT = "<|act|>"
-MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END)
+MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END, ACT)
 
 NONE = "NONE"
 INTENT_SLOT = "intent"  # the slot of acts that offer an intent
