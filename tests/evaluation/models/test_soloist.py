@@ -200,7 +200,7 @@ def learner(gpt2):
 
 def test_texts_come_back_from_token_ids(learner):
     tokens = learner.tokens
-    for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6]), strict=True):
+    for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6], False), strict=True):
         assert (tuple(tokens.parts(ids.belief)[:-1]), tokens.text(ids.response)) == (step.belief, step.response)
     hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
@@ -236,7 +236,7 @@ def test_spoiled_steps(learner):
 
 def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
-    sequences = learner.tokens.sequences(STEPS)
+    sequences = learner.tokens.sequences(STEPS, False)
     for limit in (200, 9):
         tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
             torch.arange(5), 0
@@ -250,7 +250,7 @@ def test_what_is_learned_stands_where_it_should(learner):
             ]
             assert (tokens[i][belief[i]].tolist(), tokens[i][response[i]].tolist()) == (one.belief, one.response)
     longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
-    assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
+    assert (learner.card.belief, learner.card.response) == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
 
 
 def test_how_many_entities_there_are():
@@ -292,7 +292,7 @@ def test_states_of_a_schema_that_has_other_slots(model):
 
 def test_dev_is_what_would_be_written(learner):
     """The share of belief states right by one pass over the true ones is that of writing them token by token."""
-    sequences = learner.tokens.sequences(STEPS[:9])
+    sequences = learner.tokens.sequences(STEPS[:9], False)
     model, end = learner.module.model, learner.tokens.marks["<|database|>"]
     beliefs = 0.0
     for _ in range(40):
