@@ -186,7 +186,7 @@ def test_gpt2_and_soloist_are_trained_on_foreign_turns_and_on_reminders(tmp_path
     assert {name for name in steps if name.startswith("Table-7-GPT-2")} == {
         f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")
     }
-    steps = Graph(read_suite("raddle", [*given, "inputs.foreign=dstc.txt", "inputs.reddit=reddit.txt"])).steps
+    steps = Graph(read_suite("raddle", [*given, "inputs.foreign=own", "inputs.reddit=chat"])).steps
     assert steps["Table-6-GPT-2-20"].options["train"] == ["@ood_training-20/ood-20"]
     assert {steps[f"ood_training-{rate}"].options["split"] for rate in (10, 20, 50)} == {"train,test"}
     tested = {"foreign": "@ood_training-50/ood-50", "reddit": "@sets/reddit/ood-50", "ood-50": "@sets/ood/ood-50"}
