@@ -158,9 +158,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         runs = [self._run(chat, chunk, repetition) for repetition in range(self.repeats)]
         if self.repeats == 1:
             return runs[0]
-        parts = [
-            part._replace(path=run_path(part.path, i)) for i, answers in enumerate(runs) for part in answers.parts
-        ]
+        parts = [part._replace(path=run_path(part.path, i)) for i, answers in enumerate(runs) for part in answers.parts]
         return Answers(parts, _of_runs([answers.counts for answers in runs]))
 
     def _run(self, chat: Chat, chunk: Any, repetition: int) -> Answers:
