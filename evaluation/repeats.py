@@ -1,4 +1,4 @@
-"""Several runs of a system: the numbers of all runs together, from the evaluations of the single runs, and their page."""
+"""Several runs of a system: the numbers of all runs together, from evaluations of the single runs, and their page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.text import counted, number
+from parapet.transforms.reports.text import counted
 
 Item = tuple[str, ...]  # what identifies a row: its dialogue, turn and frame
 
@@ -40,7 +40,7 @@ TERMS = {
     "±": "The standard deviation over the runs (n − 1); the number before it is their mean.",
     "Noise floor": "The difference between two runs of the same system on the same set that chance exceeds in 5% of "
     "cases, in percentage points; and the same for two means over as many runs as there are.",
-    "pass^k": "The share of tasks that are right in all of k runs, estimated without bias (tau-bench, Yao et al. 2024).",
+    "pass^k": "The share of tasks that are right in all of k runs, an unbiased estimate (tau-bench, Yao et al. 2024).",
     "Excess": "A system that answers at random is not sensitive to the wording, but its accuracy varies over the "
     "variants, too. So the formula of schema sensitivity is also applied to repeats of one wording, the original; the "
     "excess is what the variants have more. Both are computed over equally many values: the number of variants, or of "
@@ -62,10 +62,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
     rows = [replace(row, run=i) for i, of_run in enumerate(of_runs) for row in of_run.values()]
     shown = kinds.shown_metrics(results[0].task)
     wanted = [row.column for row in of_runs[0].values() if row.group == WHOLE and row.metric in shown]
-    parts = [
-        significance.read_rows(path, [of_run[column] for column in wanted if column in of_run], result.variants)
-        for path, of_run, result in zip(paths, of_runs, results, strict=True)
-    ]
+    parts = significance.read_runs(paths, wanted, results[0].variants)
     for column, first in of_runs[0].items():
         values = [of_run[column].value if column in of_run else None for of_run in of_runs]
         mean = replace(first, value=macro_average(values), low=None, high=None, run=None)
@@ -99,7 +96,7 @@ def _spread(mean: ResultRow, values: Sequence[float], runs: Sequence[Parts]) -> 
         right = [int(sum(parts[0][item][0] for parts in runs)) for item in items]
         for k in range(1, len(runs) + 1):
             value = noise.pass_power(right, len(runs), k)
-            yield replace(mean, metric=f"{noise.PASS}{k}", value=value, n=len(items))
+            yield replace(mean, metric=f"{noise.POWER}{k}", value=value, n=len(items))
 
 
 def _is_right_or_wrong(parts: Parts) -> bool:
@@ -118,7 +115,7 @@ def _contributions(parts: Parts) -> dict[str, float]:
 
 
 def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
-    """Computes what repeats of the original give by the formula of schema sensitivity, and how much the variants exceed it.
+    """Computes the schema sensitivity of repeats of the original, and how much that of the variants exceeds it.
 
     Both are of as many values: of the variants, or of the runs if there are fewer.
     """
@@ -209,8 +206,8 @@ class Spread(NamedTuple):
     def shown_pass(self, k: int) -> str:
         """Formats pass^k; empty if it is of another metric."""
         is_main = self.row.metric == kinds.main_metric(self.row.task)
-        value = self.others.get(f"{noise.PASS}{k}") if is_main else None
-        return "" if value is None else kinds.shown(noise.PASS, value)
+        value = self.others.get(f"{noise.POWER}{k}") if is_main else None
+        return "" if value is None else kinds.shown(noise.POWER, value)
 
 
 def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
@@ -248,7 +245,7 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
             noisy, excess = (kinds.shown(metric, each.others[metric]) for metric in (noise.NOISE, noise.EXCESS))
             of_noise.append([*name, *([task.NOT_DEFINED] * 3 if is_undefined else [spread[0], noisy, excess])])
     first = ["system"] * has_names
-    columns = [*first, "number", "runs", "mean", "sd", "noise floor", "of means", *(f"{noise.PASS}{k}" for k in powers)]
+    columns = [*first, "number", "runs", "mean", "sd", "noise floor", "of means", *(f"{noise.POWER}{k}" for k in powers)]
     sensitivity = [*first, "schema sensitivity", "of repeats of the original", "excess"]
     texts = len(first) + 1
     made = [
@@ -276,7 +273,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
         if row.metric + noise.FLOOR in each.others:
             line += f"; noise floor of two runs: {each.shown(noise.FLOOR)} points"
         if power := each.shown_pass(each.runs):
-            line += f"; {noise.PASS}{each.runs}: {power}"
+            line += f"; {noise.POWER}{each.runs}: {power}"
         if row.metric == SENSITIVITY and noise.EXCESS in each.others:
             line += f"; {kinds.shown(noise.EXCESS, each.others[noise.EXCESS])} more than repeats of the original have"
         lines.append(line)

@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import msgspec
@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, read_parquet
+from parapet.evaluation.noise import floor_of_difference
+from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, read_parquet, read_results
 from parapet.evaluation.sets import ALL
 from parapet.schemas.layout import as_path
 
@@ -35,6 +36,8 @@ PartsOf = Mapping[tuple[str, str], Parts]  # by system and column
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Interval = tuple[float, float] | None
+
+SIGNIFICANT = 0.05  # p after correction is below it
 
 
 def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) -> dict[str, Parts]:
@@ -63,6 +66,24 @@ def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) 
             if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
                 parts[row.column] = of_sets
     return parts
+
+
+def read_runs(paths: Sequence[str], columns: Iterable[str], variants: Sequence[str]) -> list[dict[str, Parts]]:
+    """Reads the rows of evaluations of several runs like :func:`read_rows`, for the columns that all of them have."""
+    numbers = [{row.column: row for row in read_results(as_path(path) / RESULTS)} for path in paths]
+    wanted = [column for column in columns if all(column in of_run for of_run in numbers)]
+    return [
+        read_rows(path, [of_run[column] for column in wanted], variants)
+        for path, of_run in zip(paths, numbers, strict=True)
+    ]
+
+
+def of_means(runs: Sequence[Mapping[str, Parts]]) -> dict[str, Parts]:
+    """Returns what means over runs are means of: the parts of all runs, set by set."""
+    columns = [column for column in runs[0] if all(column in of_run for of_run in runs)]
+    return {
+        column: tuple(chain.from_iterable(zip(*(of_run[column] for of_run in runs), strict=True))) for column in columns
+    }
 
 
 def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
@@ -100,6 +121,7 @@ class Difference(msgspec.Struct, frozen=True):
       interval: its 95 % bootstrap interval.
       p: two-sided; ``p_holm`` is corrected for all tests of the comparison.
       dialogues: the number of resampled dialogues.
+      floor: the noise floor of the difference, on a scale of 100; 0 if it is not known.
     """
 
     first: str
@@ -110,20 +132,33 @@ class Difference(msgspec.Struct, frozen=True):
     p: float
     dialogues: int
     p_holm: float = math.nan
+    floor: float = 0.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether chance may have made the difference."""
+        return not self.p_holm < SIGNIFICANT or abs(self.difference) < self.floor
 
 
 def paired(
-    parts: PartsOf, pairs: Sequence[tuple[str, str]], columns: Mapping[str, float], seed: str, replicates: int
+    parts: PartsOf,
+    floors: Mapping[tuple[str, str], float],
+    pairs: Sequence[tuple[str, str]],
+    columns: Mapping[str, float],
+    seed: str,
+    replicates: int,
 ) -> list[Difference]:
-    """Tests the differences of pairs of systems, pair by pair, on the columns of which both have equally many parts.
+    """Tests the differences of pairs of systems, pair by pair, on the columns that both have.
 
     Args:
-      parts: the sums of the systems' numbers, by system and column.
+      parts: the sums of the systems' numbers, by system and column; ``floors`` are their noise floors, if known.
       pairs: the first and the second system of each pair.
       columns: column to the factor that brings its number to a scale of 100.
       seed: any text.
-      replicates: the replicates of the test; intervals use ``bootstrap.REPLICATES``.
+      replicates: the replicates of the test, 0 for no tests; intervals use ``bootstrap.REPLICATES``.
     """
+    if not replicates:
+        return []
     numbers = [of_number for (_, column), of_number in parts.items() if column in columns]
     plain = _totals(numbers, lambda _: np.ones(1, np.int64))
     swapped = _totals(numbers, partial(coins_of, seed, replicates=replicates))
@@ -131,8 +166,12 @@ def paired(
     tests = []
     for (first, second), column in product(pairs, columns):
         ours, theirs = parts.get((first, column), ()), parts.get((second, column), ())
-        if not ours or len(ours) != len(theirs):
+        if not ours or not theirs:
             continue
+        n = math.lcm(
+            len(ours), len(theirs)
+        )  # of systems with different numbers of runs, each part counts several times
+        ours, theirs = (tuple(part for part in parts for _ in range(n // len(parts))) for parts in (ours, theirs))
         difference = float(_gaps(plain(ours), plain(theirs))[0])
         moved = swapped(theirs) - swapped(ours)  # where the coin is 1, the systems swap their results
         by_chance = np.abs(_gaps(plain(ours) + moved, plain(theirs) - moved))
@@ -141,7 +180,9 @@ def paired(
         p = (1 + replicates - int((by_chance < abs(difference) - 1e-9).sum())) / (1 + replicates)
         interval = bootstrap.interval(_gaps(drawn(ours), drawn(theirs)) * columns[column])
         dialogues = len(set().union(*ours, *theirs))
-        tests.append(Difference(first, second, column, difference * columns[column], interval, p, dialogues))
+        floor = columns[column] * floor_of_difference(*(floors.get((name, column), 0.0) for name in (first, second)))
+        test = Difference(first, second, column, difference * columns[column], interval, p, dialogues, floor=floor)
+        tests.append(test)
     corrected = holm([test.p for test in tests])
     return [msgspec.structs.replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]
 
