@@ -12,9 +12,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from parapet.evaluation import noise, task
-from parapet.evaluation.compare import kinds, significance, tables
+from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import TaskResults, read_task
-from parapet.evaluation.compare.significance import Parts
 from parapet.evaluation.results import (
     RESULTS,
     SENSITIVITY,
@@ -25,6 +24,7 @@ from parapet.evaluation.results import (
     read_results,
     results_bytes,
 )
+from parapet.evaluation.rows import Parts, read_runs, read_tables
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
@@ -62,7 +62,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
     rows = [replace(row, run=i) for i, of_run in enumerate(of_runs) for row in of_run.values()]
     shown = kinds.shown_metrics(results[0].task)
     wanted = [row.column for row in of_runs[0].values() if row.group == WHOLE and row.metric in shown]
-    parts = significance.read_runs(paths, wanted, results[0].variants)
+    parts = read_runs(paths, wanted, results[0].variants)
     for column, first in of_runs[0].items():
         values = [of_run[column].value if column in of_run else None for of_run in of_runs]
         mean = replace(first, value=macro_average(values), low=None, high=None, run=None)
@@ -138,7 +138,7 @@ def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
 
 def _items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
     """Reads the values of a metric by set and item."""
-    tables = significance.read_tables(path, {*_KEYS, metric})
+    tables = read_tables(path, {*_KEYS, metric})
     values: dict[str, dict[Item, float]] = {name: {} for name in sets}
     for name in sets:
         if name in tables and metric in tables[name].column_names:
@@ -245,7 +245,16 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
             noisy, excess = (kinds.shown(metric, each.others[metric]) for metric in (noise.NOISE, noise.EXCESS))
             of_noise.append([*name, *([task.NOT_DEFINED] * 3 if is_undefined else [spread[0], noisy, excess])])
     first = ["system"] * has_names
-    columns = [*first, "number", "runs", "mean", "sd", "noise floor", "of means", *(f"{noise.POWER}{k}" for k in powers)]
+    columns = [
+        *first,
+        "number",
+        "runs",
+        "mean",
+        "sd",
+        "noise floor",
+        "of means",
+        *(f"{noise.POWER}{k}" for k in powers),
+    ]
     sensitivity = [*first, "schema sensitivity", "of repeats of the original", "excess"]
     texts = len(first) + 1
     made = [

@@ -11,9 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds, significance
-from parapet.evaluation.compare.significance import Difference, Parts
+from parapet.evaluation.compare.significance import Difference
 from parapet.evaluation.noise import floors_of_means
 from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
+from parapet.evaluation.rows import Parts, of_means, read_runs
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, mixes, parse_line
 from parapet.evaluation.task import NOISE_REMARK, sha256_of
 from parapet.schemas.errors import InputError
@@ -191,7 +192,7 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
     floors = floors_of_means(numbers.values())
     changes = [(row.column, replace(row, set=ORIGINAL).column) for row in columns if row.set not in (ORIGINAL, ALL)]
     tested = significance.paired(
-        _by_column(parts), _by_column(floors), changes, dict.fromkeys(ranked, 100.0), config.seed, config.replicates
+        _by_column(parts), changes, dict.fromkeys(ranked, 1.0), config.seed, config.replicates, _by_column(floors)
     )
     return Board(
         config=config,
@@ -201,7 +202,7 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
         rows=sorted(numbers.values(), key=lambda row: ranked.index(row.system)),
         left_out=left_out,
         average={name: averages[name] for name in ranked},
-        tests=significance.paired(parts, floors, pairs, factors, config.seed, config.replicates),
+        tests=significance.paired(parts, pairs, factors, config.seed, config.replicates, floors),
         noise=[(test.column, test.first) for test in tested if test.is_noise],
         remarks=[f"{results.system}: {NOISE_REMARK}" for results in tasks if results.is_noisy],
     )
@@ -222,8 +223,8 @@ def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> d
     for results in tasks:
         names = kinds.with_groups(columns, results.rows)
         wanted = [row for row in results.rows if row.column in names]
-        runs = significance.read_runs(results.runs, [row.column for row in wanted], results.variants)
-        of_rows = significance.of_means(runs)
+        runs = read_runs(results.runs, [row.column for row in wanted], results.variants)
+        of_rows = of_means(runs)
         parts |= {(results.system, column): of_number for column, of_number in of_rows.items()}
         for row in wanted:
             own = set().union(*of_rows.get(row.column, ()))
