@@ -144,7 +144,7 @@ def read_task(path: str, system: str = "") -> TaskResults:
             raise InputError("has changed since: run 'parapet evaluate' again for all runs", folder / name)
     shown_run = None if manifest.runs else 0  # the numbers of all runs together, or of the only one
     rows = [replace(row, system=system) for row in read_results(folder / RESULTS) if row.run == shown_run]
-    rows = [replace(row, value=None, low=None, high=None) if kinds.is_undefined(row, rows) else row for row in rows]
+    rows = kinds.defined(rows)
     task = manifest.pipeline.removeprefix("evaluate_")
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from parapet.evaluation.noise import EXCESS, NOISE, is_over_runs
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
@@ -73,6 +75,11 @@ def is_undefined(row: ResultRow, others: Iterable[ResultRow]) -> bool:
     beside = [other for other in others if (other.task, other.group, other.metric) == key]
     accuracies = [other.value for other in beside if other.set in (ORIGINAL, VARIANTS)]
     return row.metric in (SENSITIVITY, NOISE, EXCESS) and not sensitivity_is_defined(*accuracies)
+
+
+def defined(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Removes the values of schema sensitivities that say nothing from the numbers of a system."""
+    return [replace(row, value=None, low=None, high=None) if is_undefined(row, rows) else row for row in rows]
 
 
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:

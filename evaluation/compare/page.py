@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from parapet.evaluation import task
+from parapet.evaluation import repeats, task
 from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
-from parapet.evaluation.repeats import spread_tables
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL
 from parapet.transforms.reports.charts import sets_chart
@@ -27,7 +26,10 @@ TERMS = {
     "Seen, unseen": "Seen services (or domains) are in the schema of the training split, unseen ones are not.",
     "Small print": "The 95% interval, from a Poisson bootstrap over dialogues, or Wilson's where each dialogue has one "
     "number, 0 or 1, and at 0 and 100%; and the change from the original, in percentage points and relative.",
-    "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
+    "Bold": "The best number of a column; of differences, those that are not marked as noise.",
+    tables.NOISE_MARK: "Noise: chance may have made this change from the original, or difference of two systems, as "
+    "p ≥ 0.05 after Holm's correction, or it is below the noise floor. Numbers of single services are not tested.",
+    **repeats.TERMS,
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
     "belongs to which system: two-sided approximate randomisation over dialogues. Holm: corrected for all tests of "
     "the page. The interval of a difference is from a paired bootstrap over dialogues.",
@@ -41,7 +43,7 @@ def sections(board: Board) -> list[Section]:
     return [
         *charts(board),
         *tables.by_set(board),
-        *spread_tables(board.rows),
+        *repeats.spread_tables(board.rows),
         *seen_and_unseen(board),
         *tables.by_set(board, {name: name for name in services}, "by service", "Numbers by service", folded),
         _differences(board),
