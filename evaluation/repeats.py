@@ -212,11 +212,12 @@ class Spread(NamedTuple):
         return f"{tables.with_unit(metric, value)} ± {self.shown(metric + noise.SD)}" if is_known else task.NOT_DEFINED
 
     @property
-    def compared(self) -> tuple[str, str, str]:
-        """The schema sensitivity of equally many variants and repeats, and the excess of the former."""
+    def compared(self) -> list[str]:
+        """The schema sensitivity of equally many variants and repeats, and the excess of the former, if defined."""
+        if self.row.metric != SENSITIVITY or self.row.value is None or noise.EXCESS not in self.others:
+            return []
         of_noise, excess = self.others[noise.NOISE] or 0.0, self.others[noise.EXCESS] or 0.0
-        reworded, repeated, more = (kinds.shown(SENSITIVITY, n) for n in (of_noise + excess, of_noise, excess))
-        return reworded, repeated, more
+        return [kinds.shown(SENSITIVITY, value) for value in (of_noise + excess, of_noise, excess)]
 
     @property
     def label(self) -> str:
@@ -260,7 +261,7 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
         name, floor = [each.row.system] if first else [], each.row.metric + noise.FLOOR
         floors = [each.shown(floor), each.shown(floor, each.runs**-0.5)]
         cells.append([*name, each.label, f"{each.runs}", each.mean, *floors, *map(each.power, powers)])
-        if each.row.value is not None and noise.EXCESS in each.others:
+        if each.compared:
             of_noise.append([*name, kinds.shown(SENSITIVITY, each.row.value), *each.compared])
     passes = [f"{noise.POWER}{k}" for k in powers]
     made = [
@@ -302,7 +303,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
             parts.append(f"noise floor of two runs {floor} points")
         if power := each.power(each.runs):
             parts.append(f"{noise.POWER}{each.runs} {power}%")
-        if each.row.metric == SENSITIVITY and each.row.value is not None and noise.EXCESS in each.others:
+        if each.compared:
             reworded, repeated, excess = each.compared
             parts.append(f"of as many variants as repeats {reworded}%, of these {repeated}%: excess {excess} points")
         lines.append("; ".join(parts))
