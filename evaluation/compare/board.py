@@ -150,9 +150,9 @@ def read_task(path: str, system: str = "") -> TaskResults:
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
     variants = tuple(variants) if VARIANTS in sets else ()
     refused = {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.startswith("refused")}
-    runs = tuple(str(folder / name) for name in manifest.runs)
-    is_noisy = not runs and not manifest.is_deterministic
-    return TaskResults(system, task, path, rows, variants, manifest.options, refused, runs or (path,), is_noisy)
+    runs = tuple(str(folder / name) for name in manifest.runs) or (path,)
+    is_noisy = len(runs) == 1 and not manifest.is_deterministic
+    return TaskResults(system, task, path, rows, variants, manifest.options, refused, runs, is_noisy)
 
 
 def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Board:

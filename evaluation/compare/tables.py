@@ -19,6 +19,7 @@ from parapet.transforms.reports.report import Table, table_markdown
 from parapet.transforms.reports.text import aligned, number, percent
 
 Column = Mapping[str, ResultRow]  # system to its number
+Numbers = Mapping[tuple[str, str], ResultRow]  # by system and column
 
 NOISE_MARK = "≈"
 MEANING = "may differ from the original by chance only"
@@ -162,18 +163,15 @@ def _best(column: Iterable[ResultRow]) -> list[ResultRow]:
     return [row for row, value in zip(known, printed, strict=True) if value == top]
 
 
-def cell(
-    row: ResultRow | None,
-    numbers: Mapping[tuple[str, str], ResultRow],
-    noise: Collection[tuple[str, str]] = (),
-) -> str:
+def cell(row: ResultRow | None, numbers: Numbers, noise: Collection[tuple[str, str]] = ()) -> str:
     """Formats a number, marked if its change from the original is noise; interval and change are in small print."""
     if row is None or row.value is None:
         is_undefined = row and kinds.is_undefined(row, [each for each in numbers.values() if each.system == row.system])
         return NOT_DEFINED if is_undefined else "–"
-    deviation, is_noise = numbers.get((row.system, row.column + SD)), (row.system, row.column) in noise
-    spread = [f"± {kinds.shown(row.metric, deviation.value)}"] if deviation else []
-    lines = [" ".join([kinds.shown(row.metric, row.value), *spread, *([NOISE_MARK] if is_noise else [])])]
+    deviation = numbers.get((row.system, row.column + SD))
+    spread = f" ± {kinds.shown(row.metric, deviation.value)}" if deviation else ""
+    mark = f" {NOISE_MARK}" if (row.system, row.column) in noise else ""
+    lines = [f"{kinds.shown(row.metric, row.value)}{spread}{mark}"]
     if row.low is not None and row.high is not None:
         lines.append(f"{kinds.shown(row.metric, row.low)}–{kinds.shown(row.metric, row.high)}")
     original = numbers.get((row.system, replace(row, set=ORIGINAL).column))
@@ -225,7 +223,7 @@ def long_table(board: Board) -> dict[str, bytes]:
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "[": "{[}", "*": "{*}",
+    "|": r"\textbar{}", "[": "{[}", "*": "{*}", "±": r"$\pm$", NOISE_MARK: r"$\approx$",
 }  # fmt: skip
 
 
