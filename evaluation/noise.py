@@ -24,6 +24,8 @@ NOISE, EXCESS = f"{SENSITIVITY}_of_noise", f"{SENSITIVITY}_excess"
 
 _OVER_RUNS = re.compile(rf".*(?:{SD}|{FLOOR})|{re.escape(POWER)}[0-9]+|{RUNS}|{NOISE}|{EXCESS}")
 _MOST = 0.05  # how often chance exceeds the noise floor
+# The quantiles of Student's t at 97.5 % with 1, 2, 3 … degrees of freedom.
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
 # What each dialogue adds to a number in a run.
 Contributions = Mapping[str, float]
@@ -52,7 +54,7 @@ def noise_floor(runs: Sequence[Contributions], numbers: Sequence[float]) -> floa
 
     Answers in different dialogues vary independently, so the variance of a run's number is the sum of the variances of
     what its dialogues add. But nets that were trained with other seeds are better or worse in all dialogues: if the
-    runs vary more than twice as much as that, their own standard deviation counts.
+    runs vary more than twice as much as that, their own standard deviation counts, with Student's t for so few values.
 
     Args:
       runs: what each dialogue adds to the number in each run.
@@ -61,8 +63,11 @@ def noise_floor(runs: Sequence[Contributions], numbers: Sequence[float]) -> floa
     names = sorted(set(runs[0]).intersection(*runs[1:]))
     added = np.array([[run[name] for name in names] for run in runs])
     independent, observed = math.sqrt(added.var(axis=0, ddof=1).sum()), stdev(numbers)
-    deviation = observed if observed > 2 * independent else independent
-    return NormalDist().inv_cdf(1 - _MOST / 2) * math.sqrt(2) * deviation
+    quantile = NormalDist().inv_cdf(1 - _MOST / 2)
+    if observed <= 2 * independent:
+        return quantile * math.sqrt(2) * independent
+    few = dict(enumerate(_STUDENT, 2))  # by the number of runs
+    return few.get(len(numbers), quantile) * math.sqrt(2) * observed
 
 
 def floors_of_means(rows: Collection[ResultRow]) -> dict[tuple[str, str], float]:

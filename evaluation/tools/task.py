@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,8 +26,7 @@ from parapet.evaluation.tools.tasks import (
     read_answers,
     read_tasks,
 )
-from parapet.evaluation.user_code import UserCode
-from parapet.evaluation.user_code import check as check_code
+from parapet.evaluation.user_code import UserCode, make
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 
@@ -104,13 +104,13 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
 
     def read(self) -> Inputs:
         """Reads tasks and answers. Raises InputError."""
-        if self.model is not None:
-            check_code(self.model, "predict")
+        # One object answers all sets: one that draws at random would else draw the same for each of them.
+        ask = partial(calls_by, self.model, make(self.model, "predict")) if self.model is not None else None
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
         refused: Counter[str] = Counter()
         for name, path, answers in self._files():
             tasks = read_tasks(path)
-            calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
+            calls_by_task = ask(tasks) if ask else read_answers(answers, tasks)
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
             refused[name] += len(tasks) - len(calls_by_task)
         scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)

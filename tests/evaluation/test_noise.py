@@ -1,4 +1,4 @@
-"""What chance does to numbers: pass^k, the noise floor, noise in schema sensitivity, systems compared with themselves."""
+"""What chance does to numbers: pass^k, the noise floor, noise in sensitivity, systems compared with themselves."""
 
 from itertools import combinations
 from statistics import fmean, stdev
@@ -33,7 +33,9 @@ def test_the_noise_floor_by_hand():
     assert noise_floor(*contributions(np.ones((3, 5)))) == pytest.approx(0, abs=1e-9)
     # Runs that are right everywhere or nowhere do not vary item by item, so their own deviation counts.
     runs = np.repeat([[1.0], [0.0]], 100, axis=1)
-    assert noise_floor(*contributions(runs)) == pytest.approx(1.96 * 2**0.5 * stdev([0, 1]), abs=1e-4)
+    assert noise_floor(*contributions(runs)) == pytest.approx(12.71 * 2**0.5 * stdev([0, 1]))
+    runs = np.repeat([[1.0], [0.0], [1.0]], 100, axis=1)
+    assert noise_floor(*contributions(runs)) == pytest.approx(4.30 * 2**0.5 * stdev([0, 1, 1]))
     assert floor_of_difference(0.3, 0.4) == pytest.approx(0.25 * 2**0.5)
 
 

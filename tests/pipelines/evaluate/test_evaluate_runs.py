@@ -1,4 +1,4 @@
-"""Several runs of a system: repeated answers of an endpoint, repeated models, folders of runs, what all show together."""
+"""Several runs of a system: repeated answers of endpoints, repeated models, folders of runs, and what all show."""
 
 import csv
 import json
