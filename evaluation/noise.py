@@ -14,6 +14,7 @@ from statistics import NormalDist, stdev
 import numpy as np
 from numpy.typing import NDArray
 
+from parapet.evaluation.bootstrap import quiet
 from parapet.evaluation.dst.totals import Policy, coefficient
 from parapet.evaluation.results import SENSITIVITY, ResultRow
 
@@ -27,6 +28,7 @@ _MOST = 0.05  # how often chance exceeds the noise floor
 # The quantiles of Student's t at 97.5 % with 1, 2, 3 … degrees of freedom.
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
+Real = NDArray[np.float64]
 # What each dialogue adds to a number in a run.
 Contributions = Mapping[str, float]
 
@@ -85,19 +87,23 @@ def floor_of_difference(first: float, second: float) -> float:
     return math.sqrt((first**2 + second**2) / 2)
 
 
-def mean_sensitivity(values: NDArray[np.float64], size: int, policy: Policy = "zero") -> float:
-    """Computes equation 1 of SGD-X over ``size`` wordings, or repeats of a wording, at a time; the mean over all items.
+def sensitivities(values: Real, size: int, policy: Policy = "zero") -> Real:
+    """Computes equation 1 of SGD-X over ``size`` wordings, or repeats of a wording, at a time, for each item.
 
     The coefficient of variation grows with the number of values, so that only those of equally many can be compared. If
-    there are more, each of them is once the first of ``size`` consecutive ones.
+    there are more, each of them is once the first of ``size`` consecutive ones, and the result is the mean of all.
 
     Args:
       values: the accuracy of each item, shape (wordings or repeats, items).
       size: at least 2.
       policy: how items count that are wrong everywhere, see ``--zero``.
+
+    Returns:
+      Shape (items,); NaN for items that do not count.
     """
     starts = range(len(values) if size < len(values) else 1)
     windows = np.array([np.take(values, range(start, start + size), axis=0, mode="wrap") for start in starts])
     coefficients = coefficient(windows.swapaxes(0, 1))
     counted = windows.any(axis=1) if policy == "drop" else np.ones_like(coefficients, dtype=bool)
-    return float(coefficients[counted].mean()) if counted.any() else math.nan
+    with quiet():
+        return np.asarray(np.where(counted, coefficients, 0.0).sum(axis=0) / counted.sum(axis=0))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from parapet.evaluation import noise, task
+from parapet.evaluation import bootstrap, noise, task
 from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import TaskResults, read_task
 from parapet.evaluation.results import (
@@ -43,8 +43,8 @@ TERMS = {
     "pass^k": "The share of tasks that are right in all of k runs, an unbiased estimate (tau-bench, Yao et al. 2024).",
     "Excess": "A system that answers at random is not sensitive to the wording, but its accuracy varies over the "
     "variants, too. So the formula of schema sensitivity is also applied to repeats of one wording, the original; the "
-    "excess is what the variants have more. Both are computed over equally many values: the number of variants, or of "
-    "runs if there are fewer.",
+    "excess is what the variants have more, with its 95% interval. Both are computed over equally many values: the "
+    "number of variants, or of runs if there are fewer.",
 }
 
 
@@ -73,8 +73,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
     anywhere = replace(rows[0], set=ALL, group=WHOLE, low=None, high=None, n=None, run=None)
     rows.append(replace(anywhere, metric=noise.RUNS, value=float(len(paths))))
     if results[0].variants:
-        of_noise = _noise_in_sensitivity(results)
-        rows += [replace(anywhere, set=VARIANTS, metric=metric, value=value) for metric, value in of_noise.items()]
+        rows += _noise_in_sensitivity(results, replace(anywhere, set=VARIANTS))
     return rows
 
 
@@ -114,26 +113,32 @@ def _contributions(parts: Parts) -> dict[str, float]:
     return added
 
 
-def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
-    """Computes the schema sensitivity of repeats of the original, and how much that of the variants exceeds it.
+def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -> Iterator[ResultRow]:
+    """Yields the schema sensitivity of repeats of the original, and how much that of the variants exceeds it.
 
     Both are of as many values: of the variants, or of the runs if there are fewer.
+
+    Args:
+      results: the runs.
+      anywhere: a row with the system and the task.
     """
     variants, metric = results[0].variants, kinds.main_metric(results[0].task)
     runs = [_items(result.path, metric, (ORIGINAL, *variants)) for result in results]
     items = sorted(set.intersection(*(set(of_set) for run in runs for of_set in run.values())))
-    if not items:
-        return {}
     size, policy = min(len(variants), len(runs)), results[0].options.get("zero", "zero")
 
-    def values(of_set: Mapping[Item, float]) -> list[float]:
-        return [of_set[item] for item in items]
+    def of_items(*sets: Mapping[Item, float]) -> noise.Real:
+        return noise.sensitivities(np.array([[of_set[item] for item in items] for of_set in sets]), size, policy)
 
-    repeats = np.array([values(run[ORIGINAL]) for run in runs])
-    reworded = [np.array([values(run[name]) for name in variants]) for run in runs]
-    of_noise = noise.mean_sensitivity(repeats, size, policy)
-    of_wording = float(np.mean([noise.mean_sensitivity(of_run, size, policy) for of_run in reworded]))
-    return {noise.NOISE: of_noise, noise.EXCESS: of_wording - of_noise}
+    repeated = of_items(*(run[ORIGINAL] for run in runs))
+    reworded = np.mean([of_items(*(run[name] for name in variants)) for run in runs], axis=0)
+    excess = reworded - repeated
+    known = np.isfinite(excess)
+    if known.any():
+        replicates = bootstrap.means(bootstrap.replicated("0", [([dialogue for dialogue, *_ in items], excess)]))
+        low, high = bootstrap.interval(replicates[:, 0]) or (None, None)
+        yield replace(anywhere, metric=noise.NOISE, value=float(repeated[known].mean()))
+        yield replace(anywhere, metric=noise.EXCESS, value=float(excess[known].mean()), low=low, high=high)
 
 
 def _items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
@@ -196,13 +201,13 @@ class Spread(NamedTuple):
     """
 
     row: ResultRow
-    others: Mapping[str, float | None]
+    others: Mapping[str, ResultRow]
     runs: int
 
     def shown(self, metric: str, factor: float = 1.0) -> str:
         """Formats one of the other numbers; empty if there is none."""
-        value = self.others.get(metric)
-        return "" if value is None else kinds.shown(self.row.metric, factor * value)
+        row = self.others.get(metric)
+        return "" if row is None or row.value is None else kinds.shown(self.row.metric, factor * row.value)
 
     @property
     def mean(self) -> str:
@@ -213,11 +218,14 @@ class Spread(NamedTuple):
 
     @property
     def compared(self) -> list[str]:
-        """The schema sensitivity of equally many variants and repeats, and the excess of the former, if defined."""
-        if self.row.metric != SENSITIVITY or self.row.value is None or noise.EXCESS not in self.others:
+        """The schema sensitivity of equally many variants and repeats, and the excess with its interval, if defined."""
+        repeated, excess = self.others.get(noise.NOISE), self.others.get(noise.EXCESS)
+        if self.row.metric != SENSITIVITY or self.row.value is None or repeated is None or excess is None:
             return []
-        of_noise, excess = self.others[noise.NOISE] or 0.0, self.others[noise.EXCESS] or 0.0
-        return [kinds.shown(SENSITIVITY, value) for value in (of_noise + excess, of_noise, excess)]
+        reworded = (repeated.value or 0.0) + (excess.value or 0.0)
+        values = (reworded, repeated.value, excess.value, excess.low, excess.high)
+        *cells, low, high = (kinds.shown(SENSITIVITY, value) for value in values)
+        return [*cells[:2], f"{cells[2]}\n{low} to {high}"]
 
     @property
     def label(self) -> str:
@@ -239,12 +247,12 @@ def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
     Args:
       rows: the numbers of all runs together, of one system or several.
     """
-    places: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
+    places: dict[tuple[str, str, str], dict[str, ResultRow]] = defaultdict(dict)
     whole = [row for row in rows if row.group == WHOLE]
     for row in whole:
-        places[row.system, row.task, row.set][row.metric] = row.value
+        places[row.system, row.task, row.set][row.metric] = row
     return [
-        Spread(row, others, int(places[row.system, row.task, ALL][noise.RUNS] or 0))
+        Spread(row, others, int(places[row.system, row.task, ALL][noise.RUNS].value or 0))
         for row in whole
         if row.metric + noise.SD in (others := places[row.system, row.task, row.set])
     ]
@@ -305,7 +313,8 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
             parts.append(f"{noise.POWER}{each.runs} {power}%")
         if each.compared:
             reworded, repeated, excess = each.compared
-            parts.append(f"of as many variants as repeats {reworded}%, of these {repeated}%: excess {excess} points")
+            parts.append(f"of as many variants as repeats {reworded}%, of these {repeated}%")
+            parts.append("excess {} points ({})".format(*excess.split("\n")))
         lines.append("; ".join(parts))
     return lines
 

@@ -8,7 +8,7 @@ import pytest
 from kit import cases
 
 from parapet.evaluation.compare.significance import paired
-from parapet.evaluation.noise import floor_of_difference, mean_sensitivity, noise_floor, pass_power
+from parapet.evaluation.noise import floor_of_difference, noise_floor, pass_power, sensitivities
 
 
 def drawn(seed, shares, times):
@@ -57,13 +57,13 @@ def coefficient(values):
 def test_sensitivity_of_some_wordings_at_a_time():
     values = drawn(1, np.linspace(0, 0.9, 9), 5)
     columns = [list(column) for column in values.T]
-    assert mean_sensitivity(values, 5) == pytest.approx(fmean(map(coefficient, columns)))
-    some = [coefficient([*column, *column][start : start + 3]) for column in columns for start in range(5)]
-    assert mean_sensitivity(values, 3) == pytest.approx(fmean(some))
-    known = [n for n in (coefficient(column) if any(column) else None for column in columns) if n is not None]
-    assert len(known) < 9
-    assert mean_sensitivity(values, 5, "drop") == pytest.approx(fmean(known))
-    assert np.isnan(mean_sensitivity(np.zeros((3, 4)), 3, "drop"))
+    assert sensitivities(values, 5) == pytest.approx([*map(coefficient, columns)])
+    some = [[[*column, *column][start : start + 3] for start in range(5)] for column in columns]
+    assert sensitivities(values, 3) == pytest.approx([fmean(map(coefficient, windows)) for windows in some])
+    known = [[coefficient(window) for window in windows if any(window)] for windows in some]
+    assert not all(known)
+    expected = [fmean(of_item) if of_item else np.nan for of_item in known]
+    assert sensitivities(values, 3, "drop") == pytest.approx(expected, nan_ok=True)
 
 
 def test_noise_has_no_excess_over_repeats():
@@ -72,8 +72,8 @@ def test_noise_has_no_excess_over_repeats():
     excess, published = [], []
     for seed in range(300):
         answers = drawn(seed, shares, 8)
-        published.append(mean_sensitivity(answers[:5], 5))
-        excess.append(mean_sensitivity(answers[:5], 3) - mean_sensitivity(answers[5:], 3))
+        published.append(sensitivities(answers[:5], 5).mean())
+        excess.append(fmean(sensitivities(answers[:5], 3) - sensitivities(answers[5:], 3)))
     assert fmean(published) > 0.5
     assert fmean(excess) == pytest.approx(0, abs=0.02)
 
