@@ -31,9 +31,7 @@ from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import counted
 
-Item = tuple[str, ...]  # what identifies a row: its dialogue, turn and frame
-
-_KEYS = ("dialogue_id", "turn", "frame")
+_KEYS = ("dialogue_id", "turn", "frame")  # of an item; not all tasks have frames
 _FIRST = 4  # the first pass^k on pages, besides the last
 
 TERMS = {
@@ -72,7 +70,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
             rows += _spread(mean, known, [of_run.get(column, ()) for of_run in parts])
     anywhere = replace(rows[0], set=ALL, group=WHOLE, low=None, high=None, n=None, run=None)
     rows.append(replace(anywhere, metric=noise.RUNS, value=float(len(paths))))
-    if results[0].variants:
+    if any(row.metric == SENSITIVITY for row in rows):
         rows += _noise_in_sensitivity(results, replace(anywhere, set=VARIANTS))
     return rows
 
@@ -122,35 +120,39 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
       results: the runs.
       anywhere: a row with the system and the task.
     """
-    variants, metric = results[0].variants, kinds.main_metric(results[0].task)
-    runs = [_items(result.path, metric, (ORIGINAL, *variants)) for result in results]
-    items = sorted(set.intersection(*(set(of_set) for run in runs for of_set in run.values())))
-    size, policy = min(len(variants), len(runs)), results[0].options.get("zero", "zero")
-
-    def of_items(*sets: Mapping[Item, float]) -> noise.Real:
-        return noise.sensitivities(np.array([[of_set[item] for item in items] for of_set in sets]), size, policy)
-
-    repeated = of_items(*(run[ORIGINAL] for run in runs))
-    reworded = np.mean([of_items(*(run[name] for name in variants)) for run in runs], axis=0)
+    variants = results[0].variants
+    dialogues, values = _values([result.path for result in results], kinds.main_metric(anywhere.task), variants)
+    size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
+    repeated = noise.sensitivities(values[:, 0], size, policy)
+    reworded = np.mean([noise.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
     excess = reworded - repeated
     known = np.isfinite(excess)
     if known.any():
-        replicates = bootstrap.means(bootstrap.replicated("0", [([dialogue for dialogue, *_ in items], excess)]))
+        replicates = bootstrap.means(bootstrap.replicated("0", [(dialogues, excess)]))
         low, high = bootstrap.interval(replicates[:, 0]) or (None, None)
         yield replace(anywhere, metric=noise.NOISE, value=float(repeated[known].mean()))
         yield replace(anywhere, metric=noise.EXCESS, value=float(excess[known].mean()), low=low, high=high)
 
 
-def _items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
-    """Reads the values of a metric by set and item."""
-    tables = read_tables(path, {*_KEYS, metric})
-    values: dict[str, dict[Item, float]] = {name: {} for name in sets}
-    for name in sets:
-        if name in tables and metric in tables[name].column_names:
-            columns = [tables[name][key].to_pylist() for key in _KEYS if key in tables[name].column_names]
-            known = zip(zip(*columns, strict=True), tables[name][metric].to_pylist(), strict=True)
-            values[name] = {item: value for item, value in known if value is not None}
-    return values
+def _values(paths: Sequence[str], metric: str, variants: Sequence[str]) -> tuple[list[str], noise.Real]:
+    """Reads the values of a metric for the items that the original and all variants have in all runs.
+
+    Returns:
+      The dialogue of each item, and the values: shape (runs, 1 + variants, items).
+    """
+    places: dict[tuple[str, ...], int] = {}  # dialogue, turn and frame
+    known: list[dict[int, float]] = []
+    for path in paths:
+        by_set = read_tables(path, {*_KEYS, metric})
+        for name in (ORIGINAL, *variants):
+            keys = [by_set[name][key].to_pylist() for key in _KEYS if key in by_set[name].column_names]
+            items = [places.setdefault(item, len(places)) for item in zip(*keys, strict=True)]
+            of_items = zip(items, by_set[name][metric].to_pylist(), strict=True)
+            known.append({item: value for item, value in of_items if value is not None})
+    common = sorted(set(known[0]).intersection(*known[1:]))
+    values = np.array([[of_set[item] for item in common] for of_set in known])
+    dialogues = [dialogue for dialogue, *_ in places]
+    return [dialogues[item] for item in common], values.reshape(len(paths), 1 + len(variants), len(common))
 
 
 class Combined(NamedTuple):

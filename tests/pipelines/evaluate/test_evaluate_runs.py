@@ -8,9 +8,9 @@ from statistics import fmean, stdev
 
 import pytest
 from chat_server import ChatServer
+from compare_folders import sensitivity
 from kit import BUNDLED, edit, files_of, json_of, lacking, refused, rows_of, run, write
 from state_predictions import DIALOGUES, wrong
-from test_noise import coefficient
 
 from parapet.evaluation.results import read_results
 
@@ -49,6 +49,10 @@ def agent(tmp_path):
 def evaluate(folder, output="out", **flags):
     variants = {"variants": folder / "variants"}
     return run("evaluate", task="tool_calls", reference=TASKS, output=folder / output, **variants, **flags)
+
+
+def coefficient(values):
+    return sensitivity([[value] for value in values])
 
 
 def of_all_runs(folder):
