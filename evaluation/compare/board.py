@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds, significance
 from parapet.evaluation.compare.significance import Difference
-from parapet.evaluation.noise import floors_of_means
+from parapet.evaluation.noise import RUNS, floors_of_means
 from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
 from parapet.evaluation.rows import Parts, of_means, read_runs
 from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, mixes, parse_line
@@ -285,7 +285,10 @@ def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out:
                 raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
         refused = f"of task {results.task} for {results.system!r}, which its endpoint refused"
         left_out += [f"{counted(n, 'item')} of set {name or ALL} {refused}" for name, n in results.refused.items()]
-    return [replace(results, rows=[row for row in results.rows if row.set in sets]) for results in of_task]
+    return [
+        replace(results, rows=[row for row in results.rows if row.set in sets or row.metric == RUNS])
+        for results in of_task
+    ]
 
 
 def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[list[ResultRow], list[ResultRow]]:

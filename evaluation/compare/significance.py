@@ -88,9 +88,7 @@ def paired(
         ours, theirs = parts.get((first, column), ()), parts.get((second, column), ())
         if not ours or not theirs:
             continue
-        n = math.lcm(
-            len(ours), len(theirs)
-        )  # of systems with different numbers of runs, each part counts several times
+        n = math.lcm(len(ours), len(theirs))  # they may have different numbers of runs: each part counts several times
         ours, theirs = (tuple(part for part in parts for _ in range(n // len(parts))) for parts in (ours, theirs))
         difference = float(_gaps(plain(ours), plain(theirs))[0])
         moved = swapped(theirs) - swapped(ours)  # where the coin is 1, the systems swap their results

@@ -130,6 +130,9 @@ def test_comparisons_show_means_and_mark_noise(agent, tmp_path):
     assert tests["knows", "random"]["p_holm"] < 0.05
     page = (tmp_path / "board/report.html").read_text()
     assert not lacking(page, "Repeats", "Noise in schema sensitivity", f"{same['difference']:+.2f} ≈")
+    # Of some sets, too.
+    run("compare", "--sets", "v1", "--systems", *systems[:2], output=tmp_path / "part")
+    assert f"{mean:.1f}% ± {deviation:.1f}" in (tmp_path / "part/report.html").read_text()
     # A run that was evaluated again is not mixed with the others.
     edit(tmp_path / "random/run-1/run.json", lambda manifest: manifest.update(version="0"))
     assert "run-1: has changed since" in refused("compare", "--systems", *systems, output=tmp_path / "again")
