@@ -315,7 +315,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
             parts.append(f"{noise.POWER}{each.runs} {power}%")
         if each.compared:
             reworded, repeated, excess = each.compared
-            parts.append(f"of as many variants as repeats {reworded}%, of these {repeated}%")
+            parts.append(f"of repeats of the original {repeated}%, of as many variants {reworded}%")
             parts.append("excess {} points ({})".format(*excess.split("\n")))
         lines.append("; ".join(parts))
     return lines
