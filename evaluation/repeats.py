@@ -177,7 +177,7 @@ def combine(paths: Sequence[str]) -> Combined:
     files = {
         RESULTS: results_bytes(rows),
         "metrics.json": task.json_bytes(means),
-        "report.html": page(report(rows, together)).encode(),
+        "report.html": page(report(together)).encode(),
     }
     return Combined(files, {**header, "counts": counts, "runs": digests}, summary(together))
 
@@ -274,29 +274,14 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
         if each.compared:
             of_noise.append([*name, kinds.shown(SENSITIVITY, each.row.value), *each.compared])
     passes = [f"{noise.POWER}{k}" for k in powers]
-    made = [
-        Table(
-            title="Repeats",
-            columns=[*first, "number", "runs", "mean", "noise floor", "of means", *passes],
-            rows=cells,
-            text_columns=len(first) + 1,
-            numbers_in=RESULTS,
-        ),
-        Table(
-            title="Noise in schema sensitivity, %",
-            columns=[
-                *first,
-                "of the variants",
-                "of as many variants as repeats",
-                "of repeats of the original",
-                "excess",
-            ],
-            rows=of_noise,
-            text_columns=len(first),
-            numbers_in=RESULTS,
-        ),
-    ]
-    return [table for table in made if table.rows]
+    columns = [*first, "number", "runs", "mean", "noise floor", "of means", *passes]
+    compared = [*first, "of the variants", "of as many as repeats", "of repeats of the original", "excess"]
+    texts = len(first)
+    both = (
+        Table(title="Repeats", columns=columns, rows=cells, text_columns=texts + 1, numbers_in=RESULTS),
+        Table(title="Noise in schema sensitivity, %", columns=compared, rows=of_noise, text_columns=texts),
+    )
+    return [table for table in both if table.rows]
 
 
 def summary(rows: Sequence[ResultRow]) -> list[str]:
@@ -321,32 +306,19 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
     return lines
 
 
-def report(rows: Sequence[ResultRow], together: Sequence[ResultRow]) -> Report:
-    """Makes the page of several runs.
-
-    Args:
-      rows: all numbers.
-      together: those of all runs together.
-    """
-    numbers = spreads(together)
-    runs = sorted({row.run for row in rows if row.run is not None})
-    values = {(row.run, row.column): kinds.shown(row.metric, row.value) for row in rows}
-    cells = [[run_name(run), *(values[run, each.row.column] for each in numbers)] for run in runs]
-    single = Table(
-        title="Single runs, %",
-        columns=["run", *(each.label for each in numbers)],
-        rows=cells,
-        hrefs={(i, 0): f"{run_name(run)}/report.html" for i, run in enumerate(runs)},
-        numbers_in=RESULTS,
-    )
+def report(rows: Sequence[ResultRow]) -> Report:
+    """Makes the page of several runs from the numbers of all of them together."""
+    numbers = spreads(rows)
     main = [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or numbers
+    runs = counted(main[0].runs, "run")
+    pages = {f"{run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
     return Report(
         command="evaluate",
-        title=f"{tables.capital(rows[0].task.replace('_', ' '))}: {counted(len(runs), 'run')}",
-        headline=f"{tables.capital(main[0].label)}, mean over {counted(len(runs), 'run')}: {main[0].mean}",
+        title=f"{tables.capital(rows[0].task.replace('_', ' '))}: {runs}",
+        headline=f"{tables.capital(main[0].label)}, mean over {runs}: {main[0].mean}",
         lead="One system on the same sets, several times.",
         tiles=[Tile(each.label, each.mean) for each in main],
-        sections=[*spread_tables(together), single],
+        sections=spread_tables(rows),
         terms={**TERMS, **task.TERMS},
-        links={RESULTS: task.FILES[RESULTS], "metrics.json": "the means over the runs"},
+        links={RESULTS: task.FILES[RESULTS], "metrics.json": "the means over the runs", **pages},
     )
