@@ -80,6 +80,7 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
                     before = runners.manifest_identity(output)
                 runners.check_storage(path for flag, path in _inputs(command) if flag.reads)
                 check_there(command)
+                command = command.with_repeats(tuple(runner_flags))
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,8 +26,7 @@ from parapet.evaluation.tools.tasks import (
     read_answers,
     read_tasks,
 )
-from parapet.evaluation.user_code import UserCode
-from parapet.evaluation.user_code import check as check_code
+from parapet.evaluation.user_code import UserCode, make
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 
@@ -70,6 +70,7 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
       predictions: the answers to them, or a folder with those to all sets; empty to run ``model``.
       model: a class, function or object of the user's.
       sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
+      is_deterministic: whether the system is known to give the same answers in each run.
     """
 
     name = "evaluate_tool_calls"
@@ -79,6 +80,12 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     model: UserCode | None = None
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
+    is_deterministic: bool = True
+
+    def header(self, result: scores.Result) -> dict[str, object]:
+        """Makes the content of ``run.json`` besides the files."""
+        is_noisy = self.variants and not self.is_deterministic
+        return super().header(result) | ({"is_deterministic": False} if is_noisy else {})
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files."""
@@ -97,13 +104,13 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
 
     def read(self) -> Inputs:
         """Reads tasks and answers. Raises InputError."""
-        if self.model is not None:
-            check_code(self.model, "predict")
+        # One object answers all sets: one that draws at random would else draw the same for each of them.
+        ask = partial(calls_by, self.model, make(self.model, "predict")) if self.model is not None else None
         sets: dict[str, list[tuple[Expected, list[Call] | None]]] = {}
         refused: Counter[str] = Counter()
         for name, path, answers in self._files():
             tasks = read_tasks(path)
-            calls_by_task = read_answers(answers, tasks) if self.model is None else calls_by(self.model, tasks)
+            calls_by_task = ask(tasks) if ask else read_answers(answers, tasks)
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
             refused[name] += len(tasks) - len(calls_by_task)
         scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
@@ -123,13 +130,14 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         intervals = {(name, ACCURACY): wilson_interval(right[name], n) for name, n in sizes.items()}
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
+        notes = [] if self.is_deterministic or not self.variants else [scores.NOISE_REMARK]
         return scores.Result(
             files=scores.files_of(
                 metrics,
                 results_of("tool_calls", metrics, sizes, intervals=intervals),
                 {"tasks": tasks},
                 _rows(rows),
-                report(rows, printed, sizes, intervals, headings, inputs.refused),
+                report(rows, printed, sizes, intervals, headings, inputs.refused, notes),
             ),
             summary=[
                 f"{scores.line(name, values, headings, 1)}; {text.counted(sizes[name], 'task')}"
@@ -277,6 +285,7 @@ def report(
     intervals: Mapping[tuple[str, str], Interval],
     headings: Mapping[str, str],
     refused: Mapping[str, int] = {},
+    notes: Sequence[str] = (),
 ) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = [name for name in sizes if name != ALL or len(sizes) > 2]
@@ -318,6 +327,7 @@ def report(
         chart=HEADINGS,
         terms=TERMS,
         refused=refused,
+        notes=notes,
         title="Tool calls",
         headline=f"{scores.with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(sizes) - 1, 'set')}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
 from parapet.evaluation.tools.conversation import Message, messages_of, request_of
-from parapet.evaluation.user_code import UserCode, make, running
+from parapet.evaluation.user_code import UserCode, running
 from parapet.schemas.errors import InputError
 from parapet.schemas.json_text import parse_json_line
 from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
@@ -265,14 +265,20 @@ def read_answers(path: str, tasks: Mapping[str, Expected]) -> dict[str, list[Cal
     }
 
 
-def calls_by(model: UserCode, tasks: Mapping[str, Expected]) -> dict[str, list[Call] | None]:
+def calls_by(
+    model: UserCode, predict: Callable[..., Any], tasks: Mapping[str, Expected]
+) -> dict[str, list[Call] | None]:
     """Runs a user's class, function or object, whose ``predict`` receives batches of tasks.
+
+    Args:
+      model: names it, for messages.
+      predict: what :func:`parapet.evaluation.user_code.make` returns for it.
+      tasks: the tasks by id.
 
     Raises:
       InputError: the numbers of answers and tasks differ.
       UserCodeError: its code raises an exception.
     """
-    predict = make(model, "predict")
     names, calls = list(tasks), dict[str, list[Call] | None]()
     for first in range(0, len(names), _BATCH):
         some = names[first : first + _BATCH]
