@@ -15,7 +15,7 @@ from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.results import Interval, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, plain
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
 from parapet.evaluation.tools.tasks import (
     UNREADABLE,
     Expected,
@@ -27,6 +27,7 @@ from parapet.evaluation.tools.tasks import (
 )
 from parapet.evaluation.user_code import UserCode
 from parapet.evaluation.user_code import check as check_code
+from parapet.schemas.tasks import plain
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 
