@@ -130,9 +130,10 @@ def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) 
         if values and (kind := _kind_of(properties[parameter], values)):
             key = "type" if kind == "value_of_other_type" else "enum"
             parts = (properties[parameter], properties[parameter].get("items"))
-            allowed = " of ".join(reprlib.repr(part[key]) for part in parts if isinstance(part, Mapping) and key in part)
+            allowed = [reprlib.repr(part[key]) for part in parts if isinstance(part, Mapping) and key in part]
             hint = "; a call without it is right" if "" in right and parameter not in required else ""
-            yield parameter, kind, f"must be {' or '.join(map(reprlib.repr, values))}, but its {key} is {allowed}{hint}"
+            must = " or ".join(map(reprlib.repr, values))
+            yield parameter, kind, f"must be {must}, but its {key} is {' of '.join(allowed)}{hint}"
 
 
 def _kind_of(schema: Any, values: Sequence[Any]) -> str:
@@ -159,4 +160,3 @@ def _is_listed(value: Any, schema: Any) -> bool:
     if isinstance(value, list) and isinstance(schema, Mapping):
         return all(_is_listed(item, {"enum": listed}) and _is_listed(item, schema.get("items")) for item in value)
     return not listed or plain(value) in map(plain, listed)
-

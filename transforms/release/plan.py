@@ -429,12 +429,12 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
 # Problems of the annotation.
 
 
-def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service], path: str) -> Iterator[Fault]:
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service] | None, path: str) -> Iterator[Fault]:
     """Yield every problem of a dialogue's annotation.
 
     Args:
       dialogue: the dialogue.
-      services: the services of its corpus and split by name.
+      services: the services of its corpus and split by name; None if unknown.
       path: the file of the dialogue.
     """
     for where, reason in problems_of(dialogue, services):
