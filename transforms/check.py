@@ -117,6 +117,8 @@ def _examine(path: Path) -> Iterator[Item]:
         yield from _folder(path) if path.is_dir() else _file(path)
     except InputError as error:
         yield _of_error(error, path)
+    except OSError as error:
+        yield _finding("unreadable", path, "", f"cannot be read: {error.strerror or error}")
 
 
 def _finding(kind: str, path: object, place: str, message: str) -> Finding:
@@ -151,7 +153,7 @@ def _folder(path: Path) -> Iterator[Item]:
     if _has_schemas(path) or any(layout.dialogue_files(path, split) for split in ("", *layout.SPLITS)):
         yield from _corpus(path)
         entries = [entry for entry in entries if entry.is_dir() and entry.name not in layout.SPLITS]
-    is_output = (path / layout.MANIFEST).exists()
+    is_output = layout.find_output(path) is not None
     for entry in entries:
         if entry.name in (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS):
             continue
