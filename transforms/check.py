@@ -22,7 +22,9 @@ from parapet.schemas.json_text import parse_json, parse_json_line
 from parapet.schemas.messages import read_messages
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import Service
-from parapet.transforms.crowd.answer_files import read_responses
+from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, read_responses, read_sheet
+from parapet.transforms.crowd.hits.terms import REWRITES
+from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS
 from parapet.transforms.release.plan import dialogue_faults
 from parapet.transforms.release.reading import LATEST, find_release
 from parapet.transforms.release.verify import examine as verify_release
@@ -61,6 +63,7 @@ _EXPECTED = (
 )
 _OPENAPI = "is an OpenAPI description: write each operation as a tool with name, description and parameters"
 _READ = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv")
+_BESIDE = (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS)  # read with others, or not at all
 _ANSWERS = {"AssignmentId", "HITId", "HIT", "HITs", "Assignment", "Assignments"}
 _KEYS = ("set", "dialogue_id", "dialogue", "turn", "service", "id")  # which identify a prediction
 _REASON = re.compile(r"([a-z]+_[a-z_]+): (.+)", re.DOTALL)
@@ -149,13 +152,17 @@ def _folder(path: Path) -> Iterator[Item]:
         for mismatch in result.findings:
             yield _finding(mismatch.check, root / mismatch.path, mismatch.where, mismatch.reason)
         return
-    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     if _has_schemas(path) or any(layout.dialogue_files(path, split) for split in ("", *layout.SPLITS)):
         yield from _corpus(path)
-        entries = [entry for entry in entries if entry.is_dir() and entry.name not in layout.SPLITS]
+        return
     is_output = layout.find_output(path) is not None
-    for entry in entries:
-        if entry.name in (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS):
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith(".") or entry.name in (
+            tasks.ANSWERS,
+            layout.MANIFEST,
+            layout.NAMES,
+            layout.DEAD_LETTERS,
+        ):
             continue
         for item in _examine(entry) if entry.is_dir() or entry.suffix.lower() in _READ else ():
             if not isinstance(item, Finding) or item.kind != "not_recognised":
@@ -181,7 +188,10 @@ def _file(path: Path) -> Iterator[Item]:
     elif re.match(r"(openapi|swagger)\s*:", text):
         raise InputError(f"not_recognised: {_OPENAPI}")
     elif "Answer." in header:
-        yield from _answers(path)
+        yield from _answers(path, text)
+    elif "response_id" in header and "decision" in header:
+        yield Contents(str(path), "decisions of reviewers")
+        yield from (_finding("bad_decision", path, letter.key, letter.reason) for letter in read_sheet(str(path))[1])
     elif re.search("[,;\t]", header):
         reason = f"is a table ({header[:80]}), but not of answers, whose columns are Answer.slot_0 and so on; chats are"
         raise InputError(f'not_recognised: {reason} JSON lines: {{"messages": [{{"role": "user", "content": "Hi"}}]}}')
@@ -218,14 +228,15 @@ def _json(path: Path, text: str) -> Iterator[Item]:
     elif "id" in keys or {"dialogue_id", "turn"} <= keys or {"dialogue", "turn"} <= keys:
         yield from _predictions(path)
     elif _ANSWERS & keys:
-        yield from _answers(path)
+        yield from _answers(path, text)
     else:
         yield from _schemas(path)
 
 
-def _answers(path: Path) -> Iterator[Item]:
+def _answers(path: Path, beginning: str) -> Iterator[Item]:
     yield Contents(str(path), "answers of annotators")
-    for record in read_responses(str(path), b"check", "utf-8"):
+    kind = REWRITING_TASKS if f":{REWRITES}" in beginning else SCHEMA_TASKS
+    for record in read_responses(str(path), b"check", "utf-8", kind):
         row = record.source.removeprefix(f"{path}").lstrip(": ")
         if isinstance(record, DeadLetter):
             kind, _, reason = record.reason.partition(": ")
