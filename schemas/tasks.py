@@ -102,13 +102,13 @@ def contradictions(
     Also yields parameters that may be left out, but whose right values are all invalid: a valid value is wrong there.
 
     Args:
-      schemas: the name of each tool to the JSON Schema of its parameters, in BFCL's types or the usual ones.
+      schemas: the name of each tool to the JSON Schema of its parameters, in BFCL's types or the usual ones; calls of
+        other tools are not checked.
       calls: for each call, the name of a tool to its parameters, each with its right values.
     """
     for position, call in enumerate(calls):
         for name, arguments in call.items():
-            schema = schemas.get(name, {})
-            for parameter, kind, reason in _of_call(schema, arguments):
+            for parameter, kind, reason in _of_call(schemas[name], arguments) if name in schemas else ():
                 yield Contradiction(kind, pointer_of((position, name, parameter)), f"{parameter!r} {reason}")
 
 

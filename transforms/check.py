@@ -235,8 +235,8 @@ def _json(path: Path, text: str) -> Iterator[Item]:
 
 def _answers(path: Path, beginning: str) -> Iterator[Item]:
     yield Contents(str(path), "answers of annotators")
-    kind = REWRITING_TASKS if f":{REWRITES}" in beginning else SCHEMA_TASKS
-    for record in read_responses(str(path), b"check", "utf-8", kind):
+    task_kind = REWRITING_TASKS if f":{REWRITES}" in beginning else SCHEMA_TASKS
+    for record in read_responses(str(path), b"check", "utf-8", task_kind):
         row = record.source.removeprefix(f"{path}").lstrip(": ")
         if isinstance(record, DeadLetter):
             kind, _, reason = record.reason.partition(": ")
