@@ -77,10 +77,8 @@ class Check(Command[None]):
                     print(f"  {printable(f'{place}: {item.message}')}")
             if n > SHOWN:
                 print(f"  and {n - SHOWN:,} more: --json lists all")
-        by_severity = Counter[str]()
-        for (severity, _), n in counts.items():
-            by_severity[severity] += n
-        say(f"\n{counted(by_severity['error'], 'error')}, {counted(by_severity['warning'], 'warning')}")
+        errors = sum(n for (severity, _), n in counts.items() if severity == "error")
+        say(f"\n{counted(errors, 'error')}, {counted(counts.total() - errors, 'warning')}")
 
 
 COMMAND = Check

@@ -157,12 +157,7 @@ def _folder(path: Path) -> Iterator[Item]:
         return
     is_output = layout.find_output(path) is not None
     for entry in sorted(path.iterdir()):
-        if entry.name.startswith(".") or entry.name in (
-            tasks.ANSWERS,
-            layout.MANIFEST,
-            layout.NAMES,
-            layout.DEAD_LETTERS,
-        ):
+        if entry.name.startswith(".") or entry.name in _BESIDE:
             continue
         for item in _examine(entry) if entry.is_dir() or entry.suffix.lower() in _READ else ():
             if not isinstance(item, Finding) or item.kind != "not_recognised":
@@ -262,7 +257,7 @@ def _corpus(path: Path) -> Iterator[Item]:
         yield from (_finding("duplicate_id", file.path, f"[{i}]", reason) for i, reason in file.repeated)
         services = by_split.get(file.split, by_split.get(layout.SINGLE))
         try:
-            yield from _dialogues(Path(file.path), services, left_out)
+            yield from _dialogues(layout.as_path(file.path), services, left_out)
         except InputError as error:
             yield _of_error(error, file.path)
         advance(1, "files")
