@@ -65,6 +65,7 @@ _OPENAPI = "is an OpenAPI description: write each operation as a tool with name,
 _READ = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv")
 _BESIDE = (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS)  # read with others, or not at all
 _ANSWERS = {"AssignmentId", "HITId", "HIT", "HITs", "Assignment", "Assignments"}
+_PREDICTED = {"result", "predicted", "score", "refused", "answer"}
 _KEYS = ("set", "dialogue_id", "dialogue", "turn", "service", "id")  # which identify a prediction
 _REASON = re.compile(r"([a-z]+_[a-z_]+): (.+)", re.DOTALL)
 _PLACE = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
@@ -220,7 +221,7 @@ def _json(path: Path, text: str) -> Iterator[Item]:
         yield Contents(str(path), "rewritten turns, for 'parapet language_variations --rewritten'")
     elif tasks.is_task(record):
         yield from _tasks(path)
-    elif "id" in keys or {"dialogue_id", "turn"} <= keys or {"dialogue", "turn"} <= keys:
+    elif text[0] == "{" and ({"dialogue_id", "turn"} <= keys or _PREDICTED & keys):
         yield from _predictions(path)
     elif _ANSWERS & keys:
         yield from _answers(path, text)

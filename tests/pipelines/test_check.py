@@ -182,6 +182,7 @@ def test_predictions_answers_and_decisions(tmp_path):
     ("chats.csv", "text,intent\nHi,greet\n", "is a table (text,intent), but not of answers"),
     ("empty.json", "", "is empty: expected a corpus"),
     ("words.txt", "Hello there", "begins with 'Hello there': expected a corpus"),
+    ("rows.json", '[{"id": "a", "result": []},\n{"id": "b"}]', "is JSON, but was not recognised"),
     ("settings.json", '{"a": 1}', "is JSON, but was not recognised"),
     ("broken.json", '[{"dialogue_id": 1,]', "not JSON"),
     ("data.json.gz", "\x1f\x8b", "gzip"),
