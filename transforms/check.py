@@ -62,6 +62,10 @@ _EXPECTED = (
     "of annotators (CSV or JSON) or a release"
 )
 _OPENAPI = "is an OpenAPI description: write each operation as a tool with name, description and parameters"
+_OTHER_TASKS = {
+    "evaluation_criteria": "tau2-bench, which runs them itself",
+    "question": "BFCL without functions, which bfcl-eval runs itself over several turns",
+}
 _READ = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv")
 _BESIDE = (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS)  # read with others, or not at all
 _ANSWERS = {"AssignmentId", "HITId", "HIT", "HITs", "Assignment", "Assignments"}
@@ -205,9 +209,8 @@ def _json(path: Path, text: str) -> Iterator[Item]:
         parse_json(limits.read_whole(path), path)  # for line and column in the error
     if {"openapi", "swagger"} & keys:
         raise InputError(f"not_recognised: {_OPENAPI}")
-    if "evaluation_criteria" in keys:
-        reason = "has tasks of tau2-bench, which runs them itself: docs/tools.md has the format of Parapet's tasks"
-        raise InputError(f"not_recognised: {reason}")
+    if whose := next((whose for key, whose in _OTHER_TASKS.items() if key in keys and not tasks.is_task(record)), ""):
+        raise InputError(f"not_recognised: has tasks of {whose}: docs/tools.md has the format of Parapet's tasks")
     if "messages" in keys:
         yield Contents(str(path), "chat messages, which 'parapet perturb typos --messages FILE' changes")
         messages = read_messages(limits.read_whole(path, limits.MAX_DIALOGUE_FILE), path)

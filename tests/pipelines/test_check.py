@@ -186,6 +186,7 @@ def test_predictions_answers_and_decisions(tmp_path):
     ("settings.json", '{"a": 1}', "is JSON, but was not recognised"),
     ("broken.json", '[{"dialogue_id": 1,]', "not JSON"),
     ("data.json.gz", "\x1f\x8b", "gzip"),
+    ("turns.json", '{"id": "multi_turn_0", "question": [[{"role": "user", "content": "Hi"}]]}', "over several turns"),
     ("tau2.json", '[{"id": "0", "evaluation_criteria": {}}]', "tau2-bench"),
 )
 def test_what_newcomers_have_is_named_with_what_to_do(tmp_path, name, content, told):
