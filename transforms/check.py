@@ -18,7 +18,7 @@ import msgspec
 from parapet.schemas import layout, limits, release, tasks, tools
 from parapet.schemas.dialogue import Dialogue, Frame, list_files, read_each, typed
 from parapet.schemas.errors import InputError, pointer_of
-from parapet.schemas.json_text import parse_json, parse_json_line
+from parapet.schemas.json_text import parse_json
 from parapet.schemas.messages import read_messages
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import Service
@@ -405,6 +405,9 @@ def _answer_findings(answer: Mapping[str, Any], schemas: Mapping[str, Any], path
         yield _finding(kind, path, f"{place}{pointer}", reason)
 
 
+_row = msgspec.json.Decoder(dict[str, Any])
+
+
 def _predictions(path: Path) -> Iterator[Item]:
     """Check JSON lines; for a prediction the keys of its place, refusals and unread answers are the same everywhere."""
     yield Contents(str(path), "predictions")
@@ -412,14 +415,12 @@ def _predictions(path: Path) -> Iterator[Item]:
     with limits.open_path(path) as handle:
         for number, line in enumerate(handle, 1):
             place = f"line {number}"
-            try:
-                row = parse_json_line(line.removeprefix(b"\xef\xbb\xbf")) if line.strip() else {}
-            except ValueError as error:
-                yield _finding("unreadable", path, place, f"not JSON: {error}")
+            if not line.strip():
                 continue
-            if not isinstance(row, dict):
-                yield _finding("unreadable", path, place, "is not an object")
-            if not isinstance(row, dict) or not row:
+            try:
+                row = _row.decode(line.removeprefix(b"\xef\xbb\xbf"))
+            except msgspec.MsgspecError as error:
+                yield _finding("unreadable", path, place, str(error))
                 continue
             key = ", ".join(f"{name} {row[name]}" for name in _KEYS if name in row)
             if hash(key) in known:
