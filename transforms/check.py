@@ -63,7 +63,7 @@ _EXPECTED = (
 )
 _OPENAPI = "is an OpenAPI description: write each operation as a tool with name, description and parameters"
 _OTHER_TASKS = {
-    "evaluation_criteria": "tau2-bench, which runs them itself",
+    "evaluation_criteria": "tau2-bench, which runs them itself, also through 'parapet proxy'",
     "question": "BFCL without functions, which bfcl-eval runs itself over several turns",
 }
 _READ = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv")
