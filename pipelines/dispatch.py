@@ -56,6 +56,7 @@ GROUPS = {
         "leaderboard": "a page that ranks submissions to a release",
     },
     "help": {
+        "check": "what is wrong with data: corpora, tools, answers, ...",
         "doctor": "what is installed and set up here, and what is missing",
     },
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from parapet.pipelines.command import EXIT_FAILURE, check_input, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
+from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
 
@@ -124,6 +126,9 @@ class Build(Pipeline[Contents]):
         try:
             summary = building.read_summary(staging)
             building.check_faults(summary, release.allow_problems)
+            if n := sum(summary.totals("fault").get(kind, 0) for kind in CONTRADICTIONS):
+                contradicting = counted(n, "right value contradicts", "right values contradict")
+                logging.warning("%s the schemas of their tasks' tools: 'parapet check' lists them", contradicting)
             manifest = building.make_manifest(release, plan, summary, contents.statistics)
             if parent is not None:
                 building.follow(manifest, staging, parent)

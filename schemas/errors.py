@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -133,3 +133,8 @@ def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
     """Split msgspec's message about a value that does not fit into the reason and the place: ``[3].slots[0].name``."""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")
+
+
+def pointer_of(keys: Iterable[object]) -> str:
+    """Return the JSON Pointer of a place that keys and positions lead to."""
+    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)

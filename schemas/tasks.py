@@ -5,14 +5,32 @@ They are JSON Lines, with the expected calls in a file of the same name beside t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, NamedTuple
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, pointer_of
 from parapet.schemas.json_text import parse_json_line
 
 ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the expected calls in a file of the same name
+
+# How the right calls of a task contradict the schemas of its tools.
+CONTRADICTIONS = {
+    "value_outside_enum": "every right value is outside the enum",
+    "value_of_other_type": "every right value is of another type",
+    "unknown_parameter": "a parameter of the right call is not in the schema",
+    "required_left_out": "a required parameter must be left out",
+    "required_missing": "the right call lacks a required parameter",
+}
+_PUNCTUATION = re.compile(r"[ ,./\-_*^]")
+_LEFT_OUT = ("", None)  # among the right values of a parameter that may be left out
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,), "integer": (int,), "float": (int, float), "number": (int, float), "boolean": (bool,),
+    "array": (list,), "tuple": (list,), "dict": (dict,), "object": (dict,), "null": (NoneType,),
+}  # fmt: skip
 
 
 def answers_beside(path: Path) -> Path:
@@ -53,3 +71,92 @@ def by_id(data: bytes, path: object) -> dict[str, Any]:
             raise InputError(f"{record['id']!r} appears twice", path, where)
         answers[record["id"]] = record
     return answers
+
+
+class Contradiction(NamedTuple):
+    """A right call that contradicts its own schema.
+
+    Attributes:
+      kind: one of :data:`CONTRADICTIONS`.
+      pointer: the JSON Pointer of the parameter in the list of right calls.
+      reason: what contradicts what.
+    """
+
+    kind: str
+    pointer: str
+    reason: str
+
+
+def plain(value: Any) -> Any:
+    """Normalise a text as BFCL's checker does: without case, blanks and punctuation, one kind of quotation marks."""
+    if not isinstance(value, str):
+        return value
+    return _PUNCTUATION.sub("", value).lower().replace("'", '"')
+
+
+def contradictions(
+    schemas: Mapping[str, Mapping[str, Any]], calls: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]]
+) -> Iterator[Contradiction]:
+    """Yield how the right calls of a task contradict the schemas of its tools, so that no call is right and valid.
+
+    Also yields parameters that may be left out, but whose right values are all invalid: a valid value is wrong there.
+
+    Args:
+      schemas: the name of each tool to the JSON Schema of its parameters, in BFCL's types or the usual ones; calls of
+        other tools are not checked.
+      calls: for each call, the name of a tool to its parameters, each with its right values.
+    """
+    for position, call in enumerate(calls):
+        for name, arguments in call.items():
+            for parameter, kind, reason in _of_call(schemas[name], arguments) if name in schemas else ():
+                yield Contradiction(kind, pointer_of((position, name, parameter)), f"{parameter!r} {reason}")
+
+
+def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield (parameter, kind, reason)."""
+    properties, required = schema.get("properties"), schema.get("required")
+    properties = properties if isinstance(properties, Mapping) else {}
+    required = required if isinstance(required, list) else []
+    for parameter in required:
+        if parameter not in arguments:
+            yield parameter, "required_missing", "is required, but not in the right call"
+    for parameter, right in arguments.items():
+        if parameter not in properties:
+            yield parameter, "unknown_parameter", "is in the right call, but not in the schema"
+            continue
+        values = [value for value in right if value not in _LEFT_OUT]
+        if not values and parameter in required:
+            yield parameter, "required_left_out", "is required, but has no right value"
+        if values and (kind := _kind_of(properties[parameter], values)):
+            key = "type" if kind == "value_of_other_type" else "enum"
+            parts = (properties[parameter], properties[parameter].get("items"))
+            allowed = [reprlib.repr(part[key]) for part in parts if isinstance(part, Mapping) and key in part]
+            hint = "; a call without it is right" if "" in right and parameter not in required else ""
+            must = " or ".join(map(reprlib.repr, values))
+            yield parameter, kind, f"must be {must}, but its {key} is {' of '.join(allowed)}{hint}"
+
+
+def _kind_of(schema: Any, values: Sequence[Any]) -> str:
+    """Return how all values contradict a schema; empty if one of them fits."""
+    if not isinstance(schema, Mapping):
+        return ""
+    valid = [value for value in values if _has_type(value, schema)]
+    if not valid:
+        return "value_of_other_type"
+    return "" if any(_is_listed(value, schema) for value in valid) else "value_outside_enum"
+
+
+def _has_type(value: Any, schema: Any) -> bool:
+    names = schema.get("type") if isinstance(schema, Mapping) else None
+    names = names if isinstance(names, list) else [names]
+    if all(name in _TYPES for name in names) and not any(type(value) in _TYPES[name] for name in names):
+        return False
+    return not isinstance(value, list) or all(_has_type(item, schema.get("items")) for item in value)
+
+
+def _is_listed(value: Any, schema: Any) -> bool:
+    """Whether a value, or each item of a list, is in the enum. In BFCL, that of ``array`` may list its items."""
+    listed = schema.get("enum") if isinstance(schema, Mapping) else None
+    if isinstance(value, list) and isinstance(schema, Mapping):
+        return all(_is_listed(item, {"enum": listed}) and _is_listed(item, schema.get("items")) for item in value)
+    return not listed or plain(value) in map(plain, listed)

@@ -10,6 +10,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
-from parapet.schemas.tasks import is_task
+from parapet.schemas.tasks import Contradiction, contradictions, is_task
 from parapet.schemas.tool_texts import documented_in, parts_of
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
@@ -521,6 +522,18 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
         except ValueError as error:
             raise InputError(f"not JSON: {error}", path, f"line {number}") from None
     return items, True
+
+
+def task_contradictions(task: Mapping[str, Any], right: Any) -> Iterator[Contradiction]:
+    """Yield how the right calls of a task contradict its valid tools; nothing if they have another form than BFCL's."""
+    schemas = {}
+    for raw in task.get("function") or ():
+        with suppress(InputError):
+            if not is_hosted(raw):
+                tool = Tool(raw)
+                schemas[tool.name] = tool.parameters.root
+    with suppress(msgspec.ValidationError):
+        yield from contradictions(schemas, msgspec.convert(right, list[dict[str, dict[str, list[Any]]]]))
 
 
 def are_tools(data: bytes) -> bool:

@@ -36,7 +36,7 @@ _BESIDE = {
     "intent": ("macro_f1",),
     "response": ("inform", "success", "bleu"),
     "ratings": ("human_faithful", "agreement", "fleiss_kappa"),
-    "tool_calls": (SENSITIVITY,),
+    "tool_calls": ("accuracy_by_meaning", SENSITIVITY),
 }
 OF_100 = frozenset({"bleu", "combined", "naturalness", AVERAGE})  # on a scale of 100 already; all others are shares
 LOW_IS_GOOD = frozenset({"fpr95", "slot_error_rate", "word_error_rate", SENSITIVITY})  # enter no average

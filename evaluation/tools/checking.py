@@ -8,9 +8,10 @@ the same, task by task.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
+
+from parapet.schemas.tasks import plain
 
 Call = Mapping[str, Any]  # the function's name to its arguments
 Kind = Literal[
@@ -40,7 +41,6 @@ _TYPES: Mapping[str, type] = {
 }  # fmt: skip
 _LISTS = ("array", "tuple")
 _LEFT_OUT = ""  # among the right values of an optional parameter
-_PUNCTUATION = re.compile(r"[ ,./\-_*^]")
 
 
 class Fault(NamedTuple):
@@ -170,10 +170,3 @@ def _same_dicts(value: Sequence[Any], right: Any) -> bool:
     if not isinstance(right, list | str) or len(value) != len(right):
         return False
     return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
-
-
-def plain(value: Any) -> Any:
-    """Normalises a text: without case, blanks and punctuation, and with one kind of quotation marks."""
-    if not isinstance(value, str):
-        return value
-    return _PUNCTUATION.sub("", value).lower().replace("'", '"')

@@ -16,7 +16,8 @@ from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.results import Interval, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, plain
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
+from parapet.evaluation.tools.meaning import with_right_values
 from parapet.evaluation.tools.tasks import (
     UNREADABLE,
     Expected,
@@ -27,16 +28,21 @@ from parapet.evaluation.tools.tasks import (
     read_tasks,
 )
 from parapet.evaluation.user_code import UserCode, make
+from parapet.schemas.errors import InputError
+from parapet.schemas.tasks import contradictions, plain
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
 
 ACCURACY, SENSITIVITY, REWORDED = "accuracy", "schema_sensitivity", "reworded_values"
+BY_MEANING = "accuracy_by_meaning"
 EXAMPLES = 30
 HEADINGS = {ACCURACY: "accuracy"}
 TERMS = {
     "Accuracy": "The share of tasks whose calls are right: the function, the number of calls, each parameter's type "
     "and value, as BFCL's AST checker has it. The order of calls does not count; texts are compared without case, "
     "blanks and punctuation.",
+    "Accuracy by meaning": "Accuracy if values also count as right that mean the same as a right value by the rules of "
+    "docs/tools.md: numbers, dates, units, letter case and accents.",
     "Schema sensitivity": "How much the accuracy of a task varies over the variants: the sample standard deviation "
     "divided by the mean (SGD-X, Lee et al. 2022, equation 1), 0 if it is always wrong; then the mean over tasks. "
     + scores.UNDEFINED_SENSITIVITY,
@@ -46,20 +52,29 @@ TERMS = {
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """A task with its calls and their fault; ``reworded``: the only fault is that values are those of the request."""
+    """A task with its calls and their fault.
+
+    ``reworded``: the only fault is that values are those of the request. ``by_meaning``: right if values may be
+    written in another way; None if that is not asked.
+    """
 
     set: str
     expected: Expected
     calls: list[Call] | None
     fault: Fault | None
     reworded: bool = False
+    by_meaning: bool | None = None
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """The tasks of each set with their calls; ``refused`` counts those that are not scored, by set."""
+    """The tasks of each set with their calls.
+
+    ``refused`` counts those that are not scored, by set; ``excluded`` counts those left out of all sets.
+    """
 
     sets: dict[str, list[tuple[Expected, list[Call] | None]]]
     refused: dict[str, int] = {}
+    excluded: int = 0
 
 
 class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
@@ -71,6 +86,8 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
       model: a class, function or object of the user's.
       sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
       is_deterministic: whether the system is known to give the same answers in each run.
+      exclude_contradictions: leave out tasks whose right calls contradict their own schema, in all sets.
+      by_meaning: also compute the accuracy if values may be written in another way.
     """
 
     name = "evaluate_tool_calls"
@@ -81,6 +98,8 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
     is_deterministic: bool = True
+    exclude_contradictions: bool = False
+    by_meaning: bool = False
 
     def header(self, result: scores.Result) -> dict[str, object]:
         """Makes the content of ``run.json`` besides the files."""
@@ -114,13 +133,19 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
             sets.setdefault(name, []).extend((tasks[task_id], calls) for task_id, calls in calls_by_task.items())
             refused[name] += len(tasks) - len(calls_by_task)
         scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
-        return Inputs(sets, dict(+refused))
+        excluded = set[str]()
+        if self.exclude_contradictions:
+            excluded = {task.task.id for tasks in sets.values() for task, _ in tasks if contradicts_itself(task)}
+            sets = {name: [pair for pair in pairs if pair[0].task.id not in excluded] for name, pairs in sets.items()}
+            if not all(sets.values()):
+                raise InputError("leaves no task: all contradict their own schema", "--exclude_contradictions")
+        return Inputs(sets, dict(+refused), len(excluded))
 
     def score(self, inputs: Inputs, stage: scores.Stage) -> scores.Result:
         """Computes accuracy by set, category and kind of error; with variants also their sensitivity."""
         originals = {task.task.id: task.task.request for task, _ in inputs.sets[ORIGINAL]}
         rows = [
-            _scored(name, task, calls, originals.get(task.task.id))
+            _scored(name, task, calls, originals.get(task.task.id), self.by_meaning)
             for name, tasks in inputs.sets.items()
             for task, calls in tasks
         ]
@@ -128,9 +153,12 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         sizes = {name: sum(categories.values()) for name, categories in tasks.items()}
         right = {name: sum(row.fault is None for row in rows if name in (ALL, row.set)) for name in sizes}
         intervals = {(name, ACCURACY): wilson_interval(right[name], n) for name, n in sizes.items()}
-        headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
+        by_meaning = {BY_MEANING: "accuracy by meaning"} if self.by_meaning else {}
+        headings = {**HEADINGS, **by_meaning, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
+        excluded = f"{text.counted(inputs.excluded, 'task')} left out: the right calls contradict their own schema"
+        notes = [excluded] if self.exclude_contradictions else []
+        notes += [] if self.is_deterministic or not self.variants else [scores.NOISE_REMARK]
         printed = with_defined_sensitivity(metrics, self.variants)
-        notes = [] if self.is_deterministic or not self.variants else [scores.NOISE_REMARK]
         return scores.Result(
             files=scores.files_of(
                 metrics,
@@ -140,19 +168,36 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
                 report(rows, printed, sizes, intervals, headings, inputs.refused, notes),
             ),
             summary=[
-                f"{scores.line(name, values, headings, 1)}; {text.counted(sizes[name], 'task')}"
-                for name, values in printed.items()
-                if name in sizes
+                *notes,
+                *(
+                    f"{scores.line(name, values, headings, 1)}; {text.counted(sizes[name], 'task')}"
+                    for name, values in printed.items()
+                    if name in sizes
+                ),
             ],
-            options={"sets": list(inputs.sets), "variants": list(self.variants)},
-            counts={"tasks": len(rows)},
+            options={"sets": list(inputs.sets), "variants": list(self.variants), **self._own_options()},
+            counts={"tasks": len(rows), **({"excluded": inputs.excluded} if self.exclude_contradictions else {})},
             refused=inputs.refused,
         )
 
+    def _own_options(self) -> dict[str, bool]:
+        flags = {"exclude_contradictions": self.exclude_contradictions, "by_meaning": self.by_meaning}
+        return {name: True for name, is_set in flags.items() if is_set}
 
-def _scored(name: str, task: Expected, calls: list[Call] | None, original: str | None) -> Scored:
+
+def contradicts_itself(expected: Expected) -> bool:
+    """Whether right calls of a task contradict the schemas of its tools."""
+    schemas = {tool.name: tool.parameters for tool in expected.task.function}
+    return any(True for _ in contradictions(schemas, expected.calls))
+
+
+def _scored(name: str, task: Expected, calls: list[Call] | None, original: str | None, by_meaning: bool) -> Scored:
     fault = task_fault(task, calls)
-    return Scored(name, task, calls, fault, fault is not None and is_reworded(task, calls, original))
+    is_right_by_meaning = fault is None
+    if fault is not None and by_meaning and calls and calls != [UNREADABLE]:
+        is_right_by_meaning = task_fault(task, with_right_values(calls, task.calls)) is None
+    reworded = fault is not None and is_reworded(task, calls, original)
+    return Scored(name, task, calls, fault, reworded, is_right_by_meaning if by_meaning else None)
 
 
 def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
@@ -232,7 +277,14 @@ def _shares(rows: Sequence[Scored]) -> dict[str, float | None]:
         **{f"{ACCURACY}/{category}": _share(right) for category, right in sorted(by_category.items())},
         **{f"error/{kind}": kinds[kind] / len(rows) for kind in KINDS},
         REWORDED: _share([row.reworded for row in rows]),
+        **{name: sum(values) / len(values) for name, values in _by_meaning(rows).items()},
     }
+
+
+def _by_meaning(rows: Sequence[Scored]) -> dict[str, list[float]]:
+    """Returns the second accuracy of each row; empty if it is not asked for."""
+    values = [float(row.by_meaning) for row in rows if row.by_meaning is not None]
+    return {BY_MEANING: values} if values else {}
 
 
 def sensitivity(rows: Sequence[Scored], variants: Sequence[str]) -> float | None:
@@ -261,7 +313,7 @@ def counts_of(rows: Sequence[Scored]) -> dict[str, Counter[str]]:
 def _rows(rows: Sequence[Scored]) -> bytes:
     return scores.rows_bytes(
         [(row.set, row.expected.task.id, 0) for row in rows],
-        {ACCURACY: [float(row.fault is None) for row in rows]},
+        {ACCURACY: [float(row.fault is None) for row in rows], **_by_meaning(rows)},
         {
             "category": [row.expected.task.category for row in rows],
             "request": [row.expected.task.request for row in rows],
@@ -298,6 +350,9 @@ def report(
     group = scores.main_group(metrics)
     low, high = intervals[group, ACCURACY] or (0.0, 0.0)
     facts = {scores.with_group("95% interval", metrics, group, ACCURACY): f"{text.percent(low)} – {text.percent(high)}"}
+    if BY_MEANING in headings:
+        label = scores.with_group("Accuracy by meaning", metrics, group, ACCURACY)
+        facts[label] = text.percent(metrics[group][BY_MEANING])
     if SENSITIVITY in headings:
         facts = {headings[SENSITIVITY]: scores.shown(SENSITIVITY, metrics[ALL][SENSITIVITY]), **facts}
     sections: list[Section] = [

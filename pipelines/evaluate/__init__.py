@@ -366,13 +366,16 @@ error; with variants of the tools the schema sensitivity of SGD-X."""
 A row of the predictions: {"id": "multiple_0", "result": [{"triangle.get": {"side": 5}}]}. An empty list or a text as
 the result calls nothing."""
     predictions_text = "JSON lines with id and result, a folder with original/FILE.jsonl, ..., or bfcl-eval's results"
+    exclude_contradictions: bool = _scoring(False, "leave out tasks whose right calls contradict their own schema")
+    by_meaning: bool = _scoring(False, "a second accuracy, where values may be written in another way")
 
     def task(self) -> Task[Any]:
         """Makes the task."""
         from parapet.evaluation.tools.task import ToolCalls
 
         sets, variants = self.task_sets()
-        return ToolCalls(
+        return self.settings_of(
+            ToolCalls,
             references=tuple(self.reference),
             predictions=self.predicted or "",
             model=self.user_code(),

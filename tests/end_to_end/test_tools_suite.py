@@ -113,7 +113,7 @@ def test_the_release_is_whole_and_is_loaded(made, tmp_path):
     assert json.loads(data).keys() == {"choice_0", "choice_1", "choice_2"}
 
 
-def test_a_release_of_tasks_that_was_changed_is_found(tmp_path):
+def release_of(tmp_path, tasks):
     source = write(tmp_path / "release.toml", f"""
 name = "little"
 version = "1.0.0"
@@ -121,12 +121,30 @@ licence = "CC0-1.0"
 description = "Tasks."
 authors = [{{ name = "Ada" }}]
 [[tasks]]
-path = "{BUNDLED / 'tools/tasks.jsonl'}"
+path = "{tasks}"
 name = "original"
 kind = "original"
 """)  # fmt: skip
-    run("release", "build", config=source, output=tmp_path / "out")
-    root = tmp_path / "out/little/1.0.0"
+    return run("release", "build", config=source, output=tmp_path / "out"), tmp_path / "out/little/1.0.0"
+
+
+def test_tasks_that_contradict_themselves_are_released_with_a_warning_and_their_number(tmp_path):
+    parameters = {"type": "object", "properties": {"n": {"type": "integer", "enum": [1, 2]}}}
+    tasks = [{"id": f"x_{n}", "question": [], "function": [{"name": "f", "parameters": parameters}]} for n in range(4)]
+    write(tmp_path / "tasks.jsonl", "".join(f"{json.dumps(task)}\n" for task in tasks))
+    right = ([{"f": {"n": [3]}}], [{"f": {"n": ["1"]}}], [{"f": {"n": [2]}}], "unknown form")
+    truth = ({"id": f"x_{n}", "ground_truth": calls} for n, calls in enumerate(right))
+    write(tmp_path / "possible_answer/tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in truth))
+    built, root = release_of(tmp_path, tmp_path / "tasks.jsonl")
+    assert "warning: 2 right values contradict the schemas of their tasks' tools: 'parapet check'" in built.errors
+    assert json_of(root / "MANIFEST.json")["known_problems"] == {"value_of_other_type": 1, "value_outside_enum": 1}
+    assert "every right value is outside the enum" in (root / "README.md").read_text()
+    run("release", "verify", root)
+
+
+def test_a_release_of_tasks_that_was_changed_is_found(tmp_path):
+    built, root = release_of(tmp_path, BUNDLED / "tools/tasks.jsonl")
+    assert "warning" not in built.errors
     path = root / "bfcl/original/tasks.jsonl"
     path.write_text(path.read_text().replace("KX20417", "KX20418"))
     assert "bfcl/original/tasks.jsonl" in run("release", "verify", root, status=1).output

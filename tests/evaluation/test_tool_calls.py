@@ -17,10 +17,11 @@ from parapet.evaluation.compare.board import read_task
 from parapet.evaluation.endpoint.prompting import prompt_of
 from parapet.evaluation.tools.agent import prompted
 from parapet.evaluation.tools.checking import Fault, fault_of
+from parapet.evaluation.tools.meaning import mean_the_same, with_right_values
 from parapet.evaluation.tools.task import with_defined_sensitivity
 from parapet.evaluation.tools.tasks import calls_of, legal_names, read_answers, read_tasks
 from parapet.schemas.errors import InputError
-from parapet.schemas.tasks import ANSWERS
+from parapet.schemas.tasks import ANSWERS, CONTRADICTIONS, contradictions
 
 PARAMETERS = {
     "type": "dict",
@@ -567,7 +568,99 @@ def test_refused_requests_are_neither_wrong_nor_right(tmp_path, told, error):
         assert made.json("run.json")["counts"] == {"refused/original": 1, "tasks": len(tasks) - 1}
 
 
+@cases(
+    "first second same",
+    *((5, value, True) for value in ("5", "5.0", 5.0, " 5 ")),
+    *((first, second, True) for first, second in (("1,000", 1000), ("$5", "5 dollars"), ("2 hours", "120 min"))),
+    *(("5 km", value, True) for value in ("5000 m", "5km", "5 Kilometers")),
+    *(("2023-05-01", value, True) for value in ("May 1, 2023", "1 May 2023", "5/1/2023", "May 1st 2023")),
+    *((first, second, True) for first, second in (("7 pm", "19:00"), ("Café Zürich", "cafe zurich"))),
+    *((first, second, False) for first, second in ((True, 1), ("5", "5 km"), ("5%", 5), ("Oslo", "Bergen"))),
+    *(("2023-05-01", value, False) for value in ("May 1", "2023-01-05", "1/5/2023", "2023", "2023-05-01 7 pm")),
+    *((first, second, False) for first, second in (("Room 12", "12"), ("sun", "Sunday"), ("NYC 7", "7"), (None, ""))),
+)
+def test_values_that_mean_the_same(first, second, same):
+    assert mean_the_same(first, second) is mean_the_same(second, first) is same
+
+
+def test_nested_values_are_replaced_by_right_ones_that_mean_the_same():
+    right = [{"f": {"when": ["", "2023-05-01"], "sizes": [[5, 6]], "of": [{"price": [1000, 2000]}], "city": ["Oslo"]}}]
+    said = {"when": "May 1 2023", "sizes": ["5", "6.0"], "of": {"price": "1,000", "x": 1}, "city": "Rome", "more": 1}
+    wanted = {"when": "2023-05-01", "sizes": [5, 6], "of": {"price": 1000, "x": 1}, "city": "Rome", "more": 1}
+    assert with_right_values([{"f": said}, {"g": "text"}], right) == [{"f": wanted}, {"g": "text"}]
+    shorter = {**said, "sizes": ["5"]}  # another list stays as it is
+    assert with_right_values([{"f": shorter}], right)[0]["f"]["sizes"] == ["5"]
+
+
+def test_a_second_accuracy_counts_values_that_mean_the_same(tmp_path):
+    """Two seats as a text are wrong to BFCL; another city is wrong by any rule."""
+    said(tmp_path / "said", OSLO.replace("oslo", "Paris") + ROME)
+    made = score(tmp_path, tasks_at(tmp_path / "tasks"), tmp_path / "said", by_meaning=True)
+    assert "original: accuracy 33.3%, accuracy by meaning 66.7%; 3 tasks" in made.output
+    assert {row["error"]: row["accuracy_by_meaning"] for row in made.rows()} == {
+        None: 1.0, "wrong_type": 1.0, "wrong_value": 0.0
+    }  # fmt: skip
+    assert "Accuracy by meaning" in made.text("report.html")
+    plain = score(tmp_path, tmp_path / "tasks", tmp_path / "said")
+    assert "accuracy_by_meaning" not in plain.json("metrics.json")["original"]
+
+
+TYPES = {"text": {"type": "string"}, "n": {"type": ["integer", "null"]}, "size": {"type": "float"}}
+LISTS = {"tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}, "days": {"type": "array"}}
+ENUMS = {"unit": {"type": "string", "enum": ["km", "Mile"]}, "flags": {"type": "array", "enum": ["x", "y"]}}
+TOOL = {"required": ["text"], "properties": {**TYPES, **LISTS, **ENUMS, "any": True, "free": {}}}
+
+
+@cases(
+    "right kind",
+    *(({name: right}, None) for name, right in [("n", [1, "one"]), ("size", [1]), ("size", ["", None])]),
+    *(({name: right}, None) for name, right in [("tags", [["a", "b"]]), ("flags", [["x"], ["z"]]), ("unit", ["mile"])]),
+    *(({name: right}, None) for name, right in [("any", [1]), ("free", [{"a": [1]}]), ("days", [[1, "x"]])]),
+    *(({name: right}, "value_of_other_type") for name, right in [("n", [1.5, True]), ("size", ["", "1"])]),
+    *(({name: right}, "value_of_other_type") for name, right in [("text", [1]), ("tags", [["a", 1]]), ("days", ["d"])]),
+    *(({name: right}, "value_outside_enum") for name, right in [("unit", ["", "m"]), ("tags", [["c"]])]),
+    ({"flags": [["x", "z"]]}, "value_outside_enum"),
+    ({"other": [1]}, "unknown_parameter"),
+    ({"text": [""]}, "required_left_out"),
+    ({"text": None}, "required_missing"),
+)
+def test_right_calls_that_contradict_their_own_schema(right, kind):
+    arguments = {name: values for name, values in {"text": ["x"], **right}.items() if values is not None}
+    assert [one.kind for one in contradictions({"f": TOOL}, [{"f": arguments}])] == [kind] * (kind is not None)
+    assert kind is None or kind in CONTRADICTIONS
+
+
+def test_tasks_that_contradict_themselves_are_left_out_of_all_sets(tmp_path):
+    tasks = tasks_at(tmp_path / "tasks")
+    truth = tasks / ANSWERS / "simple.json"
+    write(truth, truth.read_text().replace('"Rome"', "7"))
+    tasks_at(tmp_path / "v1")
+    for name in ("original", "v1"):
+        said(tmp_path / "said" / name, OSLO + ROME)
+    made = score(tmp_path, tasks, tmp_path / "said", sets=f"v1={tmp_path / 'v1'}", exclude_contradictions=True)
+    assert "1 task left out: the right calls contradict their own schema\n" in made.output
+    assert {(row["set"], row["dialogue_id"]) for row in made.rows()} == {
+        (name, task) for name in ("original", "v1") for task in ("simple_0", "irrelevance_0")
+    }
+    assert made.manifest["counts"] == {"tasks": 4, "excluded": 1}
+    assert "1 task left out" in made.text("report.html")
+
+
 DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"
+
+
+@pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real tasks")
+def test_real_tasks_that_contradict_themselves():
+    """Read one by one: 23 tasks of four categories."""
+    names, kinds = set(), {}
+    for category in ("simple_python", "multiple", "parallel", "live_simple"):
+        for task_id, task in read_tasks(str(DATA / f"BFCL_v4_{category}.json")).items():
+            for one in contradictions({tool.name: tool.parameters for tool in task.task.function}, task.calls):
+                names.add(task_id)
+                kinds.setdefault(one.kind, set()).add(task_id)
+    assert len(names) == 23
+    counts = {kind: len(tasks) for kind, tasks in kinds.items()}
+    assert counts == {"value_outside_enum": 20, "value_of_other_type": 1, "required_left_out": 2}
 
 
 @pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real tasks")

@@ -25,6 +25,7 @@ from msgspec import UNSET
 from parapet.schemas import release as model
 from parapet.schemas.errors import InputError, code_sha256, parapet_version
 from parapet.schemas.layout import as_path
+from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.release import reading
 from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
@@ -168,8 +169,11 @@ _SHOWN = 10
 
 
 def check_faults(summary: Summary, allowed: list[str]) -> None:
-    """Raise InputError if the data has problems of a kind that is not allowed, with counts and the first problems."""
-    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in allowed}
+    """Raise InputError if the data has problems of a kind that is not allowed, with counts and the first problems.
+
+    Tasks that contradict themselves are always allowed: a release may be a benchmark of others, as it is.
+    """
+    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in (*allowed, *CONTRADICTIONS)}
     if not totals:
         return
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())

@@ -16,6 +16,7 @@ import yaml
 from parapet.schemas.layout import TEST
 from parapet.schemas.release import COUNTED, KINDS, LICENCES, Manifest, in_order
 from parapet.schemas.rows import WRITERS
+from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.release.citation import KEYWORDS, authors_line, bibtex, licence_name, title_of
@@ -147,7 +148,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         )
         yield Text(title="Not all answers are blind", paragraphs=[text])
     if manifest.known_problems:
-        yield _counts_table("Known problems", KINDS, manifest.known_problems, "errors")
+        yield _counts_table("Known problems", {**KINDS, **CONTRADICTIONS}, manifest.known_problems, "errors")
     else:
         yield Text(title="Known problems", paragraphs=["None is known."])
 

@@ -31,6 +31,7 @@ from parapet.schemas.release import (
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
+from parapet.schemas.tools import task_contradictions
 from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
@@ -396,6 +397,8 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
         texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
         counts["tools", source.corpus, source.split] += len(task.get("function", []))
         truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
+        for contradiction in task_contradictions(task, truths.get(name, {}).get("ground_truth")):
+            counts["fault", contradiction.kind, ""] += 1
         rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
     table = pa.Table.from_pylist(rows, TASK_COLUMNS)
     counts["tasks", source.corpus, source.split] = len(rows)
@@ -429,12 +432,12 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
 # Problems of the annotation.
 
 
-def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service], path: str) -> Iterator[Fault]:
+def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service] | None, path: str) -> Iterator[Fault]:
     """Yield every problem of a dialogue's annotation.
 
     Args:
       dialogue: the dialogue.
-      services: the services of its corpus and split by name.
+      services: the services of its corpus and split by name; None if unknown.
       path: the file of the dialogue.
     """
     for where, reason in problems_of(dialogue, services):
