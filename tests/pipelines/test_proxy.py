@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -195,6 +196,14 @@ def test_options_that_do_not_go_together(variants, tmp_path):
     assert "needs a corpus" in refused("proxy", "--upstream=http://127.0.0.1:1", "--perturb=unseen_entities")
 
 
+def wait_until_listening(port):
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
 def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
     page = (Path(__file__).parents[2] / "docs/proxy.md").read_text()
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -211,17 +220,20 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
         return subprocess.run(agent, env=env, capture_output=True, text=True, check=True).stdout
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as model:
-        with served("--record", record, upstream) as (_, address):
-            original = run_agent(address)
-        file = read_tools(record)
-        names = {"tool/get_weather": "forecast"}
-        for each in file.toolsets["tools"].tools[1].parameters.all:
-            names[f"parameter/get_weather{each.pointer}"] = f"{each.name}_wanted"
-        for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
-            write(tmp_path / "variants" / "v1" / path, data)
-        with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
-            assert run_agent(address) == original
-        model.terminate()
+        try:
+            wait_until_listening(port)
+            with served("--record", record, upstream) as (_, address):
+                original = run_agent(address)
+            file = read_tools(record)
+            names = {"tool/get_weather": "forecast"}
+            for each in file.toolsets["tools"].tools[1].parameters.all:
+                names[f"parameter/get_weather{each.pointer}"] = f"{each.name}_wanted"
+            for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
+                write(tmp_path / "variants" / "v1" / path, data)
+            with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
+                assert run_agent(address) == original
+        finally:
+            model.terminate()
         seen = model.communicate()[0].splitlines()
     assert original == 'get_weather {"place": {"city": "Oslo"}, "days": 2}\n12 degrees, rain, for 2 days\n'
     assert seen[1] == 'calls forecast {"place_wanted": {"city_wanted": "Oslo"}, "days_wanted": 2}'
