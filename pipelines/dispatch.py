@@ -24,6 +24,7 @@ GROUPS = {
         "predict": "run a language model or a trained baseline on dialogues",
         "train": "train a baseline model of the papers",
         "compare": "put systems into one table, with significance tests",
+        "plan": "how many examples and repeats show a difference",
     },
     "collect paraphrases": {
         "hits": "the forms on which annotators paraphrase, and their cost",

@@ -1,0 +1,149 @@
+"""Does ``parapet plan`` keep its word? Simulates studies with known effects, planned from a pilot, and counts successes.
+
+Each answer is right if a sum of normal effects exceeds a threshold: of the dialogue and the item, shared by both systems
+or of one system alone; of an item's wording; and of the run. So the accuracies, and their difference, are known exactly.
+A pilot of many dialogues is planned with (``evaluation.planning``), studies of the planned size are drawn, and each is
+tested as by ``parapet compare``: whole dialogues change places by chance.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parapet.evaluation.planning import Goal, Pilot, analyse, guessed, studies
+
+STUDIES, PILOT, REPLICATES = 1000, 10_000, 1999
+TOLERANCE = 0.03
+_BETWEEN_WORDINGS = 0.15  # how much harder each wording is than the one before it
+
+Real = NDArray[np.float64]
+
+
+class Scenario(NamedTuple):
+    """Two systems, or the original and other wordings of one.
+
+    Attributes:
+      accuracy: of the second; ``difference`` is that of the first, at the same wording.
+      shares: of the variance: dialogue, item, system's dialogue, system's item, wording of an item; the rest is the run.
+      items: the mean number of items of a dialogue; 1 for tasks.
+      goal: the power and the number of comparisons.
+      of_one: whether the first is the original of the second.
+      from_flips: whether the share of flips is guessed, without other parts of the pilot.
+    """
+
+    name: str
+    accuracy: float
+    difference: float
+    shares: tuple[float, float, float, float, float]
+    items: int = 1
+    wordings: int = 1
+    repeats: int = 1
+    power: float = 0.8
+    comparisons: int = 1
+    of_one: bool = False
+    from_flips: bool = False
+
+
+SCENARIOS = [
+    Scenario("tasks, half right, no noise", 0.5, 0.1, (0.0, 0.6, 0.0, 0.4, 0.0)),
+    Scenario("tasks, 60 % right", 0.6, 0.05, (0.0, 0.6, 0.0, 0.2, 0.0)),
+    Scenario("tasks, 88 % right, few flips", 0.88, 0.03, (0.0, 0.85, 0.0, 0.05, 0.0)),
+    Scenario("tasks, guessed flips", 0.7, 0.08, (0.0, 0.5, 0.0, 0.3, 0.0), from_flips=True),
+    Scenario("tasks, 5 runs", 0.6, 0.05, (0.0, 0.3, 0.0, 0.2, 0.0), repeats=5),
+    Scenario("dialogues of 6 turns", 0.4, 0.05, (0.3, 0.1, 0.3, 0.1, 0.0), items=6),
+    Scenario("dialogues of 12 turns, large effect", 0.3, 0.15, (0.2, 0.1, 0.4, 0.1, 0.0), items=12),
+    Scenario("dialogues, 5 wordings", 0.5, 0.04, (0.2, 0.1, 0.1, 0.1, 0.4), items=6, wordings=5),
+    Scenario("dialogues, 5 wordings, 3 runs", 0.5, 0.04, (0.2, 0.1, 0.1, 0.1, 0.2), items=6, wordings=5, repeats=3),
+    Scenario("the same, 10 comparisons", 0.5, 0.06, (0.2, 0.1, 0.1, 0.1, 0.2), 6, 5, 3, comparisons=10),
+    Scenario("original and 5 wordings, 3 runs", 0.5, 0.05, (0.2, 0.3, 0.0, 0.0, 0.2), 3, 5, 3, of_one=True),
+    Scenario("tasks, power 90 %", 0.7, 0.06, (0.0, 0.5, 0.0, 0.3, 0.0), power=0.9),
+    Scenario("tasks, large effect, small study", 0.3, 0.4, (0.0, 0.3, 0.0, 0.3, 0.0)),
+]
+
+
+def thresholds(scenario: Scenario) -> tuple[Real, float]:
+    """Returns the means of the two in each wording, shape (wordings, 2), and the exact difference of accuracies."""
+    normal = NormalDist()
+    first = normal.inv_cdf(scenario.accuracy + scenario.difference)
+    harder = _BETWEEN_WORDINGS * np.arange(scenario.wordings)
+    means = np.stack([first - (0 if scenario.of_one else 1) * harder, normal.inv_cdf(scenario.accuracy) - harder], 1)
+    shares = np.vectorize(normal.cdf)(means)
+    return means, float((shares[:, 0] - shares[:, 1]).mean())
+
+
+def draw(scenario: Scenario, dialogues: int, repeats: int, random: np.random.Generator) -> tuple[Real, NDArray[np.intp]]:
+    """Draws right and wrong answers, of shape (wordings, repeats, 2, items), and the dialogue of each item."""
+    sizes = 1 + random.poisson(scenario.items - 1, dialogues)
+    place = np.repeat(np.arange(dialogues), sizes)
+    dialogue, item, own_dialogue, own_item, wording = np.sqrt(scenario.shares)
+    run = math.sqrt(max(1 - sum(scenario.shares), 0))
+    n, wordings, systems = len(place), scenario.wordings, 1 if scenario.of_one else 2
+    shared = dialogue * random.standard_normal(dialogues)[place] + item * random.standard_normal(n)
+    own = own_dialogue * random.standard_normal((systems, dialogues))[:, place]
+    own = own + own_item * random.standard_normal((systems, n))
+    # An effect of the wording for each system; the original of one system has one, and one answer in each run.
+    worded = wording * random.standard_normal((wordings, 1, 2, n))
+    noise = run * random.standard_normal((wordings, repeats, 2, n))
+    if scenario.of_one:
+        worded[:, :, 0], noise[:, :, 0] = worded[:1, :, 0], noise[:1, :, 0]
+    means, _ = thresholds(scenario)
+    return (means[:, None, :, None] + shared + own + worded + noise > 0).astype(float), place
+
+
+def plan(scenario: Scenario, random: np.random.Generator, dialogues: int = PILOT) -> tuple[int, Pilot]:
+    """Plans the number of dialogues from a pilot."""
+    results, place = draw(scenario, dialogues, max(scenario.repeats, 2), random)
+    pilot = analyse("accuracy", [f"v{i}" for i in range(scenario.wordings)], results, place)
+    _, difference = thresholds(scenario)
+    variance = guessed(difference, None, pilot.flips) if scenario.from_flips else pilot.variance
+    goal = Goal(difference, scenario.power, 0.05 / scenario.comparisons)
+    (study,) = studies(variance, goal, (scenario.wordings,), (scenario.repeats,))
+    return study.dialogues, pilot
+
+
+def p_values(sums: Real, random: np.random.Generator) -> Real:
+    """Tests studies as ``parapet compare`` does, all with the same coins.
+
+    Args:
+      sums: the difference of each dialogue, summed over its items: shape (studies, dialogues).
+      random: draws the coins.
+    """
+    coins = random.choice([-1.0, 1.0], (REPLICATES, sums.shape[1]))
+    extreme = np.abs(coins @ sums.T) >= np.abs(sums.sum(axis=1)) - 1e-9
+    values: Real = (1 + extreme.sum(axis=0)) / (1 + REPLICATES)
+    return values
+
+
+def power(scenario: Scenario, dialogues: int, random: np.random.Generator, count: int = STUDIES) -> float:
+    """Returns the share of studies in which the difference is significant."""
+    sums = np.empty((count, dialogues))
+    for study in sums:
+        results, place = draw(scenario, dialogues, scenario.repeats, random)
+        differences = (results[:, :, 0] - results[:, :, 1]).mean(axis=(0, 1))
+        study[:] = np.bincount(place, differences, dialogues)
+    return float((p_values(sums, random) <= 0.05 / scenario.comparisons).mean())
+
+
+def main() -> int:
+    """Prints the power of each scenario; returns 1 if one is not within three points of the planned power."""
+    random, misses = np.random.default_rng(66), 0
+    print(f"{'':38}{'flips':>7}{'effect':>8}{'points':>8}{'dialogues':>11}{'planned':>9}{'reached':>9}")
+    for scenario in SCENARIOS:
+        dialogues, pilot = plan(scenario, random)
+        reached = power(scenario, dialogues, random)
+        _, difference = thresholds(scenario)
+        misses += abs(reached - scenario.power) > TOLERANCE
+        numbers = f"{pilot.flips:7.1%}{pilot.design_effect:8.1f}{100 * difference:8.1f}{dialogues:11,}"
+        print(f"{scenario.name:38}{numbers}{scenario.power:9.0%}{reached:9.1%}", flush=True)
+    print(f"{misses} of {len(SCENARIOS)} miss the planned power by more than {100 * TOLERANCE:.0f} points")
+    return int(misses > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
