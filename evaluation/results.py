@@ -43,7 +43,7 @@ class ResultRow(msgspec.Struct, frozen=True):
       value: None if it is undefined.
       low: with ``high``, the 95 % interval, if it is known.
       n: the number of items of the set and group: frames, turns, dialogues, tasks; None if it is not counted.
-      run: the repetition, from 0.
+      run: the repetition, from 0; None for a number of all repetitions together, such as their mean.
     """
 
     system: str
@@ -55,7 +55,7 @@ class ResultRow(msgspec.Struct, frozen=True):
     low: float | None = None
     high: float | None = None
     n: int | None = None
-    run: int = 0
+    run: int | None = 0
 
     @property
     def column(self) -> str:

@@ -359,6 +359,25 @@ def prediction_files(
     raise InputError(f"contains no predictions for {name}: expected {expected}", root, "--predictions")
 
 
+def run_name(number: int) -> str:
+    """Returns the name of the folder of one of several runs of a system, counted from 0."""
+    return f"run-{number}"
+
+
+def run_folders(predictions: str) -> list[str]:
+    """Lists the folders ``run-0``, ``run-1`` … of a folder of predictions; none if they are of a single run.
+
+    Raises InputError if the folder of a run is missing.
+    """
+    root = as_path(predictions)
+    if not is_there(predictions) or not root.is_dir():
+        return []
+    numbers = sorted(int(path.name[4:]) for path in root.glob("run-*") if path.name[4:].isdecimal() and path.is_dir())
+    if numbers != list(range(len(numbers))):
+        raise InputError(f"has {run_name(numbers[-1])}, so it must have all of run-0, run-1 …", root, "--predictions")
+    return [str(root / run_name(number)) for number in numbers]
+
+
 def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
     if not is_there(folder) or not folder.is_dir():
         return {}

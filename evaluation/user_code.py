@@ -140,6 +140,15 @@ def check(code: UserCode, method: str) -> Any:
     return target
 
 
+def takes(code: UserCode, name: str) -> bool:
+    """Whether the class or function has a parameter of this name. Raises as :func:`resolve`."""
+    target = resolve(code)
+    try:
+        return name in inspect.signature(target).parameters
+    except (TypeError, ValueError):  # an object, or a class written in C
+        return False
+
+
 def _is_function(target: Any) -> bool:
     return inspect.isroutine(target) or isinstance(target, partial)
 

@@ -59,6 +59,10 @@ class Command(options.Options, Generic[Settings]):
         """Returns further sections of the help: title to terms and their meanings."""
         return {}
 
+    def with_repeats(self, runner_flags: tuple[str, ...]) -> Command[Any]:
+        """Returns the command that does the work: this one, or one that runs it several times."""
+        return self
+
     def settings_of(self, kind: type[Struct], **own: object) -> Struct:
         """Makes a struct of the options that have the names of its fields, and of its ``own`` fields."""
         names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]

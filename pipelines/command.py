@@ -73,6 +73,7 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
         try:
             with progress.running(f"parapet {command.name}") as display:
                 display.stage("starting")
+                command = command.with_repeats(tuple(runner_flags))
                 check_all_apart(command)
                 output, before = "" if is_dry else _written(command), None
                 if output:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -53,14 +53,7 @@ def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) 
       InputError: rows cannot be read.
     """
     wanted = [row for row in numbers if row.value is not None]
-    read = {"set", "dialogue_id", "original_service", "seen", *(row.metric for row in wanted)}
-    folder = as_path(path)
-    files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
-    if not files:
-        return {}
-    table = pa.concat_tables([read_parquet(path, read) for path in files])
-    tables = {name: table.filter(pc.equal(table["set"], name)) for name in pc.unique(table["set"]).to_pylist()}
-    tables[ALL] = table
+    tables = read_tables(path, {"dialogue_id", "original_service", "seen", *(row.metric for row in wanted)})
     parts = {}
     for row in wanted:
         sets = variants if row.set == VARIANTS else [row.set]
@@ -70,6 +63,17 @@ def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) 
             if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
                 parts[row.column] = of_sets
     return parts
+
+
+def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
+    """Reads columns of the rows of an evaluation: a table for each set, and one of all. None if there are no rows."""
+    folder = as_path(path)
+    files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
+    if not files:
+        return {}
+    table = pa.concat_tables([read_parquet(path, {"set", *columns}) for path in files])
+    names = pc.unique(table["set"]).to_pylist()
+    return {**{name: table.filter(pc.equal(table["set"], name)) for name in names}, ALL: table}
 
 
 def _sums(table: pa.Table | None, row: ResultRow) -> Sums:

@@ -18,6 +18,7 @@ import msgspec
 from parapet.evaluation.endpoint.outcomes import REFUSALS, WITHOUT
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
+from parapet.evaluation.sets import run_name
 from parapet.schemas.errors import InputError
 from parapet.transforms.running.chat import Chat, Endpoint, Message, characters
 from parapet.transforms.running.fence import Refused, Stopped
@@ -65,7 +66,10 @@ class Asker:
 
     Attributes:
       asked: all questions and answers so far, in order.
+      repetition: the number of the answers to each question, from 0.
     """
+
+    repetition = 0
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
@@ -85,7 +89,7 @@ class Asker:
     def _ask(self, question: Question) -> tuple[Asked, Any]:
         reply = Reply("")
         try:
-            reply = self.chat.ask(question.messages, **question.parameters)
+            reply = self.chat.ask(question.messages, self.repetition, **question.parameters)
             functions = [tool["function"] for tool in question.parameters.get("tools", ()) if "function" in tool]
             tools = {function["name"]: function["parameters"] for function in functions}
             if tools and not reply.tool_calls and (calls := written_calls(reply.text, tools)):
@@ -109,6 +113,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
       make: makes the asker, from a client.
       endpoint: the model's endpoint; ``cache`` is the file of its answers.
       counted: the kind of counts that ``of`` uses for its answers.
+      repeats: the number of runs, each of which asks all questions; several have folders ``run-0``, ``run-1`` …
     """
 
     of: inference.Job[Any, Any, Any]
@@ -116,6 +121,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
     endpoint: Endpoint
     cache: str
     counted: str
+    repeats: int = 1
 
     def sources(self) -> Sequence[Any]:
         """Lists the files of the other job. The following methods also delegate to it."""
@@ -127,7 +133,7 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
 
     def size(self, chunk: Any) -> int:
         """Returns the number of dialogues or turns in a chunk."""
-        return self.of.size(chunk)
+        return self.repeats * self.of.size(chunk)
 
     def named(self) -> str:
         """Returns the unit of progress."""
@@ -135,7 +141,8 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
 
     def asked(self, chunk: Any) -> Mapping[str, int]:
         """Counts the expected answers."""
-        return self.of.asked(chunk)
+        counts = self.of.asked(chunk)
+        return counts if self.repeats == 1 else _of_runs([counts] * self.repeats)
 
     def prepare(self) -> None:
         """Computes nothing in advance."""
@@ -147,8 +154,17 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         return chat
 
     def answer(self, chat: Chat, chunk: Any) -> Answers:
+        """Returns the files and counts of all runs."""
+        runs = [self._run(chat, chunk, repetition) for repetition in range(self.repeats)]
+        if self.repeats == 1:
+            return runs[0]
+        parts = [part._replace(path=run_path(part.path, i)) for i, answers in enumerate(runs) for part in answers.parts]
+        return Answers(parts, _of_runs([answers.counts for answers in runs]))
+
+    def _run(self, chat: Chat, chunk: Any, repetition: int) -> Answers:
         """Returns the other job's files, the raw answers, and counts of tokens, unread answers and refused requests."""
         asker = self.make(chat)
+        asker.repetition = repetition
         answers = self.of.answer(asker, chunk)
         name = next(key for key in answers.counts if key.partition("/")[0] == self.counted).partition("/")[2]
         counts: Counter[str] = Counter()
@@ -168,6 +184,21 @@ class Job(inference.Job[Any, Any, Chat], frozen=True, kw_only=True):
         named = {f"{kind}/{name}".rstrip("/"): n for kind, n in counts.items() if n}
         refusals = Counter(f"{REFUSALS}/{question.refused}" for question in asker.asked if question.refused)
         return Answers([*answers.parts, part], {**answers.counts, **named, **refusals})
+
+
+def run_path(path: str, run: int) -> str:
+    """Puts a file into the folder of its run: ``predictions/run-0/original/tasks.jsonl``."""
+    folder, _, rest = path.partition("/")
+    return f"{folder}/{run_name(run)}/{rest}".rstrip("/")
+
+
+def _of_runs(counts: Sequence[Mapping[str, int]]) -> Counter[str]:
+    """Adds up the counts of runs, ``KIND/NAME``, as ``KIND/run-0/NAME`` …; reasons of refusals have no run."""
+    sums: Counter[str] = Counter()
+    for i, of_run in enumerate(counts):
+        for key, n in of_run.items():
+            sums[key if key.startswith(f"{REFUSALS}/") else run_path(key, i)] += n
+    return sums
 
 
 def _line(asked: Asked) -> bytes:
@@ -195,9 +226,9 @@ class _Counting(Chat):
         self.kept = self.characters = 0
         self._one = threading.Lock()
 
-    def ask(self, messages: Sequence[Message], **parameters: Any) -> Reply:
-        _, name = self._request(messages, parameters)
-        is_known = self.knows(messages, **parameters)
+    def ask(self, messages: Sequence[Message], repetition: int = 0, /, **parameters: Any) -> Reply:
+        _, name = self._request(messages, parameters, repetition)
+        is_known = self.knows(messages, repetition, **parameters)
         with self._one:
             if name not in self.names:
                 self.names.add(name)

@@ -22,7 +22,7 @@ from parapet.pipelines.dispatch import run_action
 from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, model_name
 from parapet.pipelines.sets import BabiOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SPLITS, as_path
+from parapet.schemas.layout import SPLITS, as_path, find_output
 from parapet.transforms.running import options
 from parapet.transforms.running.options import INPUT, REQUIRED, folder, option
 
@@ -117,6 +117,22 @@ class PredictionOptions(options.Options):
         """The predictions; of an output of ``parapet predict``, the folder with those of this task."""
         return self.predictions and of_run(self.predictions, self.name.split()[-1])
 
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether the system is known to predict the same in each run: our rules and trained models, a user's class."""
+        if not self.predictions:
+            return True
+        output = find_output(self.predictions)
+        return output is not None and output.pipeline.startswith("predict_") and "prompt" not in (output.manifest or {})
+
+    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> Command[Any]:
+        """Returns one evaluation for each run if the predictions are in folders ``run-0``, ``run-1`` …"""
+        from parapet.evaluation.sets import run_folders
+        from parapet.pipelines.evaluate.runs import Runs
+
+        folders = run_folders(self.predicted) if self.predictions else []
+        return Runs.of(self, [{"predictions": folder} for folder in folders], runner_flags) if folders else self
+
 
 class UserModel(PredictionOptions):
     """A user's model, or its predictions."""
@@ -130,6 +146,26 @@ class UserModel(PredictionOptions):
     model_args: list[str] = option(
         [], "its arguments: checkpoint=my_model beams=4", group=group_of_model, metavar="KEY=VALUE", extend=True
     )
+
+    repeats: int = options.repeats("runs of the model, with seed=0, 1, ... if its class takes a seed")
+
+    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> Command[Any]:
+        """Returns one evaluation for each repeat of the model, or each run of the predictions."""
+        from parapet.evaluation.user_code import takes
+        from parapet.pipelines.evaluate.runs import Runs
+
+        if self.repeats == 1:
+            return super().with_repeats(runner_flags)
+        code = self.user_code()
+        if code is None:
+            raise InputError("requires --model; several runs of predictions are folders run-0, run-1, ...", "--repeats")
+        first = code.arguments.get("seed", 0)
+        if not isinstance(first, int):
+            raise InputError(f"seed={first} must be a whole number with --repeats: each run adds 1", "--model_args")
+        others = [pair for pair in self.model_args if not pair.startswith("seed=")]
+        seeds = range(first, first + self.repeats) if takes(code, "seed") else [None] * self.repeats
+        arguments = [self.model_args if seed is None else [*others, f"seed={seed}"] for seed in seeds]
+        return Runs.of(self, [{"repeats": 1, "model_args": of_run} for of_run in arguments], runner_flags)
 
     def user_code(self) -> UserCode | None:
         """Reads what names the model. Raises InputError unless either a model or predictions are given."""

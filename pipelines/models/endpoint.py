@@ -58,6 +58,7 @@ class LanguageModel(ModelOptions, family.Predict):
     group = "language model"
     cache: str | None = option(None, "file of answers (default: in OUT)", group=OUTPUT, rare=True, metavar="FILE")
     max_bad: Fraction = options.max_bad("requests")
+    repeats: int = options.repeats("answers to each request, each run in a folder: run-0, run-1, ...")
     dry_run: bool = options.dry_run()
 
     @abstractmethod
@@ -66,8 +67,9 @@ class LanguageModel(ModelOptions, family.Predict):
 
     def check(self) -> family.Prediction:
         """Checks the endpoint and the files. Raises InputError if they cannot be used."""
-        from parapet.evaluation.endpoint.asking import Job
+        from parapet.evaluation.endpoint.asking import Job, run_path
         from parapet.evaluation.endpoint.prompting import prompt_of
+        from parapet.evaluation.sets import run_name
 
         cache = cache_in(self.output, self.cache)
         prompt = prompt_of(self.prompt_name, self.prompt)
@@ -81,17 +83,26 @@ class LanguageModel(ModelOptions, family.Predict):
             endpoint=endpoint,
             cache=cache,
             counted=self.count_out,
+            repeats=self.repeats,
         )
         about = {"name": endpoint.model, **endpoint.parameters(), "dollars": list(endpoint.dollars)}
         if not endpoint.known_as:
             about["endpoint"] = endpoint.url
+        repeats = {"repeats": self.repeats} if self.repeats > 1 else {}
         header = {
-            **run_header(f"predict_{self.model_name}", task.options),
+            **run_header(f"predict_{self.model_name}", task.options | repeats),
             "model": about,
             "prompt": prompt.about,
             "inputs": [family.named_digest(path) for path in task.inputs],
         }
-        return family.Prediction(job, header, task.outputs)
+        outputs = task.outputs
+        if self.repeats > 1:
+            outputs = {
+                run_path(path, i): f"{run_name(i)}/{name}".rstrip("/")
+                for i in range(self.repeats)
+                for path, name in task.outputs.items()
+            }
+        return family.Prediction(job, header, outputs)
 
     def report(self, prediction: family.Prediction, counters: dict[str, int]) -> None:
         """Prints what was written and what it cost, and warns about refusals; or prints the plan, in a dry run."""

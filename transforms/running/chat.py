@@ -168,11 +168,12 @@ class Chat:
             self._kept.close()
         self._exchange = self._kept = None
 
-    def ask(self, messages: Sequence[Message], **parameters: Any) -> Reply:
+    def ask(self, messages: Sequence[Message], repetition: int = 0, /, **parameters: Any) -> Reply:
         """Return the model's answer.
 
         Args:
           messages: the conversation so far.
+          repetition: the number of this answer, from 0, of several independent answers to the same request.
           parameters: further parameters of the chat completions API, such as ``tools`` or ``response_format``.
 
         Raises:
@@ -182,7 +183,7 @@ class Chat:
             requests would fail, too.
         """
         endpoint = self.endpoint
-        request, name = self._request(messages, parameters)
+        request, name = self._request(messages, parameters, repetition)
         if kept := self._found(name):
             return kept
         with self._lock:
@@ -215,26 +216,30 @@ class Chat:
             if reason and self._alike[1] >= MOST_ALIKE:
                 raise Stopped(f"{reason} ({self._alike[1]} requests in a row)") from None
 
-    def knows(self, messages: Sequence[Message], **parameters: Any) -> bool:
+    def knows(self, messages: Sequence[Message], repetition: int = 0, /, **parameters: Any) -> bool:
         """Whether the cache has the answer to this request."""
-        return self._found(self._request(messages, parameters)[1]) is not None
+        return self._found(self._request(messages, parameters, repetition)[1]) is not None
 
-    def _request(self, messages: Sequence[Message], parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the body of a request as it was asked for, and the key of its answer in the cache."""
+    def _request(
+        self, messages: Sequence[Message], parameters: Mapping[str, Any], repetition: int = 0
+    ) -> tuple[dict[str, Any], str]:
+        """Return the body of a request as it was asked for, and the key of its answer in the cache.
+
+        Each repetition has another seed, as a server that respects seeds would repeat its answer.
+        """
         endpoint = self.endpoint
         request: dict[str, Any] = {
             "model": endpoint.model,
             "temperature": endpoint.temperature,
-            "seed": endpoint.seed,
+            "seed": endpoint.seed + repetition,
             **parameters,
             "messages": list(messages),
         }
         request |= {"temperature": None} if endpoint.temperature is None else {}
         request |= {} if endpoint.max_tokens == 0 else {"max_tokens": endpoint.max_tokens}
         request = {name: value for name, value in request.items() if value is not None} | endpoint.extra_body
-        content = json.dumps([endpoint.known_as or endpoint.url, request], sort_keys=True).encode(
-            "utf-8", "surrogatepass"
-        )
+        known = [endpoint.known_as or endpoint.url, request, *([repetition] if repetition else [])]
+        content = json.dumps(known, sort_keys=True).encode("utf-8", "surrogatepass")
         return request, hashlib.sha256(content).hexdigest()
 
     def _found(self, name: str) -> Reply | None:

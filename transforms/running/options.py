@@ -154,6 +154,11 @@ def seed(of: str = "", default: str | int = "0") -> Any:
     return option(default, f"random seed{f' of {of}' * bool(of)}", group=RUNNING)
 
 
+def repeats(text: str) -> Any:
+    """``--repeats``, the number of runs of a system."""
+    return option(1, f"independent {text}", group=RUNNING, metavar="N", ge=1, le=1000)
+
+
 def max_bad(records: str = "dialogues") -> Any:
     """``--max_bad``, the share of the input records that may be unusable, a Fraction."""
     text = f"share of {records} that may be unusable (default: 1%)"
