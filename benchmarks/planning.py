@@ -1,9 +1,9 @@
-"""Does ``parapet plan`` keep its word? Simulates studies with known effects, planned from a pilot, and counts successes.
+"""Does ``parapet plan`` keep its word? Studies with known effects are planned from a pilot, drawn, and tested.
 
-Each answer is right if a sum of normal effects exceeds a threshold: of the dialogue and the item, shared by both systems
-or of one system alone; of an item's wording; and of the run. So the accuracies, and their difference, are known exactly.
-A pilot of many dialogues is planned with (``evaluation.planning``), studies of the planned size are drawn, and each is
-tested as by ``parapet compare``: whole dialogues change places by chance.
+An answer is right if a sum of normal effects exceeds a threshold: effects of the dialogue and the item, shared by both
+systems or of one alone; of an item's wording; and of the run. So the difference of the accuracies is known exactly. The
+planned number of dialogues is drawn many times, and each study is tested as ``parapet compare`` does: whole dialogues
+change places by chance. With fewer than 50 dialogues the plan is cautious, and more studies succeed than planned.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from parapet.evaluation.planning import Goal, Pilot, analyse, guessed, studies
 
-STUDIES, PILOT, REPLICATES = 1000, 10_000, 1999
+STUDIES, PILOT, REPLICATES = 1000, 40_000, 9999
+_BATCH = 100  # studies that share their coins
 TOLERANCE = 0.03
+SMALL = 50  # dialogues: plans with fewer are cautious
 _BETWEEN_WORDINGS = 0.15  # how much harder each wording is than the one before it
 
 Real = NDArray[np.float64]
@@ -29,10 +31,10 @@ class Scenario(NamedTuple):
     """Two systems, or the original and other wordings of one.
 
     Attributes:
-      accuracy: of the second; ``difference`` is that of the first, at the same wording.
-      shares: of the variance: dialogue, item, system's dialogue, system's item, wording of an item; the rest is the run.
+      accuracy: of the second; the first is better by ``difference``, in a wording of medium difficulty.
+      shares: the shares of the variance: dialogue, item, system's dialogue, system's item, wording of an item; the rest
+        is the run's.
       items: the mean number of items of a dialogue; 1 for tasks.
-      goal: the power and the number of comparisons.
       of_one: whether the first is the original of the second.
       from_flips: whether the share of flips is guessed, without other parts of the pilot.
     """
@@ -71,13 +73,15 @@ def thresholds(scenario: Scenario) -> tuple[Real, float]:
     """Returns the means of the two in each wording, shape (wordings, 2), and the exact difference of accuracies."""
     normal = NormalDist()
     first = normal.inv_cdf(scenario.accuracy + scenario.difference)
-    harder = _BETWEEN_WORDINGS * np.arange(scenario.wordings)
+    harder = _BETWEEN_WORDINGS * (np.arange(scenario.wordings) - (scenario.wordings - 1) / 2)
     means = np.stack([first - (0 if scenario.of_one else 1) * harder, normal.inv_cdf(scenario.accuracy) - harder], 1)
     shares = np.vectorize(normal.cdf)(means)
     return means, float((shares[:, 0] - shares[:, 1]).mean())
 
 
-def draw(scenario: Scenario, dialogues: int, repeats: int, random: np.random.Generator) -> tuple[Real, NDArray[np.intp]]:
+def draw(
+    scenario: Scenario, dialogues: int, repeats: int, random: np.random.Generator
+) -> tuple[Real, NDArray[np.intp]]:
     """Draws right and wrong answers, of shape (wordings, repeats, 2, items), and the dialogue of each item."""
     sizes = 1 + random.poisson(scenario.items - 1, dialogues)
     place = np.repeat(np.arange(dialogues), sizes)
@@ -108,21 +112,23 @@ def plan(scenario: Scenario, random: np.random.Generator, dialogues: int = PILOT
 
 
 def p_values(sums: Real, random: np.random.Generator) -> Real:
-    """Tests studies as ``parapet compare`` does, all with the same coins.
+    """Tests studies as ``parapet compare`` does, which swaps the systems' results on each dialogue by a random coin.
 
     Args:
       sums: the difference of each dialogue, summed over its items: shape (studies, dialogues).
       random: draws the coins.
     """
-    coins = random.choice([-1.0, 1.0], (REPLICATES, sums.shape[1]))
-    extreme = np.abs(coins @ sums.T) >= np.abs(sums.sum(axis=1)) - 1e-9
-    values: Real = (1 + extreme.sum(axis=0)) / (1 + REPLICATES)
-    return values
+    values = []
+    for batch in np.array_split(sums, math.ceil(len(sums) / _BATCH)):
+        coins = random.choice(np.array([-1, 1], np.float32), (REPLICATES, batch.shape[1]))
+        extreme = np.abs(coins @ batch.T) >= np.abs(batch.sum(axis=1)) - 1e-4  # of whole numbers, and thirds or fifths
+        values.append((1 + extreme.sum(axis=0)) / (1 + REPLICATES))
+    return np.concatenate(values)
 
 
 def power(scenario: Scenario, dialogues: int, random: np.random.Generator, count: int = STUDIES) -> float:
     """Returns the share of studies in which the difference is significant."""
-    sums = np.empty((count, dialogues))
+    sums = np.empty((count, dialogues), np.float32)
     for study in sums:
         results, place = draw(scenario, dialogues, scenario.repeats, random)
         differences = (results[:, :, 0] - results[:, :, 1]).mean(axis=(0, 1))
@@ -130,18 +136,24 @@ def power(scenario: Scenario, dialogues: int, random: np.random.Generator, count
     return float((p_values(sums, random) <= 0.05 / scenario.comparisons).mean())
 
 
+def is_kept(scenario: Scenario, dialogues: int, reached: float) -> bool:
+    """Whether the power is within three points of the planned one, or above it in a small study."""
+    excess = reached - scenario.power
+    return excess >= -TOLERANCE and (excess <= TOLERANCE or dialogues < SMALL)
+
+
 def main() -> int:
-    """Prints the power of each scenario; returns 1 if one is not within three points of the planned power."""
+    """Prints the power of each scenario; returns 1 if a plan is not kept."""
     random, misses = np.random.default_rng(66), 0
     print(f"{'':38}{'flips':>7}{'effect':>8}{'points':>8}{'dialogues':>11}{'planned':>9}{'reached':>9}")
     for scenario in SCENARIOS:
         dialogues, pilot = plan(scenario, random)
         reached = power(scenario, dialogues, random)
         _, difference = thresholds(scenario)
-        misses += abs(reached - scenario.power) > TOLERANCE
+        misses += not is_kept(scenario, dialogues, reached)
         numbers = f"{pilot.flips:7.1%}{pilot.design_effect:8.1f}{100 * difference:8.1f}{dialogues:11,}"
         print(f"{scenario.name:38}{numbers}{scenario.power:9.0%}{reached:9.1%}", flush=True)
-    print(f"{misses} of {len(SCENARIOS)} miss the planned power by more than {100 * TOLERANCE:.0f} points")
+    print(f"{misses} of {len(SCENARIOS)} plans are not kept within {100 * TOLERANCE:.0f} points")
     return int(misses > 0)
 
 

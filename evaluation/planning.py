@@ -1,10 +1,10 @@
 """Plans comparisons: how many dialogues, repeats and wordings show a difference, and which difference a study can show.
 
-The planned analysis is the paired test of ``parapet compare``, in which whole dialogues change places; an item that is not
-a turn of a dialogue counts as one. The difference on a dialogue, averaged over W wordings and R repeats, has the variance
-``dialogue + wording / W + repeat / R + both / (W R)``. A pilot gives these components by analysis of variance
-(dialogues x wordings x repeats, as in generalisability theory: Brennan 2001). As in ``compare``, the wordings are those of
-the study, not a sample of others, so the variance does not include how hard each wording is on average.
+The planned analysis is the paired test of ``parapet compare``, in which whole dialogues change places; an item that is
+not a turn of a dialogue counts as one. The difference on a dialogue, averaged over W wordings and R repeats, has the
+variance ``dialogue + wording / W + repeat / R + both / (W R)``. A pilot gives these components by analysis of variance
+(dialogues x wordings x repeats, as in generalisability theory: Brennan 2001). As in ``compare``, the wordings are those
+of the study, not a sample of others, so the variance does not include how hard each wording is on average.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation.compare.board import read_task
+from parapet.evaluation.compare.board import TaskResults, read_task
 from parapet.evaluation.compare.kinds import main_metric
-from parapet.evaluation.results import read_parquet, variants_of
-from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.compare.significance import read_tables
+from parapet.evaluation.results import variants_of
+from parapet.evaluation.sets import ALL, ORIGINAL, run_folders
 from parapet.schemas.errors import InputError, MissingExtra, no_such
-from parapet.schemas.layout import as_path
 
 LEAST = 10  # dialogues of a pilot
 _KEYS = ("dialogue_id", "turn", "frame")  # of an item, as far as the rows have them
@@ -82,7 +82,7 @@ class Pilot(msgspec.Struct, frozen=True):
       difference: the mean over items, wordings and repeats, as a share.
       flips: the share of items on which the two differ, in one repeat of one wording.
       flips_of_runs: the share of items on which two repeats of a system differ; None with one repeat.
-      design_effect: the variance of the difference, relative to what it would be if a dialogue's items were independent.
+      design_effect: the variance of the difference, relative to its value if a dialogue's items were independent.
       error: the standard error of the variance, relative to it.
     """
 
@@ -114,32 +114,35 @@ def studies(
     Raises:
       MissingExtra: statsmodels is not installed.
     """
+    per_variance = _dialogues_per_variance(goal)
     planned = []
     for n_wordings in wordings:
         for n_repeats in repeats:
             square = variance.of_mean(n_wordings, n_repeats)
-            # Swapped results spread around zero: the test's null distribution has the difference in its variance.
+            # Swapped results vary around zero, so the test's variance includes the difference.
             total = square + goal.difference**2 * variance.is_centred
-            needed = math.ceil(_solved(goal, effect_size=goal.difference / math.sqrt(total)))
-            shown = None if dialogues is None else _visible(square, goal, dialogues, variance.is_centred)
+            needed = math.ceil(per_variance * total / goal.difference**2)
+            shown = None if dialogues is None else _visible(square, per_variance / dialogues, variance.is_centred)
             planned.append(Study(n_repeats, n_wordings, needed, shown))
     return planned
 
 
-def _visible(square: float, goal: Goal, dialogues: int, is_centred: bool) -> float | None:
-    """Computes the difference that the dialogues show; None if they are too few for any."""
-    effect = _solved(goal, nobs=dialogues) if dialogues > 1 else 1.0
-    return effect * math.sqrt(square / (1 - effect**2 * is_centred)) if effect < 1 else None
+def _visible(square: float, ratio: float, is_centred: bool) -> float | None:
+    """Computes the difference whose square is ``ratio`` times the test's variance; None if it cannot be so large."""
+    rest = 1 - ratio * is_centred
+    difference = math.sqrt(square * ratio / rest) if rest > 0 else math.inf
+    return difference if difference <= (1.0 if is_centred else square) else None
 
 
-def _solved(goal: Goal, **known: float) -> float:
-    """Solves the power of a paired t test, which the randomisation test approaches, for size or number."""
+def _dialogues_per_variance(goal: Goal) -> float:
+    """Returns how many dialogues show a difference whose square is the variance; the others are in proportion."""
     try:
-        from statsmodels.stats.power import TTestPower
+        # The solvers of statsmodels, such as TTestPower, do not always converge, and then return wrong numbers.
+        from statsmodels.stats.power import normal_sample_size_one_tail
     except ImportError:
         raise MissingExtra("statsmodels", "plan") from None
 
-    return float(TTestPower().solve_power(power=goal.power, alpha=goal.alpha, **known))
+    return float(normal_sample_size_one_tail(1.0, goal.power, goal.alpha / 2))
 
 
 def guessed(difference: float, accuracy: float | None, flips: float | None) -> Variance:
@@ -175,52 +178,45 @@ def read_pilot(paths: Sequence[str], metric: str = "", sets: Sequence[str] = ())
     Raises:
       InputError: the folders cannot be compared, or say nothing about the variance.
     """
-    tasks = {path: read_task(path).task for path in paths}
-    if len(set(tasks.values())) > 1:
-        raise InputError(f"{' and '.join(tasks.values())} are different tasks: give scores of one task", "", "--scores")
-    metric = metric or main_metric(tasks[paths[0]])
-    systems = [_read_cells(path, metric) for path in paths]
-    first, second = systems[0], systems[-1]
-    names = list(sets) or variants_of(_sets_of(first)) or _sets_of(first)[: len(paths) - 1]
+    tasks = [read_task(path) for path in paths]
+    if tasks[0].task != tasks[-1].task:
+        reason = f"the systems have scores of different tasks, {tasks[0].task} and {tasks[-1].task}"
+        raise InputError(f"{reason}: give those of one task", "", "--scores")
+    metric = metric or main_metric(tasks[0].task)
+    first, second = (_read_cells(results, metric) for results in (tasks[0], tasks[-1]))
+    known = list(dict.fromkeys(name for name, _ in second))
+    names = list(sets) or variants_of(known) or known[: len(paths) - 1]
     if not names:
-        raise InputError(f"has no variants: choose from {', '.join(_sets_of(first))}", paths[0], "--sets")
+        raise InputError(f"has no variants: choose from {', '.join(known)}", paths[0], "--sets")
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(no_such("set", unknown[0], known), paths[-1], "--sets")
     originals = names if len(paths) > 1 else [ORIGINAL] * len(names)
-    for path, system, wanted in ((paths[0], first, originals), (paths[-1], second, names)):
-        for name in wanted:
-            if name not in _sets_of(system):
-                raise InputError(no_such("set", name, _sets_of(system)), path, "--sets")
-    pairs = list(zip(originals, names, strict=True))
-    all_runs = sorted({run for _, run in first})
-    runs = [run for run in all_runs if all((a, run) in first and (b, run) in second for a, b in pairs)]
-    cells = [of_set for a, b in pairs for run in runs for of_set in (first[a, run], second[b, run])]
-    items = sorted(set.intersection(*map(set, cells))) if cells else []
+    runs = sorted({run for _, run in first} & {run for _, run in second})
+    pairs = [((before, run), (name, run)) for before, name in zip(originals, names, strict=True) for run in runs]
+    cells = [values for before, after in pairs for values in (first.get(before, {}), second.get(after, {}))]
+    items = sorted(set(cells[0]).intersection(*cells[1:]))
     if len({item[0] for item in items}) < LEAST:
-        raise InputError(f"a pilot needs at least {LEAST} dialogues that all its sets have", paths[-1], "--scores")
-    results = np.array([[of_set[item] for item in items] for of_set in cells])
+        reason = f"fewer than {LEAST} dialogues or tasks are in all of {', '.join(dict.fromkeys(originals + names))}"
+        raise InputError(f"{reason}: a pilot needs more", " and ".join(paths), "--scores")
+    results = np.array([[values[item] for item in items] for values in cells])
     return analyse(metric, names, results.reshape(len(names), len(runs), 2, -1), [item[0] for item in items])
 
 
-def _sets_of(cells: Cells) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in cells))
-
-
-def _read_cells(path: str, metric: str) -> Cells:
-    """Reads the results of a metric, by set and run. Raises InputError if the rows do not have it."""
-    folder = as_path(path)
+def _read_cells(results: TaskResults, metric: str) -> Cells:
+    """Reads the values of a metric for single items. Raises InputError if there are none."""
     cells: Cells = {}
-    for file in (*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))):
-        table = read_parquet(file)
-        if metric not in table.column_names:
-            numbers = [field.name for field in table.schema if str(field.type) == "double"]
-            raise InputError(no_such("metric of single examples", metric, numbers), path, "--metric")
-        columns = [table[name].to_pylist() for name in _KEYS if name in table.column_names]
-        runs = table["run"].to_pylist() if "run" in table.column_names else [0] * len(table)
-        rows = zip(table["set"].to_pylist(), runs, table[metric].to_pylist(), zip(*columns, strict=True), strict=True)
-        for name, run, value, item in rows:
-            if value is not None:
-                cells.setdefault((name, run), {})[item] = value
+    metrics = {row.metric for row in results.rows}
+    for run, folder in enumerate(run_folders(results.path) or [results.path]):
+        for name, table in read_tables(folder, {*_KEYS, *metrics}).items():
+            if metric not in table.column_names:
+                reason = no_such("metric of single examples", metric, sorted(metrics.intersection(table.column_names)))
+                raise InputError(reason, results.path, "--metric")
+            columns = [table[key].to_pylist() for key in _KEYS if key in table.column_names]
+            items = zip(zip(*columns, strict=True), table[metric].to_pylist(), strict=True)
+            if name != ALL:
+                cells[name, run] = {item: value for item, value in items if value is not None}
     if not cells:
-        raise InputError("contains no rows with results", path, "--scores")
+        raise InputError("has no rows.parquet with the results of single examples", results.path, "--scores")
     return cells
 
 

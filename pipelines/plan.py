@@ -16,17 +16,20 @@ from parapet.transforms.running import options
 from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
-    from parapet.evaluation.planning import Goal, Pilot, Study, Variance
+    from parapet.evaluation.planning import Goal, Pilot, Study
 
 REPEATS, WORDINGS = (1, 3, 5), (1, 5)
 
 
+_GUESSES, _STUDY = "guesses, without a pilot", "study"  # sections of the help
+
+
 class Planned(NamedTuple):
-    """Studies, and what they are planned from; ``pilot`` is None for guesses."""
+    """Studies, and what they are planned from: a pilot, or a guess of the share on which the two differ."""
 
     goal: Goal
     pilot: Pilot | None
-    variance: Variance
+    flips: float | None
     studies: list[Study]
 
 
@@ -43,35 +46,25 @@ shows. From a pilot, or from guesses."""
   parapet plan --scores scores/ours --difference 3                  # the original and the variants
   parapet plan --flips 15 --difference 3 --examples 200             # a guess, without a pilot"""
     note = """\
-Dialogues count, not their turns: the tests let whole dialogues change places, as turns of a dialogue are not independent.
-Without --flips, two systems are taken to err independently, which is the worst case."""
+Turns of a dialogue are not independent, so dialogues are counted. With --accuracy and without --flips, the two are
+taken to err independently of each other, which is cautious: real systems fail on the same examples."""
     stopped = "nothing was written"
     scores: list[str] = options.folder("pilot: output of 'evaluate' for two systems, or one", "OUT", [])
     sets: list[str] = option([], "wordings of the pilot (default: its variants)", rare=True, metavar="SET")
     metric: str = option("", "metric of the pilot (default: the main one of its task)", rare=True, metavar="NAME")
     accuracy: float | None = option(
-        None,
-        "guess: percentage that a system gets right",
-        metavar="PERCENT",
-        group="guesses, without a pilot",
-        ge=0,
-        le=100,
+        None, "percentage that a system gets right", group=_GUESSES, metavar="PERCENT", ge=0, le=100
     )
     flips: float | None = option(
-        None,
-        "guess: percentage on which the two differ",
-        metavar="PERCENT",
-        group="guesses, without a pilot",
-        gt=0,
-        le=100,
+        None, "percentage on which the two differ", group=_GUESSES, metavar="PERCENT", gt=0, le=100
     )
-    difference: float = option(3.0, "points that are to be shown", group="study", metavar="POINTS", gt=0, le=100)
+    difference: float = option(3.0, "points that are to be shown", group=_STUDY, metavar="POINTS", gt=0, le=100)
     examples: int | None = option(
-        None, "dialogues, or tasks: also which difference they show (default: those of the pilot)", group="study", ge=1
+        None, "dialogues, or tasks: also which difference they show (default: those of the pilot)", group=_STUDY, ge=1
     )
-    power: float = option(0.8, "probability of showing it", group="study", ge=0.5, lt=1)
-    alpha: float = option(0.05, "level of the two-sided test", group="study", gt=0, le=0.2)
-    comparisons: int = option(1, "tests of the study: Holm's correction at its worst", group="study", ge=1, le=10_000)
+    power: float = option(0.8, "probability of showing it", group=_STUDY, ge=0.5, lt=1)
+    alpha: float = option(0.05, "level of the two-sided test", group=_STUDY, gt=0, le=0.2)
+    comparisons: int = option(1, "tests of the study: Holm's correction at its worst", group=_STUDY, ge=1, le=10_000)
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
     def check(self) -> Planned:
@@ -87,13 +80,12 @@ Without --flips, two systems are taken to err independently, which is the worst 
         if not self.scores:
             accuracy, flips = (None if value is None else value / 100 for value in (self.accuracy, self.flips))
             variance = planning.guessed(goal.difference, accuracy, flips)
-            return Planned(goal, None, variance, planning.studies(variance, goal, (1,), (1,), self.examples))
+            studies = planning.studies(variance, goal, (1,), (1,), self.examples)
+            return Planned(goal, None, variance.dialogue, studies)
         pilot = planning.read_pilot(self.scores, self.metric, self.sets)
         wordings, repeats = WORDINGS[: len(pilot.sets)], REPEATS if pilot.runs > 1 else (1,)
         dialogues = self.examples or pilot.dialogues
-        return Planned(
-            goal, pilot, pilot.variance, planning.studies(pilot.variance, goal, wordings, repeats, dialogues)
-        )
+        return Planned(goal, pilot, None, planning.studies(pilot.variance, goal, wordings, repeats, dialogues))
 
     def act(self, planned: Planned) -> None:
         """Prints the plan."""
@@ -108,7 +100,7 @@ Without --flips, two systems are taken to err independently, which is the worst 
         pilot, goal = planned.pilot, planned.goal
         unit = "examples" if pilot is None or pilot.dialogues == pilot.items else "dialogues"
         if pilot is None:
-            yield f"guess: the two differ on {percent(planned.variance.dialogue)} of the examples"
+            yield f"guess: the two differ on {percent(planned.flips)} of the examples"
         else:
             yield from _facts(pilot, self.scores, unit)
         yield f"power {percent(goal.power, 0)} in a paired, two-sided test at the level {goal.alpha:.3g}"

@@ -184,7 +184,7 @@ def _bills(plan: Plan) -> Iterator[str]:
 
 
 def _visible_difference(plan: Plan) -> Iterator[str]:
-    """Yields a line on the smallest difference of two systems that the suite can show, by a guess; none without size."""
+    """Yields a line on the difference that the suite can show, by a guess; none if its size is not known yet."""
     from parapet.evaluation.planning import Goal, Variance, studies
     from parapet.evaluation.tools.tasks import read_tasks
     from parapet.schemas.dialogue import dialogue_ids
@@ -194,7 +194,7 @@ def _visible_difference(plan: Plan) -> Iterator[str]:
     try:
         files = [] if graph.tasks else dialogue_files(place, split) or dialogue_files(place, "")
         size = len(read_tasks(str(place))) if graph.tasks else sum(len(dialogue_ids(path)) for path in files)
-        if not size or not graph.scores:  # the suite makes the corpus, or scores no system
+        if not size or not graph.scores:  # a step makes the corpus, or no system is scored
             return
         (study,) = studies(Variance(_DISAGREE, is_centred=False), Goal(_DISAGREE), (1,), (1,), size)
     except InputError as error:
