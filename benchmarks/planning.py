@@ -120,7 +120,7 @@ def p_values(sums: Real, random: np.random.Generator) -> Real:
     """
     values = []
     for batch in np.array_split(sums, math.ceil(len(sums) / _BATCH)):
-        coins = random.choice(np.array([-1, 1], np.float32), (REPLICATES, batch.shape[1]))
+        coins = random.integers(0, 2, (REPLICATES, batch.shape[1]), np.int8).astype(np.float32) * 2 - 1
         extreme = np.abs(coins @ batch.T) >= np.abs(batch.sum(axis=1)) - 1e-4  # of whole numbers, and thirds or fifths
         values.append((1 + extreme.sum(axis=0)) / (1 + REPLICATES))
     return np.concatenate(values)

@@ -10,11 +10,13 @@ of the study, not a sample of others, so the variance does not include how hard 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from parapet.evaluation.compare.board import TaskResults, read_task
@@ -40,14 +42,16 @@ class Variance(msgspec.Struct, frozen=True):
       wording: between the wordings of a dialogue.
       repeat: between the repeats of a dialogue, in all wordings alike.
       both: between the repeats of one wording of a dialogue.
-      is_centred: False for mean squares, such as a share of flips, which include the difference itself.
+      items: the items of a dialogue, in one wording and repeat.
+      has_difference: whether ``dialogue`` is a mean square, such as a share of flips, which includes the difference.
     """
 
     dialogue: float
     wording: float = 0.0
     repeat: float = 0.0
     both: float = 0.0
-    is_centred: bool = True
+    items: float = 1.0
+    has_difference: bool = False
 
     def of_mean(self, wordings: int, repeats: int) -> float:
         """Computes the variance of the mean over wordings and repeats."""
@@ -114,35 +118,45 @@ def studies(
     Raises:
       MissingExtra: statsmodels is not installed.
     """
-    per_variance = _dialogues_per_variance(goal)
-    planned = []
-    for n_wordings in wordings:
-        for n_repeats in repeats:
-            square = variance.of_mean(n_wordings, n_repeats)
-            # Swapped results vary around zero, so the test's variance includes the difference.
-            total = square + goal.difference**2 * variance.is_centred
-            needed = math.ceil(per_variance * total / goal.difference**2)
-            shown = None if dialogues is None else _visible(square, per_variance / dialogues, variance.is_centred)
-            planned.append(Study(n_repeats, n_wordings, needed, shown))
-    return planned
+    return [
+        Study(
+            repeats=n_repeats,
+            wordings=n_wordings,
+            dialogues=_needed(variance, goal, n_wordings, n_repeats),
+            shown=None if dialogues is None else _shown(variance, goal, n_wordings, n_repeats, dialogues),
+        )
+        for n_wordings in wordings
+        for n_repeats in repeats
+    ]
 
 
-def _visible(square: float, ratio: float, is_centred: bool) -> float | None:
-    """Computes the difference whose square is ``ratio`` times the test's variance; None if it cannot be so large."""
-    rest = 1 - ratio * is_centred
-    difference = math.sqrt(square * ratio / rest) if rest > 0 else math.inf
-    return difference if difference <= (1.0 if is_centred else square) else None
-
-
-def _dialogues_per_variance(goal: Goal) -> float:
-    """Returns how many dialogues show a difference whose square is the variance; the others are in proportion."""
+def _needed(variance: Variance, goal: Goal, wordings: int, repeats: int) -> int:
+    """Computes how many dialogues reach a goal (Connor 1987). Raises MissingExtra without statsmodels."""
     try:
-        # The solvers of statsmodels, such as TTestPower, do not always converge, and then return wrong numbers.
+        # Its solvers, such as TTestPower, return wrong numbers where they do not converge; this is a closed form.
         from statsmodels.stats.power import normal_sample_size_one_tail
     except ImportError:
         raise MissingExtra("statsmodels", "plan") from None
 
-    return float(normal_sample_size_one_tail(1.0, goal.power, goal.alpha / 2))
+    square = variance.of_mean(wordings, repeats)
+    own = max(square - goal.difference**2, 0.0) if variance.has_difference else square
+    # Results that are swapped by chance vary around zero, so the null distribution is wider by the difference.
+    deviations = {"std_null": math.sqrt(own + goal.difference**2), "std_alternative": math.sqrt(own)}
+    n = float(normal_sample_size_one_tail(goal.difference, goal.power, goal.alpha / 2, **deviations))
+    # The correction for continuity: the test's statistic changes by two answers at a time.
+    return math.ceil(n + 2 / (goal.difference * variance.items * wordings * repeats))
+
+
+def _shown(variance: Variance, goal: Goal, wordings: int, repeats: int, dialogues: int) -> float | None:
+    """Searches the smallest difference, in hundredths of a point, that the dialogues show; None if there is none."""
+    most = variance.dialogue if variance.has_difference else 1.0
+    differences = [i / 10_000 for i in range(1, round(10_000 * most) + 1)]
+
+    def enough(difference: float) -> bool:
+        return _needed(variance, replace(goal, difference=difference), wordings, repeats) <= dialogues
+
+    first = bisect_left(differences, True, key=enough)
+    return differences[first] if first < len(differences) else None
 
 
 def guessed(difference: float, accuracy: float | None, flips: float | None) -> Variance:
@@ -164,7 +178,7 @@ def guessed(difference: float, accuracy: float | None, flips: float | None) -> V
     if accuracy is not None and flips > 2 * min(accuracy, 1 - accuracy) + difference + 1e-9:
         most = 100 * (2 * min(accuracy, 1 - accuracy) + difference)
         raise InputError(f"must be at most {most:.4g}, as both are right or wrong together on the rest", "--flips")
-    return Variance(flips, is_centred=False)
+    return Variance(flips, has_difference=True)
 
 
 def read_pilot(paths: Sequence[str], metric: str = "", sets: Sequence[str] = ()) -> Pilot:
@@ -252,7 +266,7 @@ def analyse(metric: str, sets: list[str], results: Real, dialogue_ids: Sequence[
         flips_of_runs=float((np.diff(results, axis=1) != 0).mean()) if results.shape[1] > 1 else None,
         design_effect=float(squares.mean()) / independent if independent else 1.0,
         error=float(squares.std() / squares.mean()) / math.sqrt(len(names)) if squares.any() else 0.0,
-        variance=_components(sums),
+        variance=replace(_components(sums), items=size),
     )
 
 

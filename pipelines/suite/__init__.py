@@ -196,7 +196,7 @@ def _visible_difference(plan: Plan) -> Iterator[str]:
         size = len(read_tasks(str(place))) if graph.tasks else sum(len(dialogue_ids(path)) for path in files)
         if not size or not graph.scores:  # a step makes the corpus, or no system is scored
             return
-        (study,) = studies(Variance(_DISAGREE, is_centred=False), Goal(_DISAGREE), (1,), (1,), size)
+        (study,) = studies(Variance(_DISAGREE, has_difference=True), Goal(_DISAGREE), (1,), (1,), size)
     except InputError as error:
         yield f"which differences this suite can show is not known: {error}"
         return
