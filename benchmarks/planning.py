@@ -3,7 +3,7 @@
 An answer is right if a sum of normal effects exceeds a threshold: effects of the dialogue and the item, shared by both
 systems or of one alone; of an item's wording; and of the run. So the difference of the accuracies is known exactly. The
 planned number of dialogues is drawn many times, and each study is tested as ``parapet compare`` does: whole dialogues
-change places by chance. With fewer than 50 dialogues the plan is cautious, and more studies succeed than planned.
+change places by chance. With fewer than 100 dialogues the plan is cautious, and more studies succeed than planned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from parapet.evaluation.planning import Goal, Pilot, analyse, guessed, studies
 STUDIES, PILOT, REPLICATES = 1000, 40_000, 9999
 _BATCH = 100  # studies that share their coins
 TOLERANCE = 0.03
-SMALL = 50  # dialogues: plans with fewer are cautious
+SMALL = 100  # dialogues: plans with fewer are cautious
 _BETWEEN_WORDINGS = 0.15  # how much harder each wording is than the one before it
 
 Real = NDArray[np.float64]
