@@ -62,8 +62,8 @@ taken to err independently of each other, which is cautious: real systems fail o
     examples: int | None = option(
         None, "dialogues, or tasks: also which difference they show (default: those of the pilot)", group=_STUDY, ge=1
     )
-    power: float = option(0.8, "probability of showing it", group=_STUDY, ge=0.5, lt=1)
-    alpha: float = option(0.05, "level of the two-sided test", group=_STUDY, gt=0, le=0.2)
+    power: float = option(0.8, "probability of showing it", group=_STUDY, gt=0.5, lt=1)
+    alpha: float = option(0.05, "level of the two-sided test", group=_STUDY, gt=0, lt=0.5)
     comparisons: int = option(1, "tests of the study: Holm's correction at its worst", group=_STUDY, ge=1, le=10_000)
     json: bool = option(False, "print JSON", group=options.OUTPUT)
 
