@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from parapet.evaluation.planning import Goal, Pilot, analyse, guessed, studies
 
-STUDIES, PILOT, REPLICATES = 1000, 40_000, 9999
-_BATCH = 100  # studies that share their coins
+STUDIES, PILOT, REPLICATES = 4000, 40_000, 9999
+_BATCH = 400  # studies that share their coins
 TOLERANCE = 0.03
 SMALL = 100  # dialogues: plans with fewer are cautious
 _BETWEEN_WORDINGS = 0.15  # how much harder each wording is than the one before it

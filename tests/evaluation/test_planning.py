@@ -5,10 +5,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power, thresholds
 from compare_folders import intents, states
 from kit import raised, write
 
+from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power, thresholds
 from parapet.evaluation.compare.significance import paired
 from parapet.evaluation.planning import Goal, Variance, analyse, guessed, read_pilot, studies
 from parapet.schemas.errors import InputError
@@ -62,8 +62,8 @@ def normals(wordings, repeats, dialogues, deviations, seed=0):
 def test_components_are_those_that_were_drawn():
     deviations = 0.3, 0.2, 0.1, 0.25
     variance = analyse("m", ["v1", "v2", "v3"], normals(3, 4, 20_000, deviations), range(20_000)).variance
-    found = [variance.dialogue, variance.wording, variance.repeat, variance.both]
-    assert found == pytest.approx(np.square(deviations), rel=0.05)
+    components = [variance.dialogue, variance.wording, variance.repeat, variance.both]
+    assert components == pytest.approx(np.square(deviations), rel=0.05)
 
 
 @pytest.mark.parametrize(("wordings", "repeats"), [(1, 1), (3, 1), (1, 4), (3, 4)])
@@ -101,13 +101,14 @@ def test_planned_studies_reach_their_power(name):
     """``python -m benchmarks.planning`` has more of them."""
     random = np.random.default_rng(3)
     dialogues, _ = plan(BY_NAME[name], random, dialogues=10_000)
-    assert is_kept(BY_NAME[name], dialogues, power(BY_NAME[name], dialogues, random))
+    assert is_kept(BY_NAME[name], dialogues, power(BY_NAME[name], dialogues, random, count=1000))
 
 
 def test_the_benchmark_tests_as_compare_does():
     random = np.random.default_rng(0)
     right = random.random((2, 150)) < [[0.6], [0.5]]
-    parts = {(name, "c"): ({f"d{i}": (float(x), 1) for i, x in enumerate(row)},) for name, row in zip("ab", right)}
+    sums_of = [{f"d{i}": (float(is_right), 1) for i, is_right in enumerate(row)} for row in right]
+    parts = {("a", "c"): (sums_of[0],), ("b", "c"): (sums_of[1],)}
     (test,) = paired(parts, [("a", "b")], {"c": 100.0}, "0", REPLICATES)
     sums = (right[0].astype(float) - right[1])[None]
     assert p_values(sums, random)[0] == pytest.approx(test.p, abs=0.02)
