@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import NormalDist, stdev
 
 import numpy as np
@@ -19,10 +19,10 @@ from parapet.evaluation.results import SENSITIVITY, ResultRow
 
 RUNS = "runs"  # how many there are
 SD, FLOOR = "_sd", "_noise_floor"  # endings of the name of a metric
-PASS = "pass^"
+POWER = "pass^"
 NOISE, EXCESS = f"{SENSITIVITY}_of_noise", f"{SENSITIVITY}_excess"
 
-_OVER_RUNS = re.compile(rf".*(?:{SD}|{FLOOR})|{re.escape(PASS)}[0-9]+|{RUNS}|{NOISE}|{EXCESS}")
+_OVER_RUNS = re.compile(rf".*(?:{SD}|{FLOOR})|{re.escape(POWER)}[0-9]+|{RUNS}|{NOISE}|{EXCESS}")
 _MOST = 0.05  # how often chance exceeds the noise floor
 
 # What each dialogue adds to a number in a run.
@@ -51,8 +51,8 @@ def noise_floor(runs: Sequence[Contributions], numbers: Sequence[float]) -> floa
     """Estimates the difference between two runs of the same system that chance exceeds in 5 % of cases.
 
     Answers in different dialogues vary independently, so the variance of a run's number is the sum of the variances of
-    what its dialogues add. But nets that were trained with other seeds are better or worse in all dialogues: if the runs
-    vary more than twice as much as that, their own standard deviation counts.
+    what its dialogues add. But nets that were trained with other seeds are better or worse in all dialogues: if the
+    runs vary more than twice as much as that, their own standard deviation counts.
 
     Args:
       runs: what each dialogue adds to the number in each run.
@@ -65,9 +65,19 @@ def noise_floor(runs: Sequence[Contributions], numbers: Sequence[float]) -> floa
     return NormalDist().inv_cdf(1 - _MOST / 2) * math.sqrt(2) * deviation
 
 
-def floor_of_means(floors: Sequence[float], runs: Sequence[int]) -> float:
-    """Computes the noise floor of the difference of two means over runs, from those of single runs."""
-    return math.sqrt(sum(floor**2 / n for floor, n in zip(floors, runs, strict=True)) / 2)
+def floors_of_means(rows: Collection[ResultRow]) -> dict[tuple[str, str], float]:
+    """Returns the noise floor of each mean over runs, by system and column."""
+    runs = {(row.system, row.task): row.value or 1.0 for row in rows if row.metric == RUNS}
+    return {
+        (row.system, row.column.removesuffix(FLOOR)): (row.value or 0.0) / math.sqrt(runs[row.system, row.task])
+        for row in rows
+        if row.metric.endswith(FLOOR)
+    }
+
+
+def floor_of_difference(first: float, second: float) -> float:
+    """Computes the noise floor of the difference of two numbers from the noise floors of both."""
+    return math.sqrt((first**2 + second**2) / 2)
 
 
 def mean_sensitivity(values: NDArray[np.float64], size: int, policy: Policy = "zero") -> float:

@@ -1,4 +1,4 @@
-"""Several runs of a system: the numbers of all runs together, from the evaluations of the single runs, and their page."""
+"""Several runs of a system: the numbers of all runs together, from evaluations of the single runs, and their page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from parapet.evaluation import noise, task
-from parapet.evaluation.compare import kinds, significance, tables
+from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import TaskResults, read_task
-from parapet.evaluation.compare.significance import Parts
 from parapet.evaluation.results import (
     RESULTS,
     SENSITIVITY,
@@ -25,11 +24,12 @@ from parapet.evaluation.results import (
     read_results,
     results_bytes,
 )
+from parapet.evaluation.rows import Parts, read_runs, read_tables
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.text import counted, number
+from parapet.transforms.reports.text import counted
 
 Item = tuple[str, ...]  # what identifies a row: its dialogue, turn and frame
 
@@ -40,7 +40,7 @@ TERMS = {
     "±": "The standard deviation over the runs (n − 1); the number before it is their mean.",
     "Noise floor": "The difference between two runs of the same system on the same set that chance exceeds in 5% of "
     "cases, in percentage points; and the same for two means over as many runs as there are.",
-    "pass^k": "The share of tasks that are right in all of k runs, estimated without bias (tau-bench, Yao et al. 2024).",
+    "pass^k": "The share of tasks that are right in all of k runs, an unbiased estimate (tau-bench, Yao et al. 2024).",
     "Excess": "A system that answers at random is not sensitive to the wording, but its accuracy varies over the "
     "variants, too. So the formula of schema sensitivity is also applied to repeats of one wording, the original; the "
     "excess is what the variants have more. Both are computed over equally many values: the number of variants, or of "
@@ -62,10 +62,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
     rows = [replace(row, run=i) for i, of_run in enumerate(of_runs) for row in of_run.values()]
     shown = kinds.shown_metrics(results[0].task)
     wanted = [row.column for row in of_runs[0].values() if row.group == WHOLE and row.metric in shown]
-    parts = [
-        significance.read_rows(path, [of_run[column] for column in wanted if column in of_run], result.variants)
-        for path, of_run, result in zip(paths, of_runs, results, strict=True)
-    ]
+    parts = read_runs(paths, wanted, results[0].variants)
     for column, first in of_runs[0].items():
         values = [of_run[column].value if column in of_run else None for of_run in of_runs]
         mean = replace(first, value=macro_average(values), low=None, high=None, run=None)
@@ -99,7 +96,7 @@ def _spread(mean: ResultRow, values: Sequence[float], runs: Sequence[Parts]) -> 
         right = [int(sum(parts[0][item][0] for parts in runs)) for item in items]
         for k in range(1, len(runs) + 1):
             value = noise.pass_power(right, len(runs), k)
-            yield replace(mean, metric=f"{noise.PASS}{k}", value=value, n=len(items))
+            yield replace(mean, metric=f"{noise.POWER}{k}", value=value, n=len(items))
 
 
 def _is_right_or_wrong(parts: Parts) -> bool:
@@ -118,7 +115,7 @@ def _contributions(parts: Parts) -> dict[str, float]:
 
 
 def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
-    """Computes what repeats of the original give by the formula of schema sensitivity, and how much the variants exceed it.
+    """Computes the schema sensitivity of repeats of the original, and how much that of the variants exceeds it.
 
     Both are of as many values: of the variants, or of the runs if there are fewer.
     """
@@ -141,7 +138,7 @@ def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
 
 def _items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
     """Reads the values of a metric by set and item."""
-    tables = significance.read_tables(path, {*_KEYS, metric})
+    tables = read_tables(path, {*_KEYS, metric})
     values: dict[str, dict[Item, float]] = {name: {} for name in sets}
     for name in sets:
         if name in tables and metric in tables[name].column_names:
@@ -168,13 +165,14 @@ def combine(paths: Sequence[str]) -> Combined:
     header = {key: value for key, value in manifests[0].items() if key not in ("files", "inputs")}
     digests = {run_name(i): task.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
     rows = over_runs(paths)
+    together = kinds.defined([row for row in rows if row.run is None])
     means = _mean([_read_json(path, "metrics.json") for path in paths])
     files = {
         RESULTS: results_bytes(rows),
         "metrics.json": task.json_bytes(means),
-        "report.html": page(report(rows)).encode(),
+        "report.html": page(report(rows, together)).encode(),
     }
-    return Combined(files, {**header, "counts": counts, "runs": digests}, summary(rows))
+    return Combined(files, {**header, "counts": counts, "runs": digests}, summary(together))
 
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
@@ -189,11 +187,11 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 class Spread(NamedTuple):
-    """A number of a system over several runs, in percentage points or on its scale of 100.
+    """A number of a system over several runs.
 
     Attributes:
       row: the mean.
-      others: the numbers of all runs together by metric: ``accuracy_sd``, ``pass^2`` …
+      others: the other numbers of all runs together on the same set, by metric: ``accuracy_sd``, ``pass^2`` …
       runs: the number of runs.
     """
 
@@ -201,16 +199,38 @@ class Spread(NamedTuple):
     others: Mapping[str, float | None]
     runs: int
 
-    def shown(self, ending: str, factor: float = 1.0) -> str:
-        """Formats the standard deviation or the noise floor."""
-        value = self.others.get(self.row.metric + ending)
-        return kinds.shown(self.row.metric, None if value is None else factor * value)
+    def shown(self, metric: str, factor: float = 1.0) -> str:
+        """Formats one of the other numbers; empty if there is none."""
+        value = self.others.get(metric)
+        return "" if value is None else kinds.shown(self.row.metric, factor * value)
 
-    def shown_pass(self, k: int) -> str:
-        """Formats pass^k; empty if it is of another metric."""
+    @property
+    def mean(self) -> str:
+        """The mean and the standard deviation."""
+        metric, value = self.row.metric, self.row.value
+        is_known = value is not None
+        return f"{tables.with_unit(metric, value)} ± {self.shown(metric + noise.SD)}" if is_known else task.NOT_DEFINED
+
+    @property
+    def compared(self) -> list[str]:
+        """The schema sensitivity of equally many variants and repeats, and the excess of the former, if defined."""
+        if self.row.metric != SENSITIVITY or self.row.value is None or noise.EXCESS not in self.others:
+            return []
+        of_noise, excess = self.others[noise.NOISE] or 0.0, self.others[noise.EXCESS] or 0.0
+        return [kinds.shown(SENSITIVITY, value) for value in (of_noise + excess, of_noise, excess)]
+
+    @property
+    def label(self) -> str:
+        """What it is a number of."""
+        label = tables.metric_label(self.row.task, self.row.metric)
+        if self.row.metric == SENSITIVITY:
+            return label
+        return f"{label}, {'mean over the variants' if self.row.set == VARIANTS else group_label(self.row.set)}"
+
+    def power(self, k: int) -> str:
+        """Formats pass^k, which belongs to the main metric; empty if there is none."""
         is_main = self.row.metric == kinds.main_metric(self.row.task)
-        value = self.others.get(f"{noise.PASS}{k}") if is_main else None
-        return "" if value is None else kinds.shown(noise.PASS, value)
+        return self.shown(f"{noise.POWER}{k}") if is_main else ""
 
 
 def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
@@ -220,95 +240,101 @@ def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
       rows: the numbers of all runs together, of one system or several.
     """
     places: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
-    for row in rows:
-        if row.group == WHOLE:
-            places[row.system, row.task, row.set][row.metric] = row.value
-    numbers = []
-    for row in rows:
-        others = places[row.system, row.task, row.set]
-        if row.group == WHOLE and row.metric + noise.SD in others:
-            numbers.append(Spread(row, others, int(places[row.system, row.task, ALL][noise.RUNS] or 0)))
-    return numbers
+    whole = [row for row in rows if row.group == WHOLE]
+    for row in whole:
+        places[row.system, row.task, row.set][row.metric] = row.value
+    return [
+        Spread(row, others, int(places[row.system, row.task, ALL][noise.RUNS] or 0))
+        for row in whole
+        if row.metric + noise.SD in (others := places[row.system, row.task, row.set])
+    ]
 
 
 def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
     """Makes the tables of numbers over several runs, and of the noise in schema sensitivity; none without runs."""
     numbers = spreads(rows)
-    most = {k for each in numbers for k in range(1, each.runs + 1) if k <= _FIRST or k == each.runs}
-    powers = [k for k in sorted(most) if any(map(Spread.shown_pass, numbers, [k] * len(numbers)))]
-    has_names = any(each.row.system for each in numbers)
+    most = max((each.runs for each in numbers), default=0)
+    powers = [k for k in range(1, most + 1) if (k <= _FIRST or k == most) and any(each.power(k) for each in numbers)]
+    first = ["system"] if any(each.row.system for each in numbers) else []
     cells, of_noise = [], []
     for each in numbers:
-        row, name = each.row, [each.row.system] * has_names
-        spread = [kinds.shown(row.metric, row.value), each.shown(noise.SD)]
-        floors = [each.shown(noise.FLOOR), each.shown(noise.FLOOR, each.runs**-0.5)]
-        cells.append([*name, _label(row), f"{each.runs}", *spread, *floors, *map(each.shown_pass, powers)])
-        if row.metric == SENSITIVITY and noise.EXCESS in each.others:
-            is_undefined = kinds.is_undefined(row, [other for other in rows if other.system == row.system])
-            noisy, excess = (kinds.shown(metric, each.others[metric]) for metric in (noise.NOISE, noise.EXCESS))
-            of_noise.append([*name, *([task.NOT_DEFINED] * 3 if is_undefined else [spread[0], noisy, excess])])
-    first = ["system"] * has_names
-    columns = [*first, "number", "runs", "mean", "sd", "noise floor", "of means", *(f"{noise.PASS}{k}" for k in powers)]
-    sensitivity = [*first, "schema sensitivity", "of repeats of the original", "excess"]
-    texts = len(first) + 1
+        name, floor = [each.row.system] if first else [], each.row.metric + noise.FLOOR
+        floors = [each.shown(floor), each.shown(floor, each.runs**-0.5)]
+        cells.append([*name, each.label, f"{each.runs}", each.mean, *floors, *map(each.power, powers)])
+        if each.compared:
+            of_noise.append([*name, kinds.shown(SENSITIVITY, each.row.value), *each.compared])
+    passes = [f"{noise.POWER}{k}" for k in powers]
     made = [
-        Table(title="Repeats", columns=columns, rows=cells, text_columns=texts, numbers_in=RESULTS),
-        Table(title="Noise in schema sensitivity, %", columns=sensitivity, rows=of_noise, text_columns=len(first)),
+        Table(
+            title="Repeats",
+            columns=[*first, "number", "runs", "mean", "noise floor", "of means", *passes],
+            rows=cells,
+            text_columns=len(first) + 1,
+            numbers_in=RESULTS,
+        ),
+        Table(
+            title="Noise in schema sensitivity, %",
+            columns=[
+                *first,
+                "of the variants",
+                "of as many variants as repeats",
+                "of repeats of the original",
+                "excess",
+            ],
+            rows=of_noise,
+            text_columns=len(first),
+            numbers_in=RESULTS,
+        ),
     ]
     return [table for table in made if table.rows]
 
 
-def _label(row: ResultRow) -> str:
-    of_set = "mean over the variants" if row.set == VARIANTS and row.metric != SENSITIVITY else group_label(row.set)
-    label = tables.metric_label(row.task, row.metric)
-    return label if row.metric == SENSITIVITY else f"{label}, {of_set}"
-
-
 def summary(rows: Sequence[ResultRow]) -> list[str]:
-    """Formats the main numbers over the runs for the terminal."""
-    numbers = spreads([row for row in rows if row.run is None])
+    """Formats the main numbers over the runs for the terminal.
+
+    Args:
+      rows: the numbers of all runs together.
+    """
+    numbers = spreads(rows)
     lines = []
     for each in [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or numbers:
-        row = each.row
-        line = (
-            f"{_label(row)}, mean over {each.runs} runs: {kinds.shown(row.metric, row.value)} ± {each.shown(noise.SD)}"
-        )
-        if row.metric + noise.FLOOR in each.others:
-            line += f"; noise floor of two runs: {each.shown(noise.FLOOR)} points"
-        if power := each.shown_pass(each.runs):
-            line += f"; {noise.PASS}{each.runs}: {power}"
-        if row.metric == SENSITIVITY and noise.EXCESS in each.others:
-            line += f"; {kinds.shown(noise.EXCESS, each.others[noise.EXCESS])} more than repeats of the original have"
-        lines.append(line)
+        parts = [f"{each.label}, mean over {each.runs} runs: {each.mean}"]
+        if floor := each.shown(each.row.metric + noise.FLOOR):
+            parts.append(f"noise floor of two runs {floor} points")
+        if power := each.power(each.runs):
+            parts.append(f"{noise.POWER}{each.runs} {power}%")
+        if each.compared:
+            reworded, repeated, excess = each.compared
+            parts.append(f"of as many variants as repeats {reworded}%, of these {repeated}%: excess {excess} points")
+        lines.append("; ".join(parts))
     return lines
 
 
-def report(rows: Sequence[ResultRow]) -> Report:
-    """Makes the page of several runs."""
-    together = [row for row in rows if row.run is None]
+def report(rows: Sequence[ResultRow], together: Sequence[ResultRow]) -> Report:
+    """Makes the page of several runs.
+
+    Args:
+      rows: all numbers.
+      together: those of all runs together.
+    """
     numbers = spreads(together)
     runs = sorted({row.run for row in rows if row.run is not None})
-    wanted = [each.row for each in numbers]
     values = {(row.run, row.column): kinds.shown(row.metric, row.value) for row in rows}
-    cells = [[run_name(run), *(values[run, row.column] for row in wanted)] for run in runs]
+    cells = [[run_name(run), *(values[run, each.row.column] for each in numbers)] for run in runs]
     single = Table(
-        title="Single runs",
-        columns=["run", *map(_label, wanted)],
+        title="Single runs, %",
+        columns=["run", *(each.label for each in numbers)],
         rows=cells,
         hrefs={(i, 0): f"{run_name(run)}/report.html" for i, run in enumerate(runs)},
         numbers_in=RESULTS,
     )
-    tiles = [
-        Tile(_label(each.row), f"{kinds.shown(each.row.metric, each.row.value)} ± {each.shown(noise.SD)}")
-        for each in numbers
-        if each.row.set in (ORIGINAL, VARIANTS)
-    ]
+    main = [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or numbers
     return Report(
         command="evaluate",
-        title=f"{tables.capital(rows[0].task.replace('_', ' '))}, {counted(len(runs), 'run')}",
-        headline=f"{_label(wanted[0])}, mean over {counted(len(runs), 'run')}: {tiles[0].value}" if tiles else "",
-        lead="The same system on the same sets, several times.",
-        tiles=tiles,
+        title=f"{tables.capital(rows[0].task.replace('_', ' '))}: {counted(len(runs), 'run')}",
+        headline=f"{tables.capital(main[0].label)}, mean over {counted(len(runs), 'run')}: {main[0].mean}",
+        lead="One system on the same sets, several times.",
+        tiles=[Tile(each.label, each.mean) for each in main],
         sections=[*spread_tables(together), single],
         terms={**TERMS, **task.TERMS},
         links={RESULTS: task.FILES[RESULTS], "metrics.json": "the means over the runs"},

@@ -174,6 +174,11 @@ UNDEFINED_SENSITIVITY = (
     "system that is nearly always wrong is not sensitive to the wording either."
 )
 
+NOISE_REMARK = (
+    "Part of the schema sensitivity is noise, since the system is not known to give the same answers in each run and "
+    "there is only one run: --repeats shows how much."
+)
+
 
 def sensitivity_is_defined(*accuracies: float | None) -> bool:
     """Whether schema sensitivity is shown beside the accuracies on the original and over the variants."""

@@ -73,7 +73,6 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
         try:
             with progress.running(f"parapet {command.name}") as display:
                 display.stage("starting")
-                command = command.with_repeats(tuple(runner_flags))
                 check_all_apart(command)
                 output, before = "" if is_dry else _written(command), None
                 if output:
@@ -81,6 +80,7 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
                     before = runners.manifest_identity(output)
                 runners.check_storage(path for flag, path in _inputs(command) if flag.reads)
                 check_there(command)
+                command = command.with_repeats(tuple(runner_flags))
                 if isinstance(command, Pipeline):
                     runners.import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()

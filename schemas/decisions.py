@@ -24,7 +24,7 @@ MAX_CELL = 2000
 # What a spreadsheet takes for a formula, including full-width forms. Cells that begin with apostrophes and then one of
 # these are guarded, too; otherwise removing the guard would not restore them.
 _GUARDED = "[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
-_TO_GUARD = re.compile("'*" + _GUARDED)
+_TO_GUARD = re.compile(r"(?!-[0-9.]+(?:e-?[0-9]+)?\Z)'*" + _GUARDED)  # numbers are no formulas
 _GUARD = re.compile("'+" + _GUARDED)
 
 _DELIMITERS = ",;\t"

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds, significance
-from parapet.evaluation.compare.significance import Difference, Parts
+from parapet.evaluation.compare.significance import Difference
+from parapet.evaluation.noise import floors_of_means
 from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
-from parapet.evaluation.sets import ALL, existing_file, mixes, parse_line
+from parapet.evaluation.rows import Parts, of_means, read_runs
+from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, mixes, parse_line
+from parapet.evaluation.task import NOISE_REMARK, sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.text import counted
+
+Value = TypeVar("Value")
 
 # Options in which systems may differ.
 _OWN = frozenset({"system", "seed", "replicates", "batch_size", "own_turns", "sets"})
@@ -53,6 +58,8 @@ class Board(msgspec.Struct, frozen=True):
       rows: the numbers of each system, its columns first, as ``parapet evaluate`` writes them: shares are from 0 to 1.
       left_out: messages on what the comparison lacks.
       average: the average of each system, on a scale of 100.
+      noise: the (system, column) of numbers whose difference from the original may be chance.
+      remarks: sentences on what to know about the numbers.
     """
 
     config: Config
@@ -63,6 +70,8 @@ class Board(msgspec.Struct, frozen=True):
     left_out: list[str]
     average: dict[str, ResultRow] = {}
     tests: list[Difference] = []
+    noise: list[tuple[str, str]] = []
+    remarks: list[str] = []
 
     @property
     def unmixed(self) -> list[ResultRow]:
@@ -94,6 +103,8 @@ class TaskResults(msgspec.Struct, frozen=True):
       variants: the sets that ``#VARIANTS`` averages.
       options: the options of the evaluation.
       refused: set to the number of its items that were not scored, as the endpoint refused the requests.
+      runs: the folders of the runs, whose means the rows are; of a single one, this folder.
+      is_noisy: whether it is a single run of a system that may answer differently in another one.
     """
 
     system: str
@@ -103,6 +114,8 @@ class TaskResults(msgspec.Struct, frozen=True):
     variants: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     refused: dict[str, int] = {}
+    runs: tuple[str, ...] = ()
+    is_noisy: bool = False
 
 
 class _Manifest(msgspec.Struct, frozen=True):
@@ -111,6 +124,8 @@ class _Manifest(msgspec.Struct, frozen=True):
     pipeline: str
     options: dict[str, Any] = {}
     counts: dict[str, Any] = {}
+    runs: dict[str, str] = {}  # the folders of runs to the hashes of their run.json
+    is_deterministic: bool = True
 
 
 def read_task(path: str, system: str = "") -> TaskResults:
@@ -124,14 +139,20 @@ def read_task(path: str, system: str = "") -> TaskResults:
     if not manifest.pipeline.startswith("evaluate"):
         reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
         raise InputError(reason, path)
-    rows = [replace(row, system=system) for row in read_results(folder / RESULTS)]
-    rows = [replace(row, value=None, low=None, high=None) if kinds.is_undefined(row, rows) else row for row in rows]
+    for name, digest in manifest.runs.items():
+        if not (folder / name / "run.json").is_file() or sha256_of(folder / name / "run.json") != digest:
+            raise InputError("has changed since: run 'parapet evaluate' again for all runs", folder / name)
+    shown_run = None if manifest.runs else 0  # the numbers of all runs together, or of the only one
+    rows = [replace(row, system=system) for row in read_results(folder / RESULTS) if row.run == shown_run]
+    rows = kinds.defined(rows)
     task = manifest.pipeline.removeprefix("evaluate_")
     sets = {row.set for row in rows}
     variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
     variants = tuple(variants) if VARIANTS in sets else ()
     refused = {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.startswith("refused")}
-    return TaskResults(system, task, path, rows, variants, manifest.options, refused)
+    runs = tuple(str(folder / name) for name in manifest.runs) or (path,)
+    is_noisy = len(runs) == 1 and not manifest.is_deterministic
+    return TaskResults(system, task, path, rows, variants, manifest.options, refused, runs, is_noisy)
 
 
 def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Board:
@@ -168,6 +189,11 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
     pairs = pairs if config.baseline else [*combinations(ranked, 2)]
     factors = {row.column: kinds.of_100(row.metric, 1.0) for row in columns}
     factors |= {kinds.AVERAGE: 100.0} if len(averaged) > 1 else {}
+    floors = floors_of_means(numbers.values())
+    changes = [(row.column, replace(row, set=ORIGINAL).column) for row in columns if row.set not in (ORIGINAL, ALL)]
+    tested = significance.paired(
+        _by_column(parts), changes, dict.fromkeys(ranked, 1.0), config.seed, config.replicates, _by_column(floors)
+    )
     return Board(
         config=config,
         systems=ranked,
@@ -176,8 +202,15 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
         rows=sorted(numbers.values(), key=lambda row: ranked.index(row.system)),
         left_out=left_out,
         average={name: averages[name] for name in ranked},
-        tests=significance.paired(parts, pairs, factors, config.seed, config.replicates) if config.replicates else [],
+        tests=significance.paired(parts, pairs, factors, config.seed, config.replicates, floors),
+        noise=[(test.column, test.first) for test in tested if test.is_noise],
+        remarks=[f"{results.system}: {NOISE_REMARK}" for results in tasks if results.is_noisy],
     )
+
+
+def _by_column(numbers: Mapping[tuple[str, str], Value]) -> dict[tuple[str, str], Value]:
+    """Swaps the parts of keys, to compare the columns of a system rather than systems."""
+    return {(column, system): value for (system, column), value in numbers.items()}
 
 
 def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> dict[tuple[str, str], Parts]:
@@ -190,7 +223,8 @@ def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> d
     for results in tasks:
         names = kinds.with_groups(columns, results.rows)
         wanted = [row for row in results.rows if row.column in names]
-        of_rows = significance.read_rows(results.path, wanted, results.variants)
+        runs = read_runs(results.runs, [row.column for row in wanted], results.variants)
+        of_rows = of_means(runs)
         parts |= {(results.system, column): of_number for column, of_number in of_rows.items()}
         for row in wanted:
             own = set().union(*of_rows.get(row.column, ()))

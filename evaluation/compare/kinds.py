@@ -8,6 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
+from parapet.evaluation.noise import EXCESS, NOISE, is_over_runs
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.evaluation.task import sensitivity_is_defined
@@ -71,7 +74,12 @@ def is_undefined(row: ResultRow, others: Iterable[ResultRow]) -> bool:
     key = (row.task, row.group, main_metric(row.task))
     beside = [other for other in others if (other.task, other.group, other.metric) == key]
     accuracies = [other.value for other in beside if other.set in (ORIGINAL, VARIANTS)]
-    return row.metric == SENSITIVITY and not sensitivity_is_defined(*accuracies)
+    return row.metric in (SENSITIVITY, NOISE, EXCESS) and not sensitivity_is_defined(*accuracies)
+
+
+def defined(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Removes the values of schema sensitivities that say nothing from the numbers of a system."""
+    return [replace(row, value=None, low=None, high=None) if is_undefined(row, rows) else row for row in rows]
 
 
 def set_order(name: str, first: Sequence[str] = ()) -> tuple[object, ...]:
@@ -138,7 +146,9 @@ def columns_of(
 
 
 def with_groups(columns: Sequence[ResultRow], rows: Iterable[ResultRow]) -> list[str]:
-    """Returns the columns, and those of seen and unseen services and of single services, if any."""
+    """Returns the columns, those of seen and unseen services and of single services, and numbers over several runs."""
     wanted = {(row.task, row.set, row.metric) for row in columns if row.group == WHOLE}
+    rows = list(rows)
     groups = (row.column for row in rows if row.group != WHOLE and (row.task, row.set, row.metric) in wanted)
-    return list(dict.fromkeys([*(row.column for row in columns), *groups]))
+    repeated = (row.column for row in rows if is_over_runs(row))
+    return list(dict.fromkeys([*(row.column for row in columns), *groups, *repeated]))

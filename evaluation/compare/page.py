@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from parapet.evaluation import task
+from parapet.evaluation import repeats, task
 from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
@@ -26,7 +26,10 @@ TERMS = {
     "Seen, unseen": "Seen services (or domains) are in the schema of the training split, unseen ones are not.",
     "Small print": "The 95% interval, from a Poisson bootstrap over dialogues, or Wilson's where each dialogue has one "
     "number, 0 or 1, and at 0 and 100%; and the change from the original, in percentage points and relative.",
-    "Bold": "The best number of a column; of differences, p < 0.05 after Holm's correction.",
+    "Bold": "The best number of a column; of differences, those that are not marked as noise.",
+    tables.NOISE_MARK: "Noise: chance may have made this change from the original, or difference of two systems, as "
+    "p ≥ 0.05 after Holm's correction, or it is below the noise floor. Numbers of single services are not tested.",
+    **repeats.TERMS,
     "p": "How often the difference would be at least as large if chance decided, for each dialogue, which result "
     "belongs to which system: two-sided approximate randomisation over dialogues. Holm: corrected for all tests of "
     "the page. The interval of a difference is from a paired bootstrap over dialogues.",
@@ -40,6 +43,7 @@ def sections(board: Board) -> list[Section]:
     return [
         *charts(board),
         *tables.by_set(board),
+        *repeats.spread_tables(board.rows),
         *seen_and_unseen(board),
         *tables.by_set(board, {name: name for name in services}, "by service", "Numbers by service", folded),
         _differences(board),
@@ -79,14 +83,15 @@ def _differences(board: Board) -> Table:
         _, relative = tables.change(numbers[test.first, test.column], numbers[test.second, test.column])
         interval = "–" if test.interval is None else "{:+.2f} to {:+.2f}".format(*test.interval)
         label = tables.column_label(board, numbers[test.first, test.column])
-        change = [f"{test.difference:+.2f}", percent(relative, signed=True), interval]
+        mark = f" {tables.NOISE_MARK}" if test.is_noise else ""
+        change = [f"{test.difference:+.2f}{mark}", percent(relative, signed=True), interval]
         tested = [f"{test.p:.4f}", f"{test.p_holm:.4f}", f"{test.dialogues:,}"]
         rows.append([f"{test.first} – {test.second}", label, *change, *tested])
     return Table(
         title="Differences",
         columns=["systems", "column", "difference", "change", "interval", "p", "p, Holm", "dialogues"],
         rows=rows,
-        best=[(i, 2) for i, test in enumerate(tests) if test.p_holm < 0.05],
+        best=[(i, 2) for i, test in enumerate(tests) if not test.is_noise],
         text_columns=2,
         note="The first system's score minus the second's, of 100; and as a share of the second's, where its interval "
         f"is above 0 and it is at least {task.FLOOR:.0%}. Only numbers that are means over rows are tested.",
@@ -158,14 +163,14 @@ def leader(board: Board) -> str:
         return f"{first} and {second} are level: {averages[0]} ({label})"
     decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
-    is_clear = all(test.p_holm < 0.05 for test in tests)
+    is_clear = not any(test.is_noise for test in tests)
     leads = "is ahead" if not tests else "leads" if is_clear else "is ahead, but not significantly"
     return f"{first} {leads}: {averages[0]} against {averages[1]} for {second} ({label})"
 
 
 def notes(board: Board) -> list[str]:
-    """Lists what readers must know before the numbers: what was left out."""
-    return [f"Left out: {line}." for line in board.left_out]
+    """Lists what readers must know before the numbers: which of them have noise, and what was left out."""
+    return [*board.remarks, *(f"Left out: {line}." for line in board.left_out)]
 
 
 def files_of(board: Board) -> dict[str, bytes]:
@@ -208,8 +213,9 @@ class Compare(task.Task[Board], frozen=True, kw_only=True):
 
     def score(self, board: Board, stage: task.Stage) -> task.Result:
         """Makes the files of the leaderboard."""
-        clear = sum(test.p_holm < 0.05 for test in board.tests)
+        clear = sum(not test.is_noise for test in board.tests)
         summary = f"{clear:,} of {len(board.tests):,} differences have p < 0.05 after Holm's correction"
+        summary += " and exceed the noise floor" if any(test.floor for test in board.tests) else ""
         options = msgspec.structs.asdict(self.config)
         return task.Result(
             files=files_of(board),

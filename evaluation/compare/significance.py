@@ -10,86 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from parapet.evaluation import bootstrap
-from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, read_parquet
-from parapet.evaluation.sets import ALL
-from parapet.schemas.layout import as_path
+from parapet.evaluation.noise import floor_of_difference
+from parapet.evaluation.rows import Parts
 
-# Dialogue to the sum of a metric over its rows, and the number of rows that have it.
-Sums = dict[str, tuple[float, int]]
-# A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
-Parts = tuple[Sums, ...]
 PartsOf = Mapping[tuple[str, str], Parts]  # by system and column
 
 Whole = NDArray[np.int64]
 Real = NDArray[np.float64]
 Interval = tuple[float, float] | None
 
-
-def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) -> dict[str, Parts]:
-    """Reads ``rows.parquet``, or all Parquet files below ``rows``, of an evaluation, if there are any.
-
-    Args:
-      path: the folder of the evaluation.
-      numbers: the numbers whose sums are needed.
-      variants: the sets that ``#VARIANTS`` averages.
-
-    Returns:
-      Column to the sums by dialogue, for numbers that are means of rows. Other numbers, such as macro-F1, BLEU, schema
-      sensitivity, or joint accuracy by turn, have none.
-
-    Raises:
-      InputError: rows cannot be read.
-    """
-    wanted = [row for row in numbers if row.value is not None]
-    tables = read_tables(path, {"dialogue_id", "original_service", "seen", *(row.metric for row in wanted)})
-    parts = {}
-    for row in wanted:
-        sets = variants if row.set == VARIANTS else [row.set]
-        of_sets = tuple(_sums(tables.get(name), row) for name in sets)
-        if of_sets and all(of_sets):
-            means = [sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in of_sets]
-            if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
-                parts[row.column] = of_sets
-    return parts
-
-
-def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
-    """Reads columns of the rows of an evaluation: a table for each set, and one of all. None if there are no rows."""
-    folder = as_path(path)
-    files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
-    if not files:
-        return {}
-    table = pa.concat_tables([read_parquet(path, {"set", *columns}) for path in files])
-    names = pc.unique(table["set"]).to_pylist()
-    return {**{name: table.filter(pc.equal(table["set"], name)) for name in names}, ALL: table}
-
-
-def _sums(table: pa.Table | None, row: ResultRow) -> Sums:
-    """Sums a metric by dialogue over the rows of a set, of the services that the number is of."""
-    column = "seen" if row.group in (SEEN, UNSEEN) else "original_service"
-    if table is None or not {row.metric, *([column] if row.group != WHOLE else [])} <= set(table.column_names):
-        return {}
-    if row.group != WHOLE:
-        group = row.group == SEEN if pa.types.is_boolean(table[column].type) else row.group
-        table = table.filter(pc.equal(table[column], group))
-    table = table.filter(pc.is_valid(table[row.metric]))
-    # On one thread, as sums of floats depend on the order.
-    grouped = pa.TableGroupBy(table, "dialogue_id", use_threads=False)
-    sums = grouped.aggregate([(row.metric, "sum"), (row.metric, "count")]).sort_by("dialogue_id")
-    names, totals, counts = (column.to_pylist() for column in sums.columns)
-    return dict(zip(names, zip(totals, counts, strict=True), strict=True))
+SIGNIFICANT = 0.05  # p after correction is below it
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -100,6 +40,7 @@ class Difference(msgspec.Struct, frozen=True):
       interval: its 95 % bootstrap interval.
       p: two-sided; ``p_holm`` is corrected for all tests of the comparison.
       dialogues: the number of resampled dialogues.
+      floor: the noise floor of the difference, on a scale of 100; 0 if it is not known.
     """
 
     first: str
@@ -110,20 +51,34 @@ class Difference(msgspec.Struct, frozen=True):
     p: float
     dialogues: int
     p_holm: float = math.nan
+    floor: float = 0.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether chance may have made the difference."""
+        return not self.p_holm < SIGNIFICANT or abs(self.difference) < self.floor
 
 
 def paired(
-    parts: PartsOf, pairs: Sequence[tuple[str, str]], columns: Mapping[str, float], seed: str, replicates: int
+    parts: PartsOf,
+    pairs: Sequence[tuple[str, str]],
+    columns: Mapping[str, float],
+    seed: str,
+    replicates: int,
+    floors: Mapping[tuple[str, str], float] = {},
 ) -> list[Difference]:
-    """Tests the differences of pairs of systems, pair by pair, on the columns of which both have equally many parts.
+    """Tests the differences of pairs of systems, pair by pair, on the columns that both have.
 
     Args:
       parts: the sums of the systems' numbers, by system and column.
       pairs: the first and the second system of each pair.
       columns: column to the factor that brings its number to a scale of 100.
       seed: any text.
-      replicates: the replicates of the test; intervals use ``bootstrap.REPLICATES``.
+      replicates: the replicates of the test, 0 for no tests; intervals use ``bootstrap.REPLICATES``.
+      floors: the noise floors of the numbers that have one.
     """
+    if not replicates:
+        return []
     numbers = [of_number for (_, column), of_number in parts.items() if column in columns]
     plain = _totals(numbers, lambda _: np.ones(1, np.int64))
     swapped = _totals(numbers, partial(coins_of, seed, replicates=replicates))
@@ -131,8 +86,12 @@ def paired(
     tests = []
     for (first, second), column in product(pairs, columns):
         ours, theirs = parts.get((first, column), ()), parts.get((second, column), ())
-        if not ours or len(ours) != len(theirs):
+        if not ours or not theirs:
             continue
+        n = math.lcm(
+            len(ours), len(theirs)
+        )  # of systems with different numbers of runs, each part counts several times
+        ours, theirs = (tuple(part for part in parts for _ in range(n // len(parts))) for parts in (ours, theirs))
         difference = float(_gaps(plain(ours), plain(theirs))[0])
         moved = swapped(theirs) - swapped(ours)  # where the coin is 1, the systems swap their results
         by_chance = np.abs(_gaps(plain(ours) + moved, plain(theirs) - moved))
@@ -141,7 +100,9 @@ def paired(
         p = (1 + replicates - int((by_chance < abs(difference) - 1e-9).sum())) / (1 + replicates)
         interval = bootstrap.interval(_gaps(drawn(ours), drawn(theirs)) * columns[column])
         dialogues = len(set().union(*ours, *theirs))
-        tests.append(Difference(first, second, column, difference * columns[column], interval, p, dialogues))
+        floor = columns[column] * floor_of_difference(*(floors.get((name, column), 0.0) for name in (first, second)))
+        test = Difference(first, second, column, difference * columns[column], interval, p, dialogues, floor=floor)
+        tests.append(test)
     corrected = holm([test.p for test in tests])
     return [msgspec.structs.replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]
 

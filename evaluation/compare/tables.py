@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from parapet.evaluation.compare import kinds
 from parapet.evaluation.compare.board import Board
+from parapet.evaluation.noise import SD, is_over_runs
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, macro_average, variants_of
 from parapet.evaluation.sets import MEAN, ORIGINAL, group_label
 from parapet.evaluation.task import NOT_DEFINED, relative_change
@@ -18,6 +19,10 @@ from parapet.transforms.reports.report import Table, table_markdown
 from parapet.transforms.reports.text import aligned, number, percent
 
 Column = Mapping[str, ResultRow]  # system to its number
+Numbers = Mapping[tuple[str, str], ResultRow]  # by system and column
+
+NOISE_MARK = "≈"
+MEANING = "may differ from the original by chance only"
 
 _LABELS = {kinds.JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
            "intent/accuracy": "intent accuracy", "intent/macro_f1": "intent macro-F1", "ood/f1": "out-of-domain F1",
@@ -79,7 +84,7 @@ class Pivot(NamedTuple):
 
 def pivot(board: Board, groups: Mapping[str, str]) -> Pivot:
     """Arranges the numbers of groups of services, with their labels; schema sensitivity is beside the main metric."""
-    rows = [row for group in groups for row in board.unmixed if row.group == group]
+    rows = [row for group in groups for row in board.unmixed if row.group == group and not is_over_runs(row)]
     with_main = {row.task for row in rows if row.metric == kinds.main_metric(row.task)}
     numbers: dict[tuple[str, str, str], dict[tuple[str, bool], dict[str, ResultRow]]] = {}
     for row in rows:
@@ -142,7 +147,7 @@ def by_set(
         best = [_best(column.values()) for column in columns]
         for name in board.systems:
             bold += [(len(rows), j) for j, column in enumerate(columns, 1) if column.get(name) in best[j - 1]]
-            rows.append([name, *(cell(column.get(name), numbers) if column else "" for column in columns)])
+            rows.append([name, *(cell(column.get(name), numbers, board.noise) if column else "" for column in columns)])
     sets = ["system", *headings]
     table = Table(title=title, columns=sets, rows=rows, best=bold, groups=starts, folded=folded, numbers_in="table.csv")
     return [table] if rows else []
@@ -158,12 +163,15 @@ def _best(column: Iterable[ResultRow]) -> list[ResultRow]:
     return [row for row, value in zip(known, printed, strict=True) if value == top]
 
 
-def cell(row: ResultRow | None, numbers: Mapping[tuple[str, str], ResultRow]) -> str:
-    """Formats a number, with its interval and its change from the original in small print."""
+def cell(row: ResultRow | None, numbers: Numbers, noise: Collection[tuple[str, str]] = ()) -> str:
+    """Formats a number, marked if its change from the original is noise; interval and change are in small print."""
     if row is None or row.value is None:
         is_undefined = row and kinds.is_undefined(row, [each for each in numbers.values() if each.system == row.system])
         return NOT_DEFINED if is_undefined else "–"
-    lines = [kinds.shown(row.metric, row.value)]
+    deviation = numbers.get((row.system, row.column + SD))
+    spread = f" ± {kinds.shown(row.metric, deviation.value)}" if deviation else ""
+    mark = f" {NOISE_MARK}" if (row.system, row.column) in noise else ""
+    lines = [f"{kinds.shown(row.metric, row.value)}{spread}{mark}"]
     if row.low is not None and row.high is not None:
         lines.append(f"{kinds.shown(row.metric, row.low)}–{kinds.shown(row.metric, row.high)}")
     original = numbers.get((row.system, replace(row, set=ORIGINAL).column))
@@ -188,10 +196,10 @@ def terminal_lines(board: Board) -> list[str]:
     for title, columns in blocks.items():
         rows = [[title, *board.systems]]
         for heading, column in zip(headings, columns, strict=True):
-            texts = [cell(column.get(name), numbers).partition("\n")[0] for name in board.systems]
+            texts = [cell(column.get(name), numbers, board.noise).partition("\n")[0] for name in board.systems]
             rows += [[heading, *texts]] if column else []
         lines += [*([""] if lines else []), *aligned(rows).split("\n")]
-    return lines
+    return [*lines, f"{NOISE_MARK} {MEANING}"] if any(NOISE_MARK in line for line in lines) else lines
 
 
 def long_table(board: Board) -> dict[str, bytes]:
@@ -200,10 +208,13 @@ def long_table(board: Board) -> dict[str, bytes]:
 
     from parapet.schemas.rows import parquet_bytes
 
-    names = ("system", "task", "set", "group", "metric", "value", "low", "high")
-    types = [pa.string()] * 5 + [pa.float64()] * 3
+    names = ("system", "task", "set", "group", "metric", "value", "low", "high", "noise")
+    types = [pa.string()] * 5 + [pa.float64()] * 3 + [pa.string()]
     averages = [board.average[name] for name in board.systems if len(board.columns) > 1]
-    rows = [[getattr(row, name) for name in names] for row in (*board.rows, *averages)]
+    rows = [
+        [*(getattr(row, name) for name in names[:-1]), "yes" if (row.system, row.column) in board.noise else ""]
+        for row in (*board.rows, *averages)
+    ]
     arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
     texts = (["" if value is None else str(value) for value in row] for row in rows)
     return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays, names))}
@@ -212,7 +223,7 @@ def long_table(board: Board) -> dict[str, bytes]:
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "[": "{[}", "*": "{*}",
+    "|": r"\textbar{}", "[": "{[}", "*": "{*}", "±": r"$\pm$", NOISE_MARK: r"$\approx$",
 }  # fmt: skip
 
 

@@ -114,6 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
       seed: the seed of the bootstrap; ``replicates`` their number, 0 for none.
       model: the model to run if there are no predictions, on ``batch_size`` examples at a time.
       system: the name of the system on the page.
+      is_deterministic: whether the system is known to predict the same in each run.
     """
 
     output: str
@@ -127,6 +128,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model: UserCode | None = None
     batch_size: int = 64
     system: str = "the system"
+    is_deterministic: bool = True
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether part of the schema sensitivity may be noise."""
+        return len(self.plan.variants) > 1 and not self.is_deterministic
 
     def options(self) -> dict[str, object]:
         """The options that determine the content, for ``run.json``."""

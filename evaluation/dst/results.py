@@ -80,7 +80,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
         RESULTS: results_bytes(result_rows(config, of_all, numbers)),
-        "report.html": page(dst_report(numbers)).encode(),
+        "report.html": page(dst_report(numbers, [task.NOISE_REMARK] * config.is_noisy)).encode(),
     }
     for name, numbers_of_set in numbers["sets"].items():
         files |= failure_files(config.system, name, numbers_of_set["failures"], of_all.failures.get(name, []))
@@ -257,17 +257,18 @@ TERMS = {
 }
 
 
-def dst_report(numbers: Mapping[str, Any]) -> Report:
+def dst_report(numbers: Mapping[str, Any], remarks: Sequence[str] = ()) -> Report:
     """Makes the report.
 
     Args:
       numbers: ``robustness.json``.
+      remarks: sentences above the tables.
     """
     sets, variants, options = numbers["sets"], numbers.get("variants"), numbers["options"]
     of_all = "#ALL_SERVICES"
     tiles = [Tile("joint goal accuracy, original", percent(sets[ORIGINAL]["metrics"][of_all].get(JGA)))]
     sections: list[Section] = [_by_set(sets)]
-    notes = []
+    notes = [*remarks]
     if variants:
         row, dialogues = variants["table"][of_all], variants["dialogues"]
         tiles += [

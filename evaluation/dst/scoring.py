@@ -232,9 +232,10 @@ class EvaluateStates(beam.PTransform):
         outputs = jobs | "Score" >> WriteEach(score, shown=0, others=(SCORES,), progress=(), setup=score.load)
         scores = outputs.others[SCORES] | "Add up" >> beam.CombineGlobally(added).without_defaults()
         plugin = recorded(plugin_of(config.model.target) if config.model else None)
+        header = {**plugin, **({"is_deterministic": False} if config.is_noisy else {})}
         balance = Balance("dialogues", ("scored_dialogues", "missing_dialogues"), tuple(config.plan.sets), by_set=True)
         published: beam.PCollection = outputs._replace(dead_letters=None) | FinishRun(
-            RunInfo(PIPELINE, config.output, {**config.options(), "variants": config.plan.variants}, header=plugin),
+            RunInfo(PIPELINE, config.output, {**config.options(), "variants": config.plan.variants}, header=header),
             partial(results.metadata_files, config),
             beam.pvalue.AsList(scores),
             invariants=[balance],

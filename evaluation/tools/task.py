@@ -70,6 +70,7 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
       predictions: the answers to them, or a folder with those to all sets; empty to run ``model``.
       model: a class, function or object of the user's.
       sets: name to further tasks; ``variants`` are those with the reference's tasks in other words.
+      is_deterministic: whether the system is known to give the same answers in each run.
     """
 
     name = "evaluate_tool_calls"
@@ -79,6 +80,12 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     model: UserCode | None = None
     sets: dict[str, str] = msgspec.field(default_factory=dict)
     variants: tuple[str, ...] = ()
+    is_deterministic: bool = True
+
+    def header(self, result: scores.Result) -> dict[str, object]:
+        """Makes the content of ``run.json`` besides the files."""
+        is_noisy = self.variants and not self.is_deterministic
+        return super().header(result) | ({"is_deterministic": False} if is_noisy else {})
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files."""
@@ -123,13 +130,14 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         intervals = {(name, ACCURACY): wilson_interval(right[name], n) for name, n in sizes.items()}
         headings = {**HEADINGS, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         printed = with_defined_sensitivity(metrics, self.variants)
+        notes = [] if self.is_deterministic or not self.variants else [scores.NOISE_REMARK]
         return scores.Result(
             files=scores.files_of(
                 metrics,
                 results_of("tool_calls", metrics, sizes, intervals=intervals),
                 {"tasks": tasks},
                 _rows(rows),
-                report(rows, printed, sizes, intervals, headings, inputs.refused),
+                report(rows, printed, sizes, intervals, headings, inputs.refused, notes),
             ),
             summary=[
                 f"{scores.line(name, values, headings, 1)}; {text.counted(sizes[name], 'task')}"
@@ -277,6 +285,7 @@ def report(
     intervals: Mapping[tuple[str, str], Interval],
     headings: Mapping[str, str],
     refused: Mapping[str, int] = {},
+    notes: Sequence[str] = (),
 ) -> Report:
     """Makes the report: accuracy by set and by category, kinds of error, and wrong tasks."""
     sets = [name for name in sizes if name != ALL or len(sizes) > 2]
@@ -318,6 +327,7 @@ def report(
         chart=HEADINGS,
         terms=TERMS,
         refused=refused,
+        notes=notes,
         title="Tool calls",
         headline=f"{scores.with_group('Accuracy', metrics, group, ACCURACY)}: {text.percent(metrics[group][ACCURACY])}",
         lead=f"{text.counted(len(rows), 'task')} in {text.counted(len(sizes) - 1, 'set')}.",

@@ -372,8 +372,14 @@ the result calls nothing."""
         from parapet.evaluation.tools.task import ToolCalls
 
         sets, variants = self.task_sets()
-        references, predictions, model = tuple(self.reference), self.predicted or "", self.user_code()
-        return ToolCalls(references=references, predictions=predictions, model=model, sets=sets, variants=variants)
+        return ToolCalls(
+            references=tuple(self.reference),
+            predictions=self.predicted or "",
+            model=self.user_code(),
+            sets=sets,
+            variants=variants,
+            is_deterministic=self.is_deterministic,
+        )
 
 
 COMMANDS = {kind.name.split()[-1]: kind for kind in (Intent, Ood, Ranking, Response, Generation, ToolCalls)}

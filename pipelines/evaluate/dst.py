@@ -70,7 +70,8 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
         for line in plan.remarks:
             logging.warning("%s", line)
         scoring = ScoreConfig(not self.exact, self.official)
-        return self.settings_of(model.Config, sources=sources, plan=plan, scoring=scoring, model=code)
+        more = {"model": code, "is_deterministic": self.is_deterministic}
+        return self.settings_of(model.Config, sources=sources, plan=plan, scoring=scoring, **more)
 
     def build(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Wires the pipeline: scores the files of all sets, and writes rows, metrics with intervals, and a page."""

@@ -31,7 +31,7 @@ class Runs(Command[Sequence[Command[Any]]]):
         from parapet.evaluation.sets import run_name
 
         if len(differences) == 1:
-            return replace(command, **differences[0])  # type: ignore[no-any-return]
+            return replace(command, **differences[0])
         evaluations = [
             replace(command, output=f"{command.output}/{run_name(i)}", **options_of_run)
             for i, options_of_run in enumerate(differences)

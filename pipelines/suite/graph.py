@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.evaluation.sets import prediction_files
+from parapet.evaluation.sets import prediction_files, run_folders
 from parapet.pipelines import dispatch, endpoint_flags
 from parapet.pipelines.app import flags_of
 from parapet.pipelines.perturb import TOOLKITS
@@ -40,7 +40,7 @@ _ASKED = {
     "dst": "llm", "ood": "llm_ood", "generation": "llm_utterances", "ranking": "llm_babi", "tool_calls": "llm_tools"
 }  # fmt: skip
 # The keys of a language model that its tables of further tasks inherit.
-_INHERITED = {*endpoint_flags.FLAGS, "model", "api_key_env", "parallel_calls", "timeout", "cache", "max_bad"}
+_INHERITED = {*endpoint_flags.FLAGS, "model", "api_key_env", "parallel_calls", "timeout", "cache", "max_bad", "repeats"}
 _OF_SCORES_TOO = ("candidates", "top", "variant")  # options of 'predict' that 'evaluate' also needs
 _OF_CORPUS = ("reference", "split", "variants", "sets")  # options that say what a system is scored on
 # ``@corpus/path`` or ``NAME=@corpus/path``, where the head is a name of the suite's.
@@ -267,10 +267,11 @@ class Graph:
         if not predictions or not folder.is_dir() or not isinstance(sets, dict):
             return corpus
         variants = self.variant_names if "variants" in corpus else []
+        root = of_run(str(folder), task)
         lacking = []
         for name in (*sets, *variants):
             try:
-                prediction_files(of_run(str(folder), task), str(corpus["split"]), name)
+                prediction_files((run_folders(root) or [root])[0], str(corpus["split"]), name)
             except InputError:
                 lacking.append(name)
         if not lacking:

@@ -19,7 +19,7 @@ from parapet.evaluation.compare.kinds import set_order
 from parapet.evaluation.compare.tables import by_set
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
-from parapet.evaluation.sets import ORIGINAL, mixes
+from parapet.evaluation.sets import ORIGINAL, mixes, run_name
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome
 from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
@@ -81,9 +81,13 @@ def suite_report(
 
 
 def _failures(graph: Graph, there: Mapping[str, Step], output: Path) -> report.Table:
-    """How many frames of each set are wrong, by system, with links to the pages that show them; without mixes."""
+    """How many frames of each set are wrong, by system, with links to the pages that show them; without mixes.
+
+    Of a system with several runs, the first counts.
+    """
     steps = [step for system in graph.systems if (step := f"scores/{system}/dst") in there]
-    numbers = {step: json.loads((output / step / "robustness.json").read_bytes())["sets"] for step in steps}
+    places = [step if (output / step / "robustness.json").is_file() else f"{step}/{run_name(0)}" for step in steps]
+    numbers = {place: json.loads((output / place / "robustness.json").read_bytes())["sets"] for place in places}
     names = {name for sets in numbers.values() for name in sets}
     rows, hrefs = [[name] for name in sorted(names - mixes(names), key=set_order)], {}
     for i, row in enumerate(rows):

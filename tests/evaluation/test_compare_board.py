@@ -297,7 +297,7 @@ def test_files(trackers):
     files = files_of(board)
     assert set(files) == {"leaderboard.json", "report.html", "table.csv", "table.parquet", "table.tex", "table.md"}
     rows = list(csv.DictReader(io.StringIO(files["table.csv"].decode())))
-    assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high"]
+    assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high", "noise"]
     parquet = pq.read_table(io.BytesIO(files["table.parquet"])).to_pylist()
     assert len(rows) == len(parquet) == len(board.rows) + 2
     for text, row in zip(rows, parquet, strict=True):

@@ -7,8 +7,8 @@ from kit import cases, raised
 
 from parapet.evaluation.compare.board import Config, compare_systems, read_task
 from parapet.evaluation.compare.kinds import columns_of
-from parapet.evaluation.compare.significance import read_rows
 from parapet.evaluation.results import SENSITIVITY, VARIANTS, results_of
+from parapet.evaluation.rows import read_rows
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]

@@ -47,6 +47,19 @@ def test_an_answer_is_paid_for_once(tmp_path):
         assert server.requests[0] == {"model": "m", "temperature": 0, "seed": 0, "messages": HELLO}
 
 
+def test_repetitions_are_kept_apart(tmp_path):
+    """Each has another seed, and a key of its own where the user or the server decides about seeds."""
+    cache = tmp_path / "a.sqlite"
+    with ChatServer(echo) as server:
+        asked(server, cache)  # an answer of a run without repeats is the first
+        for extra_body in ({}, {"seed": 7}):
+            with opened(Chat(Endpoint(server.url, "m", extra_body=extra_body), cache)) as chat:
+                kept = [chat.ask(HELLO, repetition).kept for repetition in (0, 1, 2, 1)]
+                assert kept == [not extra_body, False, False, True]
+                assert (chat.knows(HELLO, 2), chat.knows(HELLO, 3)) == (True, False)
+        assert [body["seed"] for body in server.requests] == [0, 1, 2, 7, 7, 7]
+
+
 @cases("fault", "busy", "down", "broken", "cut", "stall")
 def test_what_may_pass_is_tried_again(fault, tmp_path):
     with ChatServer(echo, [fault]) as server:
