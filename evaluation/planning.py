@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from parapet.evaluation.compare.board import TaskResults, read_task
 from parapet.evaluation.compare.kinds import main_metric
-from parapet.evaluation.compare.significance import read_tables
 from parapet.evaluation.results import variants_of
+from parapet.evaluation.rows import read_tables
 from parapet.evaluation.sets import ALL, ORIGINAL, run_folders
 from parapet.schemas.errors import InputError, MissingExtra, no_such
 
