@@ -281,7 +281,8 @@ def _components(sums: Real) -> Variance:
     of_repeats = sums.mean(axis=0, keepdims=True) - of_dialogues
 
     def mean_square(effect: Real, degrees: int) -> float:
-        return float((effect**2).mean()) * sums.size / (max(degrees, 1) * (dialogues - 1))
+        square = float(np.square(effect).sum()) * sums.size / effect.size
+        return square / (max(degrees, 1) * (dialogues - 1))
 
     dialogue, wording = mean_square(of_dialogues, 1), mean_square(of_wordings, wordings - 1)
     repeat = mean_square(of_repeats, repeats - 1)
