@@ -281,8 +281,8 @@ def _components(sums: Real) -> Variance:
     of_repeats = sums.mean(axis=0, keepdims=True) - of_dialogues
 
     def mean_square(effect: Real, degrees: int) -> float:
-        square = float(np.square(effect).sum()) * sums.size / effect.size
-        return square / (max(degrees, 1) * (dialogues - 1))
+        squares = float(np.square(effect).sum()) * wordings * repeats * dialogues / effect.size
+        return float(squares / (max(degrees, 1) * (dialogues - 1)))
 
     dialogue, wording = mean_square(of_dialogues, 1), mean_square(of_wordings, wordings - 1)
     repeat = mean_square(of_repeats, repeats - 1)
