@@ -50,7 +50,6 @@ SPEECH = [*HEARING, "hibari-tts==0.2.1", "moonshine-voice==0.1.0"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
 COLLECT = ["starlette>=1.0,<2", "uvicorn>=0.40,<1"]
 MTURK = ["boto3>=1.35,<2"]
-PLAN = ["statsmodels>=0.14,<0.16"]
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
 NOTEBOOKS = [
     *PANDAS,
@@ -76,7 +75,6 @@ TEST = [
     "hypothesis>=6.100,<7",
     "mlcroissant>=1.0,<2",
     *NOTEBOOKS,
-    *PLAN,
     "playwright>=1.50,<2",
     "pytest>=8,<10",
     "pytest-xdist>=3.6,<4",
@@ -157,7 +155,6 @@ setup(
         "mturk": MTURK,
         "notebooks": NOTEBOOKS,
         "pandas": PANDAS,
-        "plan": PLAN,
         "speech": SPEECH,
         "test": TEST,
         "translate": TRANSLATE,

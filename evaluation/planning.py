@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from parapet.evaluation.compare.kinds import main_metric
 from parapet.evaluation.results import variants_of
 from parapet.evaluation.rows import read_tables
 from parapet.evaluation.sets import ALL, ORIGINAL, run_folders
-from parapet.schemas.errors import InputError, MissingExtra, no_such
+from parapet.schemas.errors import InputError, no_such
 
 LEAST = 10  # dialogues of a pilot
 _KEYS = ("dialogue_id", "turn", "frame")  # of an item, as far as the rows have them
@@ -114,9 +115,6 @@ def studies(
       wordings: the numbers of wordings.
       repeats: the numbers of repeats.
       dialogues: the number of dialogues whose smallest visible difference is wanted.
-
-    Raises:
-      MissingExtra: statsmodels is not installed.
     """
     return [
         Study(
@@ -131,18 +129,12 @@ def studies(
 
 
 def _needed(variance: Variance, goal: Goal, wordings: int, repeats: int) -> int:
-    """Computes how many dialogues reach a goal (Connor 1987). Raises MissingExtra without statsmodels."""
-    try:
-        # Its solvers, such as TTestPower, return wrong numbers where they do not converge; this is a closed form.
-        from statsmodels.stats.power import normal_sample_size_one_tail
-    except ImportError:
-        raise MissingExtra("statsmodels", "plan") from None
-
+    """Computes how many dialogues reach a goal (Connor 1987)."""
     square = variance.of_mean(wordings, repeats)
     own = max(square - goal.difference**2, 0.0) if variance.has_difference else square
+    level, power = (NormalDist().inv_cdf(share) for share in (1 - goal.alpha / 2, goal.power))
     # Results that are swapped by chance vary around zero, so the null distribution is wider by the difference.
-    deviations = {"std_null": math.sqrt(own + goal.difference**2), "std_alternative": math.sqrt(own)}
-    n = float(normal_sample_size_one_tail(goal.difference, goal.power, goal.alpha / 2, **deviations))
+    n = ((level * math.sqrt(own + goal.difference**2) + power * math.sqrt(own)) / goal.difference) ** 2
     # The correction for continuity: the test's statistic changes by two answers at a time.
     return math.ceil(n + 2 / (goal.difference * variance.items * wordings * repeats))
 

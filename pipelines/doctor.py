@@ -31,7 +31,6 @@ ENABLES = {
     "mturk": "mturk",
     "notebooks": "the notebooks of docs/notebooks; Beam in any notebook",
     "pandas": "parapet.to_pandas",
-    "plan": "plan",
     "speech": "speech_errors, offline",
     "translate": "back_translate --engine embedded, without a network",
 }

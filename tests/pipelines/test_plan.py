@@ -1,7 +1,6 @@
 """``parapet plan`` from the command line: a pilot, guesses, JSON, and what people get wrong."""
 
 import json
-import sys
 
 import pytest
 from compare_folders import states
@@ -67,8 +66,3 @@ def test_mistakes(flags, reason):
 
 def test_more_than_two_folders(scores):
     assert "3 folders: give those of two systems, or one" in refused("plan", scores=[*scores, scores[0]])
-
-
-def test_without_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "statsmodels.stats.power", None)
-    assert "statsmodels is not installed: pip install" in refused("plan", flips=15)
