@@ -48,7 +48,7 @@ HEARING = ["num2words>=0.5.13,<0.6", "numpy>=1.26,<3", "scipy>=1.13,<2", "soundf
 # Hibari is young, and another version may speak otherwise; Moonshine's later wheels come without their model.
 SPEECH = [*HEARING, "hibari-tts==0.2.1", "moonshine-voice==0.1.0"]
 AZURE = [*HEARING, "azure-cognitiveservices-speech>=1.40,<2"]
-COLLECT = ["starlette>=1.0,<2", "uvicorn>=0.40,<1"]
+COLLECT = ["httpx>=0.28,<1", "starlette>=1.0,<2", "uvicorn>=0.40,<1"]  # collect serve, and proxy
 MTURK = ["boto3>=1.35,<2"]
 PANDAS = ["pandas>=2.2,<2.4"]  # in a notebook Beam 2.77 imports its data frames, which do not know pandas 3
 NOTEBOOKS = [

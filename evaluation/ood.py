@@ -39,7 +39,7 @@ from parapet.evaluation.sets import (
 from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
-from parapet.transforms.perturbations.ood.plan import FALLBACKS
+from parapet.transforms.perturbations.ood.plan import FALLBACK, FALLBACKS
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Report, Table
 
@@ -195,7 +195,7 @@ def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, 
         some items have a score, or a predicted label.
     """
     rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
-    fallbacks = {*FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
+    fallbacks = {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
     words = set(map(_words, fallbacks))
     items: dict[Key, Item] = {}
     refused: list[Key] = []

@@ -98,8 +98,11 @@ class Composition:
 
     @cached_property
     def statistics(self) -> dict[str, Any]:
-        """The numbers of used and unused answers, and the measures of Table 1, as in ``statistics.json``."""
-        return self._task.statistics(self._task.in_order(self._batch.outcomes), len(self.dead_letters))
+        """The numbers of answers, the measures of Table 1, and working times, as in ``statistics.json``."""
+        from parapet.transforms.crowd.work_times import work_times
+
+        numbers = self._task.statistics(self._task.in_order(self._batch.outcomes), len(self.dead_letters))
+        return {**numbers, "work": work_times(self._batch.notes.work)}
 
     def save(self, folder: PathLike) -> None:
         """Writes the same files as the command ``parapet compose``, byte for byte.

@@ -25,6 +25,7 @@ GROUPS = {
         "train": "train a baseline model of the papers",
         "compare": "put systems into one table, with significance tests",
         "plan": "how many examples and repeats show a difference",
+        "proxy": "any agent or harness under other wordings of its tools",
     },
     "collect paraphrases": {
         "hits": "the forms on which annotators paraphrase, and their cost",

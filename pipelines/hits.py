@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -65,6 +65,7 @@ class Hits(Pipeline["MakeHits"]):
     faithful: int = _draw(200, "number of valid turns found faithful", ge=0)
     unfaithful: int = _draw(200, "of those found unfaithful", ge=0)
     invalid: int = _draw(25, "of turns that fail validation", ge=0)
+    unit: Literal["turn", "act"] = _draw("turn", "what an utterance is judged by: all acts of its turn, or one act")
     items: int = _draw(10, "utterances on a page, at most", ge=1)
     checks: int = _draw(1, "utterances of other turns on each page, of which nobody attentive says Yes", ge=0)
     no_naturalness: bool = _draw(False, "do not ask how natural an utterance sounds, as SGSAcc's authors did not")
@@ -75,6 +76,7 @@ class Hits(Pipeline["MakeHits"]):
     assignments: int | None = option(
         None, f"workers per HIT (default: {_TERMS.assignments}; {_ASSIGNMENTS} of dialogues)", ge=1
     )
+    max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)", metavar="N", ge=1)
     auto_approval_hours: int = option(
         _TERMS.auto_approval_hours, "hours until unreviewed work is paid", rare=True, ge=0, le=720
     )
@@ -130,11 +132,11 @@ class Hits(Pipeline["MakeHits"]):
         root, *others = self.dialogues or [str(sample_root())]
         if others:
             raise InputError("takes one corpus for ratings, the one that --scores is about", "--dialogues")
-        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA.values()}
-        items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed)
+        sizes: dict[str, int] = {stratum: getattr(self, stratum) for stratum in STRATA}
+        items, drawn = draw_sample(root, read_scores(self.scores), sizes, self.seed, self.unit)
         groups = [*map(tuple, group_items(items, self.items, self.checks, self.seed))]
         naturalness = not self.no_naturalness
-        recorded = {"task": RATINGS, "drawn": drawn, "naturalness": naturalness, "seed": self.seed}
+        recorded = {"task": RATINGS, "unit": self.unit, "drawn": drawn, "naturalness": naturalness, "seed": self.seed}
         return self._pages((RATINGS,), groups, _ASSIGNMENTS, recorded, naturalness=naturalness)
 
     def _pages(
@@ -154,7 +156,8 @@ class Hits(Pipeline["MakeHits"]):
         from parapet.transforms.running.runs import RunInfo
 
         workers = self.assignments or assignments
-        terms = Terms(self.hourly_wage, self.reward, workers, self.auto_approval_hours, self.lifetime_days)
+        times = self.auto_approval_hours, self.lifetime_days
+        terms = Terms(self.hourly_wage, self.reward, workers, *times, self.max_per_worker or 0)
         settings = Settings(terms, sandbox=self.sandbox, tasks=tasks, seed=self.seed, **more)
         recorded = {**msgspec.to_builtins(terms), "sandbox": self.sandbox, **recorded}
         return MakeHits(units, settings, RunInfo("hits", self.output, recorded))
@@ -181,9 +184,11 @@ class Hits(Pipeline["MakeHits"]):
         else:
             plan = msgspec.convert(self.written("plan.json"), Plan)
         say_plan(plan.table())
+        if plan.total.hits:
+            say_plan(plan.workers())
         drawn: Any = pages.info.options.get("drawn", {})
         for name, numbers in drawn.items():
-            say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers['turns'], 'turn')}")
+            say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers[f'{self.unit}s'], self.unit)}")
         first = {each.reason: each for each in reversed(plan.not_asked)}  # many have the same reason
         for reason, n in Counter(each.reason for each in plan.not_asked).items():
             where = f"{first[reason].task_id} {first[reason].element_id}".strip()

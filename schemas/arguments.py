@@ -30,7 +30,7 @@ _LISTS_OF_VALUES = ("enum", "examples")
 # Keywords whose strings are no texts that may mention a name.
 NO_TEXTS = frozenset((
     "type", "format", "pattern", "$id", "$schema", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor",
-    "contentMediaType", "contentEncoding", "required", *_VALUES, *_LISTS_OF_VALUES,
+    "contentMediaType", "contentEncoding", "x-mcp-header", "required", *_VALUES, *_LISTS_OF_VALUES,
 ))  # fmt: skip
 
 
@@ -64,7 +64,7 @@ class Parameter(msgspec.Struct, frozen=True):
         return (self.schema.get("enum") or []) if isinstance(self.schema, dict) else []
 
 
-class _Shape:
+class Shape:
     """A part of the arguments: its possible properties, items and other values.
 
     ``pointers`` are the pointers of the subschemas that describe it.
@@ -72,26 +72,38 @@ class _Shape:
 
     def __init__(self, pointer: str) -> None:
         self.pointers = [pointer]
-        self.properties: dict[str, _Shape] = {}
-        self.items: _Shape | None = None
-        self.others: _Shape | None = None
-        self.merged: _Shape | None = None
+        self.properties: dict[str, Shape] = {}
+        self.items: Shape | None = None
+        self.others: Shape | None = None
+        self.merged: Shape | None = None
 
-    def found(self) -> _Shape:
+    def found(self) -> Shape:
         """Return the shape that this one is merged into."""
         shape = self
         while shape.merged is not None:
             shape = shape.merged
         return shape
 
-    def add(self, name: str, shape: _Shape) -> None:
+    def element(self) -> Shape:
+        """Return the shape of the elements of a list at this place; BFCL has lists of accepted values anywhere."""
+        return self if self.items is None else self.items.found()
+
+    def object(self) -> Shape:
+        """Return the shape of an object at this place, which may stand where a list is expected."""
+        shape, seen = self, {self}
+        while not shape.properties and (element := shape.element()) not in seen:
+            shape = element
+            seen.add(shape)
+        return shape
+
+    def add(self, name: str, shape: Shape) -> None:
         """Add a property, or another subschema for it."""
         if name in self.properties:
             self.properties[name].merge(shape)
         else:
             self.properties[name] = shape
 
-    def merge(self, other: _Shape) -> None:
+    def merge(self, other: Shape) -> None:
         """Merge two shapes, and recursively the parts they have in common."""
         ours, theirs = self.found(), other.found()
         if ours is theirs:
@@ -105,7 +117,7 @@ class _Shape:
             if (shape := getattr(theirs, kind)) is not None:
                 ours.found().add_to(kind, shape)
 
-    def add_to(self, kind: str, shape: _Shape) -> None:
+    def add_to(self, kind: str, shape: Shape) -> None:
         """Add a subschema for the items, or for values under other names."""
         if (known := getattr(self, kind)) is None:
             setattr(self, kind, shape)
@@ -129,7 +141,7 @@ class Parameters:
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        self._shapes: dict[str, _Shape] = {}
+        self._shapes: dict[str, Shape] = {}
         self._found: list[tuple[str, str, str, Any]] = []
         self._references: list[tuple[str, str]] = []
         self._read(root, "")
@@ -154,8 +166,8 @@ class Parameters:
             ) from None
         return value
 
-    def _read(self, schema: Any, pointer: str) -> _Shape:
-        shape = self._shapes[pointer] = _Shape(pointer)
+    def _read(self, schema: Any, pointer: str) -> Shape:
+        shape = self._shapes[pointer] = Shape(pointer)
         if (isinstance(schema, bool) or schema is None) and pointer:
             return shape
         if not isinstance(schema, dict):
@@ -170,7 +182,7 @@ class Parameters:
                 ours.add(name, read)
             elif key in _SAME_PLACE or key == "dependentSchemas":
                 ours.merge(read)
-            elif key in _ITEMS or key in _OTHERS:
+            elif (key in _ITEMS or key in _OTHERS) and below is not False:
                 ours.add_to("items" if key in _ITEMS else "others", read)
         reference = schema.get("$ref")
         if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
@@ -191,7 +203,7 @@ class Parameters:
         """Rename parameters and replace descriptions, both by pointer; see :class:`Renaming`."""
         return Renaming(self, names, descriptions or {}, mentions, is_final)
 
-    def shape(self, pointer: str) -> _Shape | None:
+    def shape(self, pointer: str) -> Shape | None:
         """Return what the subschema at a pointer describes, or None."""
         return self._shapes[pointer].found() if pointer in self._shapes else None
 
@@ -260,13 +272,27 @@ class Renaming:
         """
         return self._schema(self._parameters.root, "", self.own)
 
+    def reversed(self) -> Renaming:
+        """Return the renaming from the new names back to the original ones."""
+        names = {self.pointer(each.pointer): each.name for each in self._parameters.all}
+        return Parameters(self.schema()).renaming(names)
+
+    @property
+    def root(self) -> Shape | None:
+        """What the schema as a whole describes."""
+        return self._parameters.shape("")
+
+    def member(self, shape: Shape, name: str) -> tuple[str, Shape | None]:
+        """Return (new name, shape of the value) of a member of an object; None if the schema does not have it."""
+        inside = shape.properties.get(name, shape.others)
+        return self._renamer(shape)(name), None if inside is None else inside.found()
+
     def arguments(self, arguments: Any) -> Any:
         """Rename the arguments of a call. Names that the schema does not have are kept.
 
         BFCL's lists of accepted values around each value are supported.
         """
-        shape = self._parameters.shape("")
-        return arguments if shape is None else self._value(arguments, shape)
+        return arguments if self.root is None else self._value(arguments, self.root)
 
     def _schema(self, value: Any, pointer: str, near: Mapping[str, str]) -> Any:
         """Rename a subschema, or a part of the root that contains subschemas.
@@ -346,24 +372,19 @@ class Renaming:
             }
         return {key: written[key] for key in discriminator}
 
-    def _renamer(self, shape: _Shape) -> Callable[[Any], Any]:
+    def _renamer(self, shape: Shape) -> Callable[[Any], Any]:
         scope = shape.pointers[0]
         return lambda name: self._names.get((scope, name), name) if isinstance(name, str) else name
 
-    def _value(self, value: Any, shape: _Shape) -> Any:
+    def _value(self, value: Any, shape: Shape) -> Any:
         if isinstance(value, list):
-            below = shape if shape.items is None else shape.items.found()
-            return [self._value(item, below) for item in value]
+            return [self._value(item, shape.element()) for item in value]
         if not isinstance(value, dict):
             return value
-        seen = {shape}
-        while not shape.properties and shape.items is not None and shape.items.found() not in seen:
-            shape = shape.items.found()
-            seen.add(shape)
-        rename, written = self._renamer(shape), {}
+        shape, written = shape.object(), {}
         for name, item in value.items():
-            inside = shape.properties.get(name, shape.others)
-            written[rename(name)] = item if inside is None else self._value(item, inside.found())
+            new, inside = self.member(shape, name)
+            written[new] = item if inside is None else self._value(item, inside)
         return written
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -241,8 +241,23 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     for kind in config.allow_problems:
         yield "allow_problems", kind in KINDS, f"there is no kind {kind!r}: must be one of {', '.join(KINDS)}"
     yield "hub", not config.hub or HUB.fullmatch(config.hub), f"{config.hub!r} must be OWNER/NAME"
+    for key, entries in (("corpora", config.corpora), ("tasks", config.tasks), ("tables", config.tables)):
+        names = [entry.name for entry in entries]
+        for i, name in enumerate(names):
+            is_free = not name and key != "tables"  # corpora in a folder are named after their folders
+            yield f"{key}[{i}].name", is_free or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
+
+
+_NAMES = (
+    "cannot be used: a name starts with a letter, consists of letters, digits, '_' and '-', appears once, and "
+    f"is not reserved ({', '.join(RESERVED)})"
+)
+
+
+def _can_name(name: str, before: Sequence[str]) -> bool:
+    return bool(CONFIG_NAME.fullmatch(name)) and name not in RESERVED and name not in before
 
 
 FORMAT = "parapet-release/1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal, get_args
 
 import msgspec
@@ -40,6 +41,7 @@ class Assignment(msgspec.Struct):
         also mean that the form did not have the field.
       accept_time: seconds since 1970, UTC; None if missing or unreadable, as is ``submit_time``.
       work_seconds: from acceptance to submission.
+      reward: dollars; None if the record does not state it.
       rejected: whether the requester has rejected the assignment, or simulated annotators have filled it in.
       source: ``file: row N``, for messages.
       platform: the source of the answers.
@@ -64,6 +66,7 @@ class Assignment(msgspec.Struct):
     keystrokes: dict[str, int] = {}
     pastes: dict[str, int] = {}
     seconds: dict[str, float] = {}
+    reward: Decimal | None = None
 
 
 class DeadLetter(msgspec.Struct):
@@ -154,6 +157,7 @@ RATINGS = pa.schema(
         pa.field("response_id", pa.string(), nullable=False),
         pa.field("dialogue_id", pa.string(), nullable=False),
         pa.field("turn", pa.int32(), nullable=False),
+        pa.field("act", pa.int32()),
         pa.field("stratum", pa.string(), nullable=False),
         pa.field("question", pa.string(), nullable=False),
         pa.field("text", pa.string(), nullable=False),

@@ -111,22 +111,23 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturbation": 7_148,
-    "transforms/crowd/": 5_961,
-    "transforms/variants/": 1_398,
+    "transforms/perturbation": 7_150,
+    "transforms/crowd/": 6_055,
+    "transforms/variants/": 1_429,
     "transforms/translation/": 608,
+    "transforms/proxy/": 769,
     "transforms/splits/": 840,
-    "transforms/simulators/": 3_143,
-    "transforms/anonymise/": 969,
-    "transforms/release/": 1_669,
+    "transforms/simulators/": 3_025,
+    "transforms/anonymise/": 951,
+    "transforms/release/": 1_569,
     "transforms/reports/": 650,
-    "transforms/": 2_331,
-    "evaluation/models/": 5_344,
-    "evaluation/": 9_378,
-    "pipelines/": 6_817,
-    "schemas/": 2_894,
-    "parapet/": 676,
-    "tests/": 38_921,
+    "transforms/": 2_353,
+    "evaluation/models/": 5_454,
+    "evaluation/": 8_994,
+    "pipelines/": 6_947,
+    "schemas/": 2_908,
+    "parapet/": 678,
+    "tests/": 40_684,
 }
 
 

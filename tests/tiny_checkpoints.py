@@ -47,17 +47,28 @@ def save_bert(folder: Path, texts: Sequence[str], positions: int = 64, spread: f
     return _save(folder, tokenizer, BertForPreTraining, config)
 
 
-def save_gpt2(folder: Path, texts: Sequence[str]) -> Path:
+def save_gpt2(folder: Path, texts: Sequence[str], positions: int = 192) -> Path:
     """Makes a GPT-2, whose tokenizer learns the words of the texts and can write any other text too."""
-    from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
+    from transformers import GPT2Config, GPT2LMHeadModel
 
-    _save_bpe(folder, [f" {text}" for text in texts], 600, ["<|endoftext|>"], min_frequency=1)
-    tokenizer = GPT2TokenizerFast.from_pretrained(str(folder), local_files_only=True, model_max_length=192)
+    tokenizer = _gpt2_tokenizer(folder, texts, positions)
     ends = dict.fromkeys(("bos_token_id", "eos_token_id"), tokenizer.eos_token_id)
     dropouts = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)  # so small a model learns faster so
-    sizes = {"n_embd": 64, "n_layer": 1, "n_head": 4, "n_positions": 192}
+    sizes = {"n_embd": 64, "n_layer": 1, "n_head": 4, "n_positions": positions}
     config = GPT2Config(vocab_size=len(tokenizer), **sizes, **ends, **dropouts, initializer_range=0.1)
     return _save(folder, tokenizer, GPT2LMHeadModel, config)
+
+
+def save_llama(folder: Path, texts: Sequence[str]) -> Path:
+    """Makes a Llama of SmolLM2's kind: GPT-2's tokenizer, fewer keys than queries, and tied embeddings."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    tokenizer = _gpt2_tokenizer(folder, texts, 192)
+    ends = dict.fromkeys(("bos_token_id", "eos_token_id"), tokenizer.eos_token_id)
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "tie_word_embeddings": True}
+    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "max_position_embeddings": 192}
+    config = LlamaConfig(vocab_size=len(tokenizer), **sizes, **heads, **ends, initializer_range=0.1)
+    return _save(folder, tokenizer, LlamaForCausalLM, config)
 
 
 def save_roberta(folder: Path, length: int = 0) -> Path:
@@ -120,6 +131,13 @@ def save_t5(
         decoder_start_token_id=tokenizer.pad_token_id,
     )
     return _save(folder, tokenizer, T5ForConditionalGeneration, config)
+
+
+def _gpt2_tokenizer(folder: Path, texts: Sequence[str], positions: int) -> Any:
+    from transformers import GPT2TokenizerFast
+
+    _save_bpe(folder, [f" {text}" for text in texts], 600, ["<|endoftext|>"], min_frequency=1)
+    return GPT2TokenizerFast.from_pretrained(str(folder), local_files_only=True, model_max_length=positions)
 
 
 def _save_bpe(folder: Path, texts: Sequence[str], size: int, special: Sequence[str], **options: int) -> None:

@@ -300,7 +300,7 @@ class SoloistConfig(SystemTraining):
     """A GPT-2 that generates belief states and responses."""
 
     rate_of = " of AdamW"
-    checkpoint: str = checkpoint("GPT-2 to start from")
+    checkpoint: str = checkpoint("GPT-2 to start from: gpt2, gpt_neo or llama")
     epochs: int | None = 10
     patience: int | None = 3
     batch_size: int = 8
@@ -311,6 +311,7 @@ class SoloistConfig(SystemTraining):
     max_length: int = option(
         512, "maximum number of tokens of an input; longer dialogues lose their oldest part", rare=True, ge=8
     )
+    acts: bool = option(False, "write the acts of a response before it, too")
     consistency: float = option(0.0, "weight of the paper's contrastive task; 0 for none", rare=True, ge=0, le=1000)
     weight_decay: float = option(0.01, "weight decay of the optimiser; 0 makes it Adam", rare=True, ge=0, le=1)
 

@@ -114,7 +114,7 @@ BY_MODEL = {
     "ft_t5": ("t5", "mt5"),
     "pt_t5": ("t5", "mt5"),
     "classifier": ("bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert"),
-    "soloist": ("gpt2", "gpt_neo"),
+    "soloist": ("gpt2", "gpt_neo", "llama"),
 }
 
 

@@ -21,7 +21,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running.progress import advance, expect, tracked
+from parapet.transforms.running.progress import expect, tracked
 from parapet.transforms.storage import files
 
 
@@ -194,14 +194,12 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         position = Position(*state["position"])
         best = state["best"]
         logging.info("resuming after %s", _name(log[-1], config))
-    resumed = position.steps
+    begun = position.steps
     while not _done(log, config):
         batches = Stretch(learner, config, position)
         total = config.steps or learner.total_steps or config.most_epochs * len(batches)
-        if not log or resumed:
-            expect(total, "steps", STAGE)
-            advance(resumed, "steps", STAGE)
-            resumed = 0
+        if position.steps == begun:
+            expect(total - begun, "steps", STAGE)  # those of this run, as its speed is that of these
         loss = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         end = batches.end
         learner.module.eval()

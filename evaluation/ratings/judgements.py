@@ -36,6 +36,7 @@ from parapet.transforms.crowd.task import (
     unknown,
     without_dead,
 )
+from parapet.transforms.crowd.work_times import work_times
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.reports.text import counted
 
@@ -78,6 +79,11 @@ class Hits(msgspec.Struct, frozen=True):
     raters: int
     naturalness: bool
 
+    @property
+    def unit(self) -> str:
+        """What is judged: an utterance by all acts of its turn, or a pair of an utterance and one act."""
+        return "utterance" if self.items[0].act is None else "pair"
+
 
 class Rating(Answer, kw_only=True):
     """An answer to a question about an utterance; ``of`` is the form field."""
@@ -103,7 +109,7 @@ class Rating(Answer, kw_only=True):
     def row(self) -> dict[str, Any]:
         """Returns the answer's row of ``responses.parquet``, which ``parapet mturk pay --audit`` also reads."""
         item = self.of.item
-        places = {"dialogue_id": item.dialogue_id, "turn": item.turn, "stratum": item.stratum}
+        places = {"dialogue_id": item.dialogue_id, "turn": item.turn, "act": item.act, "stratum": item.stratum}
         row = {**super().row(), **places, "question": self.of.question}
         del row["canonical"]
         return row
@@ -179,12 +185,13 @@ class RatingTask(CrowdTask[Outcome]):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """All answers to some pages: each is a rating or a dead letter."""
+    """All answers to some pages: each is a rating or a dead letter; ``work`` is the result of :func:`work_times`."""
 
     hits: Hits
     ratings: list[Rating]
     dead: list[DeadLetter]
     assignments: int
+    work: dict[str, dict[str, Any]]
 
     def judged(self) -> list[Judged]:
         """Returns the judgements of each utterance, in the order of dialogues and turns."""
@@ -204,24 +211,26 @@ class Answers(msgspec.Struct, frozen=True):
         return ", ".join(f"{n:,} {reason}" for reason, n in reasons.most_common(3)) or "the files contain none"
 
     def counts(self) -> dict[str, Any]:
-        """Counts workers, assignments, answers by disposition and reason, and dead letters."""
+        """Counts workers, assignments, answers by disposition and reason, and dead letters, with the working times."""
         outcome = Outcome(name="")
         outcome.note(self.ratings)
         by_reason = {key: counts for key, counts in reasons([outcome]).items() if counts}
         return {
+            "unit": self.hits.unit,
             "raters": self.hits.raters,
             "workers": len({rating.worker_hash for rating in self.ratings} - {""}),
             "assignments": self.assignments,
             "answers": {name: n for name, n in sorted(dispositions([outcome]).items()) if n and name != "total"},
             "reasons": dict(sorted(by_reason.items())),
             "dead_letters": len(self.dead),
+            "work": self.work,
         }
 
     def files(self, judged: Iterable[Judged]) -> tuple[dict[str, bytes], list[str]]:
         """Makes the files about answers, by path; also returns warnings for the requester."""
         short = _shortfall(self.hits, judged)
         n = len(short) - 1
-        warnings = [f"{counted(n, 'utterance')} with too few ratings, see shortfall.csv"] if n else []
+        warnings = [f"{counted(n, self.hits.unit)} with too few ratings, see shortfall.csv"] if n else []
         if self.dead:
             warnings.append(f"{counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
@@ -270,7 +279,8 @@ def judge_ratings(hits: Hits, paths: Sequence[str], encoding: str = "utf-8") -> 
     read = (record for path in distinct(paths) for record in read_answers(path, key, encoding, task.kind))
     assignments = list(without_dead(merge_assignments(without_dead(read, dead)), dead))
     ratings = list(without_dead(task.ratings(assignments), dead))
-    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments))
+    work = work_times((each.task, each.work_seconds, each.reward) for each in assignments)
+    return Answers(hits, ratings, [*map(without_ids, dead)], len(assignments), work)
 
 
 def vet(ratings: Sequence[Rating], raters: int) -> None:
@@ -339,8 +349,8 @@ def _order(rating: Rating) -> tuple[bool, int, str]:
     return rating.submit_time is None, rating.submit_time or 0, rating.assignment.assignment_id
 
 
-def _row_order(rating: Rating) -> tuple[str, int, str, str]:
-    return *rating.place, rating.assignment.assignment_id, rating.response_id
+def _row_order(rating: Rating) -> tuple[Place, str, str]:
+    return rating.place, rating.assignment.assignment_id, rating.response_id
 
 
 def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
@@ -356,7 +366,7 @@ def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
         if (n := len(judgement.votes[FAITHFUL])) < hits.raters:
             place = judgement.item.place
             page_id, field = fields[place]
-            rows.append([page_id, f"{place[0]}:{place[1]}", RATINGS, field, str(n), str(hits.raters)])
+            rows.append([page_id, ":".join(map(str, place)), RATINGS, field, str(n), str(hits.raters)])
     return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
 
 

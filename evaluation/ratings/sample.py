@@ -1,7 +1,8 @@
-"""Samples turns for human judgement: turns that SGSAcc finds faithful, unfaithful, or not valid.
+"""Samples turns or acts for human judgement: those that SGSAcc finds faithful, unfaithful, or not valid.
 
-Chen, Lin and Byrne (2023), section 2.2, use 200 + 200 validated turns and 25 others. The verdicts come from
-``rows.parquet`` of ``parapet evaluate --task generation``, the acts and the preceding turns from the corpus.
+Chen, Lin and Byrne (2023), section 2.2, use 200 + 200 validated pairs of utterance and dialogue action, and 25 others.
+The verdicts come from ``rows.parquet`` of ``parapet evaluate --task generation``, the acts and the preceding turns from
+the corpus.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.generation.corpus import Act, Place, ServiceWords, SystemTurn, act_name, in_sentence
+from parapet.evaluation.generation.corpus import Act, ServiceWords, SystemTurn, act_name, in_sentence
 from parapet.evaluation.generation.corpus import listed as listed_values
 from parapet.evaluation.generation.corpus import read as read_corpus
 from parapet.evaluation.results import read_parquet
@@ -19,12 +20,14 @@ from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_whole
-from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Stratum
+from parapet.transforms.crowd.hits.page import Place, PlainAct, RatedItem, Stratum
 from parapet.transforms.running.seeding import stable_digest
 
-_COLUMNS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance", "sgsacc_all")
-# The outcome of a turn to its stratum.
-STRATA: Mapping[str, Stratum] = {"faithful": "faithful", "unfaithful": "unfaithful", "not_valid": "invalid"}
+_TEXTS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance")
+_COLUMNS = (*_TEXTS, "sgsacc_all", "sgsacc_acts_all")
+STRATA: tuple[Stratum, ...] = ("faithful", "unfaithful", "invalid")
+# The outcome of a turn or an act to its stratum; others are not valid.
+_VALID: Mapping[str, Stratum] = {"faithful": "faithful", "unfaithful": "unfaithful"}
 
 # What a reply must do, by act. Other acts are shown by name.
 _DOES = {
@@ -44,25 +47,28 @@ _SPOKEN = {"true": "yes", "false": "no", "dontcare": "any"}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The metric's verdict on a turn.
+    """The metric's verdict on a turn or on one of its acts.
 
     Attributes:
-      stratum: the stratum of the sample for which the turn may be drawn.
-      faithful: whether the utterance is faithful to all acts, valid or not.
-      acts: (act, slot, values) of each act, as in ``rows.parquet``.
+      stratum: the stratum of the sample for which the turn or act may be drawn.
+      faithful: whether the utterance is faithful to the act, or to all acts, valid or not.
+      acts: (act, slot, values) of each act of the turn, as in ``rows.parquet``.
+      act: the position of the act, or None for all acts.
     """
 
     utterance: str
     stratum: Stratum
     faithful: bool
     acts: list[tuple[str, str, str]]
+    act: int | None = None
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """The scores of a system: the split, and the verdict on each turn with acts."""
+    """The scores of a system: the split, and the verdict on each turn with acts, and on each act."""
 
     split: str
-    verdicts: dict[Place, Verdict]
+    turns: dict[Place, Verdict]
+    acts: dict[Place, Verdict]
 
 
 def read_scores(folder: str) -> Scores:
@@ -80,50 +86,57 @@ def read_scores(folder: str) -> Scores:
         raise InputError("was scored with --no_validation, but the sample requires validated turns", folder, "--scores")
     rows = read_parquet(as_path(folder) / ROWS, _COLUMNS).to_pylist()
     names = {row["set"] for row in rows}
-    verdicts: dict[Place, Verdict] = {}
+    turns: dict[Place, Verdict] = {}
+    acts: dict[Place, Verdict] = {}
     for row in rows:
         place = row["dialogue_id"], row["turn"]
         if row["set"] != ORIGINAL and ORIGINAL in names:
             continue
+        stratum = _VALID.get(row["outcome"], "invalid")
         if row["kind"] == "act":  # the acts of a turn follow its own row
-            verdicts[place].acts.append((row["act"], row["slot"] or "", row["values"] or ""))
+            turn = turns[place]
+            n = len(turn.acts)
+            acts[*place, n] = Verdict(turn.utterance, stratum, row["sgsacc_acts_all"] == 1, turn.acts, n)
+            turn.acts.append((row["act"], row["slot"] or "", row["values"] or ""))
         elif row["outcome"] is not None:  # a turn with acts
-            verdicts[place] = Verdict(row["utterance"], STRATA[row["outcome"]], row["sgsacc_all"] == 1, [])
-    return Scores(options.get("split") or "", verdicts)
+            turns[place] = Verdict(row["utterance"], stratum, row["sgsacc_all"] == 1, [])
+    return Scores(options.get("split") or "", turns, acts)
 
 
 def draw_sample(
-    root: str, scores: Scores, sizes: Mapping[str, int], seed: int
+    root: str, scores: Scores, sizes: Mapping[str, int], seed: int, unit: str = "turn"
 ) -> tuple[list[RatedItem], dict[str, dict[str, int]]]:
-    """Draws turns of each stratum at random, without replacement.
+    """Draws turns or acts of each stratum at random, without replacement.
 
-    A turn is drawn by a hash of seed, dialogue and turn, so that a larger sample contains the smaller one.
+    One is drawn by a hash of seed, dialogue, turn and act, so that a larger sample contains the smaller one.
 
     Args:
       root: the scored corpus.
       scores: the scores of the system.
-      sizes: the number of turns of each stratum; if there are fewer, all are drawn.
+      sizes: the number of each stratum; if there are fewer, all are drawn.
       seed: the seed of the draw.
+      unit: what an utterance is judged by: all acts of its ``turn``, or one ``act``.
 
     Returns:
-      The turns, and by stratum the numbers of ``drawn`` and of all ``turns``.
+      The utterances, and by stratum the numbers of ``drawn`` and of all ``turns`` or ``acts``.
 
     Raises:
       InputError: the corpus is not the scored one, or there is nothing to draw.
     """
     corpus = read_corpus(root, scores.split)
-    turns = {turn.place: turn for turn in corpus.turns}
-    for place, verdict in scores.verdicts.items():
+    turns: dict[Place, SystemTurn] = {turn.place: turn for turn in corpus.turns}
+    for place, verdict in scores.turns.items():
         _check_same(place, turns.get(place), verdict, root)
+    verdicts = scores.acts if unit == "act" else scores.turns
     items: list[RatedItem] = []
     drawn: dict[str, dict[str, int]] = {}
-    for stratum in STRATA.values():
-        places = [place for place, verdict in scores.verdicts.items() if verdict.stratum == stratum]
-        places.sort(key=lambda place: stable_digest(str(seed), "rating", place[0], str(place[1])))
+    for stratum in STRATA:
+        places = [place for place, verdict in verdicts.items() if verdict.stratum == stratum]
+        places.sort(key=lambda place: stable_digest(str(seed), "rating", *map(str, place)))
         words = corpus.words[ORIGINAL]
         taken = places[: sizes[stratum]]
-        items += (_item(turns[place], scores.verdicts[place], words) for place in taken)
-        drawn[stratum] = {"drawn": len(taken), "turns": len(places)}
+        items += (_item(turns[place[:2]], verdicts[place], words) for place in taken)
+        drawn[stratum] = {"drawn": len(taken), f"{unit}s": len(places)}
     if not items:
         raise InputError("no turn can be drawn from these scores", "--scores")
     return items, drawn
@@ -137,16 +150,18 @@ def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: s
 
 
 def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords]) -> RatedItem:
-    services = list(dict.fromkeys(act.service for act in turn.acts))
+    acts = turn.acts if verdict.act is None else [turn.acts[verdict.act]]
+    services = list(dict.fromkeys(act.service for act in acts))
     return RatedItem(
         turn.dialogue_id,
         turn.turn,
         verdict.stratum,
         verdict.faithful,
         "+".join(services),
-        tuple(plain_act(act, words[act.service]) for act in turn.acts),
+        tuple(plain_act(act, words[act.service]) for act in acts),
         turn.previous,
         verdict.utterance,
+        verdict.act,
     )
 
 

@@ -23,8 +23,10 @@ from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_o
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.judged import FAITHFUL
 from parapet.transforms.crowd.report import dead_letters_note, reasons_table
+from parapet.transforms.crowd.work_times import TABLE
 from parapet.transforms.reports import text
 from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
+from parapet.transforms.reports.sections import sections_of
 
 EXAMPLES = 30
 
@@ -133,8 +135,8 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
 def report(
     judged: Sequence[Judged], metrics: Metrics, intervals: Intervals, groups: Groups, counts: Mapping[str, Any]
 ) -> Report:
-    """Makes the report: agreement by group, utterances on which people and the metric differ, answers."""
-    validated, answers = metrics.get(VALIDATED, {}), counts["answers"]
+    """Makes the report: agreement by group, utterances or pairs on which people and the metric differ, answers."""
+    validated, answers, unit = metrics.get(VALIDATED, {}), counts["answers"], counts["unit"]
     tiles = {"agreement": "agreement, validated", "fleiss_kappa": "Fleiss' kappa, validated"}
     sections: list[Section] = [
         Dots(
@@ -147,7 +149,7 @@ def report(
         ),
         Table(
             title="Agreement",
-            columns=["sample", *(METRICS[name] for name in metrics[ALL]), "utterances", "with a majority"],
+            columns=["sample", *(METRICS[name] for name in metrics[ALL]), f"{unit}s", "with a majority"],
             rows=[
                 [
                     LABELS[name],
@@ -158,16 +160,17 @@ def report(
             ],
             numbers_in="results.parquet",
         ),
-        _differences(judged),
+        _differences(judged, unit),
         reasons_table(counts["reasons"], EXPLANATIONS, "Answers that do not count"),
+        *sections_of(counts, TABLE),
     ]
     missing = groups[ALL].utterances - groups[ALL].majorities
-    notes = [f"{text.counted(missing, 'utterance')} without a majority: see `shortfall.csv`."] if missing else []
+    notes = [f"{text.counted(missing, unit)} without a majority: see `shortfall.csv`."] if missing else []
     return Report(
         command="evaluate",
         title="Human evaluation",
-        headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated utterances",
-        lead=f"{text.counted(len(judged), 'utterance')}, each rated by {text.counted(counts['raters'], 'worker')}; "
+        headline=f"People and the metric agree on {text.percent(validated.get('agreement'))} of validated {unit}s",
+        lead=f"{text.counted(len(judged), unit)}, each rated by {text.counted(counts['raters'], 'worker')}; "
         f"{answers.get('used', 0):,} of {sum(answers.values()):,} answers count.",
         tiles=[
             *(Tile(label, _shown(metric, validated.get(metric))) for metric, label in tiles.items()),
@@ -184,8 +187,8 @@ def _shown(metric: str, value: float | None) -> str:
     return text.percent(value) if metric in ("agreement", "human_faithful") else text.number(value, 2)
 
 
-def _differences(judged: Iterable[Judged]) -> Examples:
-    """Lists utterances on which metric and majority differ, the clearest majorities first."""
+def _differences(judged: Iterable[Judged], unit: str) -> Examples:
+    """Lists utterances or pairs on which metric and majority differ, the clearest majorities first."""
     wrong = [judgement for judgement in judged if agrees(judgement) is False]
     wrong.sort(key=lambda judgement: (judgement.item.stratum == "invalid", -max(judgement.counts())))
     examples = []
@@ -197,7 +200,7 @@ def _differences(judged: Iterable[Judged]) -> Examples:
         shown[1:1] = [("has to", act.text) for act in item.acts]
         place = f"dialogue {item.dialogue_id}, turn {item.turn}"
         examples.append(dialogue_example(f"{place}, not validated" if item.stratum == "invalid" else place, shown))
-    note = f"{len(examples):,} of {text.counted(len(wrong), 'utterance')}."
+    note = f"{len(examples):,} of {text.counted(len(wrong), unit)}."
     return Examples(title="Where people and the metric differ", note=note, examples=examples)
 
 
@@ -241,7 +244,7 @@ class Ratings(Task[Answers], frozen=True, kw_only=True):
             files=files | files_of(metrics, results, {**counts, "groups": groups}, _rows(judged), page),
             summary=[
                 f"{name}: agreement with the metric {text.percent(values['agreement'])}, Fleiss' kappa "
-                f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(sizes[name], 'utterance')}"
+                f"{text.number(values['fleiss_kappa'], 2)}, over {text.counted(sizes[name], hits.unit)}"
                 for name, values in metrics.items()
             ],
             options={"raters": hits.raters, "naturalness": hits.naturalness, "seed": self.seed},
@@ -260,6 +263,7 @@ def _rows(judged: Sequence[Judged]) -> bytes:
             "metric": [verdict(judgement.item.faithful) for judgement in judged],
             "majority": [verdict(judgement.majority()) for judgement in judged],
             "votes": ["/".join(map(str, judgement.counts())) for judgement in judged],
+            "acts": ["; ".join(act.text for act in judgement.item.acts) for judgement in judged],
             "utterance": [judgement.item.utterance for judgement in judged],
         },
     )

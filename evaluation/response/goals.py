@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.sets import existing_file, read_lines
-from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.dialogue import Action, Dialogue, Frame
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json
 from parapet.schemas.limits import read_whole
@@ -190,6 +190,9 @@ class Goal(msgspec.Struct, frozen=True):
         return tuple(sorted(set(map(domain_of, services))))
 
 
+Acts = frozenset[tuple[str, str]]  # (service, act), without slots
+
+
 class Response(msgspec.Struct, frozen=True):
     """A response of the system.
 
@@ -197,12 +200,14 @@ class Response(msgspec.Struct, frozen=True):
       state: service to slot to values, as the system understands the user. Placeholders stand for the entities that
         satisfy it.
       services: the services that it is about; None if unknown.
+      acts: its acts; None if unknown.
     """
 
     turn: int
     response: str
     state: dict[str, dict[str, tuple[str, ...]]] = {}
     services: tuple[str, ...] | None = None
+    acts: Acts | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -327,6 +332,7 @@ class Reference(msgspec.Struct, frozen=True):
       goals: by dialogue. ``responses`` are the reference's, by dialogue and system turn.
       skipped: the number of requests that do not count, by reason.
       domains: dialogue to system turn to the domains that it is about.
+      acts: dialogue to system turn to its acts; empty if the dialogues have none.
     """
 
     goals: dict[str, Goal]
@@ -334,6 +340,7 @@ class Reference(msgspec.Struct, frozen=True):
     knowledge: Knowledge
     skipped: dict[str, int]
     domains: dict[str, dict[int, tuple[str, ...]]] = {}
+    acts: dict[str, dict[int, Acts]] = {}
 
 
 def reference_of(
@@ -369,7 +376,7 @@ def reference_of(
             rows[frame.service].extend(frame.service_results or ())
     knowledge = Knowledge(rows, _said(dialogues))
     naming = naming_slots(dialogues, services)
-    goals, responses, domains = {}, {}, {}
+    goals, responses, domains, acts = {}, {}, {}, {}
     skipped: Counter[str] = Counter()
     for dialogue in dialogues:
         searches = tuple(_goals_of(dialogue, services, naming, entities or {}))
@@ -382,7 +389,17 @@ def reference_of(
         domains[dialogue.dialogue_id] = {
             t: tuple(dict.fromkeys(map(domain_of, spoken_of[t]))) for t in responses[dialogue.dialogue_id]
         }
-    return Reference(goals, responses, knowledge, dict(sorted(skipped.items())), domains)
+        acts[dialogue.dialogue_id] = {
+            t: acts_of({frame.service: frame.actions or () for frame in dialogue.turns[t].frames})
+            for t in responses[dialogue.dialogue_id]
+        }
+    has_acts = any(any(of_turns.values()) for of_turns in acts.values())
+    return Reference(goals, responses, knowledge, dict(sorted(skipped.items())), domains, acts if has_acts else {})
+
+
+def acts_of(actions: Mapping[str, Iterable[Action]]) -> Acts:
+    """Returns the acts of a turn, given its actions by service."""
+    return frozenset((service, action.act) for service, of_service in actions.items() for action in of_service)
 
 
 def _searches(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[int, Frame]]:

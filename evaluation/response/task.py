@@ -23,6 +23,7 @@ from parapet.evaluation.response.goals import (
     Reference,
     Response,
     Verdict,
+    acts_of,
     judge,
     read_entities,
     read_reference,
@@ -42,6 +43,7 @@ from parapet.evaluation.sets import (
     read_rows,
     with_mean,
 )
+from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
 from parapet.transforms.perturbation.corpora import domain_of
@@ -181,9 +183,12 @@ TERMS = {
     "Success": "The share of these dialogues in which every slot that the user asks for was answered, too.",
     "BLEU": "Corpus BLEU of all responses against the reference's, in lower case, by sacrebleu.",
     "Combined": "(Inform + Success) / 2 + BLEU, all of 100.",
+    "Act accuracy": "The share of responses with exactly the acts of the reference's, such as REQUEST, without slots; "
+    "only of systems that give their acts.",
     "Searches, requests": "For a service, the shares of searches met and of requests answered.",
 }
 HEADINGS = {"inform": "inform", "success": "success", "bleu": "BLEU", "combined": "combined"}
+OF_ACTS = {"act_accuracy": "act accuracy"}  # where all responses have acts
 OF_SERVICES = ("searches", "requests")
 
 
@@ -196,6 +201,7 @@ class Row(msgspec.Struct):
     set: str = ""
     state: dict[str, dict[str, str | list[str]]] = {}
     domains: list[str] | None = None
+    acts: dict[str, list[Action]] | None = None
 
 
 class SetInputs(msgspec.Struct, frozen=True):
@@ -313,7 +319,7 @@ class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
             rows_of(inputs, evaluation),
             report(inputs, evaluation, sizes),
         )
-        lines = [task.line(name, values, HEADINGS, 1) for name, values in evaluation.sets.items()]
+        lines = [task.line(name, values, headings_of(values), 1) for name, values in evaluation.sets.items()]
         return task.Result(
             files={**files, "domains.json": task.json_bytes(evaluation.domains)},
             summary=[
@@ -356,7 +362,8 @@ def read_responses(predictions: str, split: str, turns: Turns) -> dict[str, Resp
     for name, by_turn in rows.items():
         for (dialogue_id, turn), row in by_turn.items():
             services = None if row.domains is None else tuple(row.domains)
-            response = Response(turn, row.response, _state(row), services)
+            acts = None if row.acts is None else acts_of(row.acts)
+            response = Response(turn, row.response, _state(row), services, acts)
             responses[name].setdefault(dialogue_id, []).append(response)
     return responses
 
@@ -391,6 +398,9 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
     metrics: task.Metrics = {}
     for name, parts in groups.items():
         metrics[name] = metrics_of([row for part in parts for row in part.get("", {}).values()], bleu)
+        accuracy = act_accuracy(inputs.values() if name == ALL else [inputs[name]])
+        if accuracy is not None:
+            metrics[name]["act_accuracy"] = accuracy
     services: task.Metrics = {
         service: {key: sum(met) / len(met) if met else None for key, met in zip(OF_SERVICES, set_sums, strict=True)}
         for service, set_sums in sorted(_by_service(inputs, verdicts).items())
@@ -404,6 +414,22 @@ def evaluate(inputs: Inputs, tokenizer: str) -> Evaluation:
     }
     domains = {name or ORIGINAL: domains_of(set_sums, bleu) for name, set_sums in sums.items()}
     return Evaluation(with_mean(metrics), services, verdicts, domains, intervals, bleu.signature)
+
+
+def act_accuracy(inputs: Iterable[SetInputs]) -> float | None:
+    """Computes the share of responses with exactly the acts of the reference's, without slots (RADDLE, Table 7).
+
+    None if a response or the reference has no acts.
+    """
+    right = []
+    for set_input in inputs:
+        for dialogue, responses in set_input.responses.items():
+            of_turns = set_input.reference.acts.get(dialogue, {})
+            for response in responses:
+                if response.acts is None or response.turn not in of_turns:
+                    return None
+                right.append(response.acts == of_turns[response.turn])
+    return sum(right) / len(right) if right else None
 
 
 def _by_service(
@@ -484,10 +510,10 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
     ]
     return task.set_report(
         evaluation.sets,
-        {**HEADINGS, "dialogues": "dialogues"},
+        {**headings_of(evaluation.sets[ALL]), "dialogues": "dialogues"},
         sizes=sizes,
         sections=[*domains, services, _failed(inputs, evaluation)],
-        tiles=HEADINGS,
+        tiles=headings_of(evaluation.sets[group]),
         chart={name: HEADINGS[name] for name in ("inform", "success")},
         terms=TERMS | {"BLEU": f"{TERMS['BLEU']} Signature: `{evaluation.signature}`."},
         links={"domains.json": "the metrics by set and domain"},
@@ -497,6 +523,11 @@ def report(inputs: Inputs, evaluation: Evaluation, sizes: Mapping[str, Mapping[s
         lead=f"{text.counted(of_all['dialogues'], 'dialogue')}, "
         f"{text.counted(of_all['searches'], 'search', 'searches')}, {text.counted(of_all['requests'], 'request')}.",
     )
+
+
+def headings_of(metrics: Mapping[str, float | None]) -> dict[str, str]:
+    """Returns the headings of a set's metrics."""
+    return {**HEADINGS, **{name: label for name, label in OF_ACTS.items() if name in metrics}}
 
 
 def _failed(inputs: Inputs, evaluation: Evaluation) -> Examples:

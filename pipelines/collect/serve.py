@@ -44,7 +44,9 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
     platform: Literal["in_house", "prolific"] = option("in_house", "people come by invitation links, or from a study")
     completion_url: str = option("", "with prolific: where people are sent when they are done", metavar="URL")
     study_id: str = option("", "with prolific: id of the study", metavar="ID")
-    tasks_per_person: int | None = option(None, "tasks of one person (default: any; 1 with prolific)", ge=1)
+    tasks_per_person: int | None = option(
+        None, "tasks of one person (default: --max_per_worker of 'hits'; 1 with prolific)", ge=1
+    )
     db: str = output_file("SQLite file in which everything is kept; an existing one is continued", REQUIRED)
     export: str = output_file("file of answers for 'compose' (default: the name of --db with .jsonl)")
     export_only: bool = option(False, "write --export from --db, and serve nothing", group=options.OUTPUT, rare=True)
@@ -69,15 +71,16 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
         if self.export_only:
             return None
         forms = read_forms(self.hits)
+        limit = self.tasks_per_person or (1 if self.platform == PROLIFIC else forms[0].max_per_worker)
         return self.settings_of(
             Run,
             forms=forms,
             db=Path(self.db),
             export=self.exported,
             invitations=Path(self.db).with_suffix(".invitations.csv"),
-            people=_people(self.people, _least_people(forms)),
+            people=_people(self.people, _least_people(forms, limit)),
             public_url=self.public_url.rstrip("/"),
-            tasks_per_person=self.tasks_per_person or (1 if self.platform == PROLIFIC else None),
+            tasks_per_person=limit or None,
             study=self.study_id,
         )
 
@@ -92,7 +95,7 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
             say(f"{counted(n, 'assignment')} in {self.exported}")
             return
         invited = run.people if isinstance(run.people, int) else len(run.people)
-        if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms)):
+        if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms, run.tasks_per_person or 0)):
             logging.warning("%d people cannot fill in all forms: invite at least %d", invited, needed)
         n = server.serve(run, say)
         say(f"stopped; {counted(n, 'assignment')} in {run.export}")
@@ -117,9 +120,11 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
                 raise InputError(reason, flag)
 
 
-def _least_people(forms: Sequence[Form]) -> int:
-    """Adds up the assignments of tasks, as the names and the descriptions of a service come from different people."""
-    return sum({form.task: form.assignments for form in sorted(forms, key=lambda form: form.assignments)}.values())
+def _least_people(forms: Sequence[Form], limit: int) -> int:
+    """Returns how few people can fill in all forms, each at most ``limit`` of them (0: any number)."""
+    from parapet.transforms.crowd.hits.plan import least_workers
+
+    return least_workers([(form.task, form.assignments) for form in forms], limit)
 
 
 def _people(text: str, needed: int) -> list[str] | int:

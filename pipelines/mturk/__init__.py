@@ -98,7 +98,7 @@ class Publish(_Spending, _KeepingOut):
     countries: tuple[str, ...] | None = option(None, "countries, such as US,CA; or 'any' (default: US)", commas=True)
     min_approval: int | None = option(None, "minimum share of approved assignments (default: 90)", metavar="PERCENT")
     min_approved: int | None = option(None, "minimum number of approved assignments (default: any)")
-    max_per_worker: int | None = option(None, "assignments that one worker may do (default: any)")
+    max_per_worker: int | None = option(None, "assignments that one worker may do (default: that of 'hits')")
     require_qualification: list[str] = _qualification("id of a qualification that workers must have; may be repeated")
     exclude_qualification: list[str] = _qualification("id of one that they must not have; may be repeated")
     endpoint_url: str = option("", "MTurk (default: its sandbox)", group=options.RUNNING, rare=True, metavar="URL")

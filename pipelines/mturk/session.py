@@ -22,11 +22,13 @@ from parapet.pipelines.mturk import dollars
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd import journal
+from parapet.transforms.crowd.hits.plan import workers_needed
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk import collect, pay, publish, qualifications, status
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
 from parapet.transforms.crowd.mturk.client import where as place_of
+from parapet.transforms.crowd.work_times import work_lines
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.reports.report import page
 from parapet.transforms.storage import disk
@@ -149,7 +151,7 @@ class Session:
         disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
-        show(f"{summary}\n{status.table(now)}")
+        show("\n".join([summary, status.table(now), *work_lines(now.work)]))
 
 
 def _logged(failures: Failures, what: str) -> Failures:
@@ -165,7 +167,12 @@ class Topup(Session):
 
     def read(self) -> None:
         """Reads the pages."""
-        self.hits = publish.read_top_up(self.action.hits, self.look().endpoint, self.action.shortfall)
+        batch = self.look()
+        self.hits = publish.read_top_up(self.action.hits, batch.endpoint, self.action.shortfall)
+        limit, of_batch = self.hits[0].record.max_per_worker, batch.settings.max_per_worker
+        if limit not in (0, of_batch):
+            reason = f"these pages have --max_per_worker {limit}, but the batch was published with {of_batch or 'none'}"
+            raise InputError(f"{reason}: make them again without it", self.action.hits)
 
     def run(self) -> int:
         """Publishes the HITs."""
@@ -183,6 +190,9 @@ class Topup(Session):
             cost = sum((hit.cost for hit in waiting), Decimal(0))
             where = place_of(batch.endpoint)
             self.announce(f"{counted(len(waiting), 'HIT')} to publish {where}, {assignments}: ${cost:,.2f} with fees")
+            if waiting and not self.hits[0].round:
+                sizes = [(hit.record.task, hit.record.assignments) for hit in waiting]
+                self.announce(workers_needed(sizes, batch.settings.max_per_worker))
             places = publish.open_places(batch, lines, datetime.now(UTC)).values()
             if self.hits[0].round and places:
                 logging.warning("earlier HITs still have %s that may be taken", counted(sum(places), "open place"))
@@ -202,17 +212,18 @@ class Publish(Topup):
         """Reads the pages and the settings of the batch."""
         action = self.action
         self.endpoint = endpoint_of(action.production, action.endpoint_url)
+        self.hits = publish.read_hits(action.hits, self.endpoint)
+        limit = self.hits[0].record.max_per_worker or None
         settings = {
             "countries": () if action.countries == ("any",) else action.countries,
             "min_approval": action.min_approval,
             "min_approved": action.min_approved,
             "required": tuple(dict.fromkeys(action.require_qualification)) or None,
             "excluded": tuple(dict.fromkeys(action.exclude_qualification)) or None,
-            "max_per_worker": action.max_per_worker,
+            "max_per_worker": limit if action.max_per_worker is None else action.max_per_worker,
         }
         self.chosen: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         Settings(**self.chosen)
-        self.hits = publish.read_hits(action.hits, self.endpoint)
         if action.tasks:
             available = {hit.record.task for hit in self.hits}
             if not available.issuperset(action.tasks):

@@ -61,7 +61,7 @@ LONG = {
 OTHER_FLAGS = {
     *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
     "--count",  # of 'perturb distractors', which is no perturbation of dialogues
-    *("--gcs-location", "--version"),
+    *("--gcs-location", "--version", "--model-base-url"),
     *("--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
     *(
         "--copy_files",

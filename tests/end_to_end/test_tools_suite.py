@@ -136,7 +136,7 @@ kind = "original"
     ("entry", "told"),
     [
         ('path = "none.jsonl"\nname = "a"', "there is no such file"),
-        ('path = "empty"\nname = "a"', "contains no tasks"),
+        ('path = "empty"\nname = "a"', "contains neither train/schema.json, dialogues or tasks"),
         ('path = "tasks.jsonl"', "give it a 'name'"),
         ('path = "twice.jsonl"\nname = "a"', "appears twice"),
         ('path = "rows.jsonl"\nname = "a"', "is not a task"),

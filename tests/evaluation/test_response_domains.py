@@ -45,6 +45,23 @@ def scored(of, said):
     return evaluate({"": SetInputs(of, said)}, "13a")
 
 
+def test_acts_are_right_if_all_are_and_no_others():
+    """An offer; an offer for an inform; an offer with a further act; an inform of another service."""
+    of = reference(("Inns_1",), ("Bars_1",))
+    said = {
+        "d0": [Response(turn, "", acts=frozenset({("Inns_1", "OFFER")})) for turn in (1, 3)],
+        "d1": [
+            Response(1, "", acts=frozenset({("Bars_1", "OFFER"), ("Bars_1", "REQ_MORE")})),
+            Response(3, "", acts=frozenset({("Inns_1", "INFORM")})),
+        ],
+    }
+    assert scored(of, said).metrics["#ALL"]["act_accuracy"] == 0.25
+    said["d1"][1] = Response(3, "", acts=frozenset({("Bars_1", "INFORM")}))
+    assert scored(of, said).metrics["#ALL"]["act_accuracy"] == 0.5
+    said["d0"][0] = Response(1, "The Anchor .")  # whose acts are unknown
+    assert "act_accuracy" not in scored(of, said).metrics["#ALL"]
+
+
 def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
     import sacrebleu
 

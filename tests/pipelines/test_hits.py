@@ -1,5 +1,6 @@
 from kit import cases, corpus, holding, json_of, refused, run, sample_dialogues, write
 
+from parapet.pipelines.collect.serve import Serve
 from parapet.schemas.layout import sample_root
 
 
@@ -21,6 +22,21 @@ def test_flags_reach_manifest_and_plan(tmp_path):
     plan = out.json("plan.json")
     assert (plan["fee_rate"], plan["total"]["reward"], plan["total"]["fees"]) == ("0.40", "30.00", "12.00")
     assert not holding(out.text("plan.json") + out.text("run.json") + out.text("manifest.jsonl"), "rewrite", "dialogue")
+
+
+def test_how_few_workers_could_do_everything_and_what_limit_is_better(tmp_path):
+    def said(**flags):
+        return run("hits", "--dry_run", output=tmp_path / "out", **flags).output
+
+    # The sample has six services; a worker does names or descriptions of each.
+    few = "as few as 14 workers could do everything; with --max_per_worker 3, at least 28 (SGD-X had over 400"
+    assert few in said(assignments=7)
+    assert "with --max_per_worker 4, at least 21 workers must take part" in said(assignments=7, max_per_worker=4)
+    assert "with --max_per_worker 99, at least 14 workers" in said(assignments=7, max_per_worker=99)
+    hits = run("hits", assignments=7, max_per_worker=4, output=tmp_path / "out")
+    assert {record["max_per_worker"] for record in hits.rows("manifest.jsonl")} == {4}
+    served = Serve(hits=str(hits.folder), db=str(tmp_path / "answers.sqlite")).check()
+    assert (served.people, served.tasks_per_person) == (21, 4)
 
 
 def test_cues_come_from_a_file_and_are_in_the_options(tmp_path):

@@ -178,4 +178,4 @@ def test_what_is_refused(change, flags, reason, place):
 
 def test_variants_of_schemas_are_refused(place, sample):
     told = refused("rewrite", tasks=place / "given/tasks.jsonl", variants=sample, output=place / "out")
-    assert "the variant has no names.json: --tasks takes variants of tools" in told
+    assert "the variant has no names.json, as variants of tools have" in told

@@ -7,9 +7,14 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from inn_toy import SERVICE, dialogues, texts
+from kit import cases, corpus, json_of, run, write
+from tiny_checkpoints import save_gpt2
 
 from parapet.pipelines.suite.graph import Graph
+from parapet.pipelines.suite.page import beside_ours
 from parapet.pipelines.suite.suite_file import SUITES, read_suite
+from parapet.transforms.perturbations.ood.plan import FALLBACK
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
 # Shares that the paper of SGSAcc has as such, and we in per cent, as all others.
@@ -120,6 +125,25 @@ def test_with_what_it_needs_a_system_is_there(tmp_path):
     assert graph.steps["scores/T5DST/dst"].options["predictions"] == "states"
 
 
+@cases("system model", ("SGP-DST", "sgp_dst"), ("T5DST", "t5dst"), ("SGD-Baseline", "sgd_baseline"))
+def test_a_system_of_sgdx_is_trained_on_each_training_set(system, model, tmp_path):
+    given = ["inputs.bert=net", "inputs.t5=net", "steps.training_sets.split=train"]
+    translated = ["steps.back_translate.engine=google", "steps.back_translate.google_project=ours"]
+    steps = Graph(read_suite("sgdx", [*settings("sgdx", tmp_path), *given, *translated])).steps
+    trainings = [steps[f"models/{system}{suffix}/dst"] for suffix in ("", "-backtrans", "-oracle", "-corrupted")]
+    assert {step.command for step in trainings} == {("train", model)}
+    assert {(step.options["preset"], step.options["checkpoint"]) for step in trainings} == {("sgdx", "net")}
+    sets = [
+        str(tmp_path),
+        "@back_translated_training_set/backtrans",
+        "@training_sets/oracle",
+        "@training_sets/corrupted",
+    ]
+    assert [step.options["train"] for step in trainings] == sets
+    compared = steps[f"Table-3-{system}"].options["systems"]
+    assert list(compared) == ["none", "backtrans", "oracle", "corrupted"]
+
+
 def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path):
     suite = read_suite("sgsacc", [*settings("sgsacc", tmp_path), "corpus.splits=dev", "inputs.nli=nli", "inputs.t5=t5"])
     steps = Graph(suite).steps
@@ -143,8 +167,6 @@ def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_p
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
-    from parapet.pipelines.suite.page import beside_ours
-
     suite = read_suite("sgdx", settings("sgdx", tmp_path))
     graph = Graph(suite)
     shown = {table.title.partition(":")[0]: beside_ours(table, suite.seeds, graph, tmp_path) for table in suite.tables}
@@ -157,13 +179,17 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     changes = next(table for table in suite.tables if table.title.startswith("Table 3: relative"))
     first = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
     assert first == ["SGP-DST, backtrans", "–\npaper 8", "–\npaper -17"]
-    for system, variants, sensitivity in (("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)):
+    numbers = [("SGP-DST", 0.499, 0.519), ("SGP-DST-backtrans", 0.541, 0.431)]
+    numbers += [("SGD-Baseline", 0.2, 0.4), ("SGD-Baseline-oracle", 0.3, 0.3)]
+    for system, variants, sensitivity in numbers:
         folder = tmp_path / "scores" / system / "dst"
         folder.mkdir(parents=True)
         row = {"#ALL_SERVICES": {"variants": variants, "schema_sensitivity": sensitivity}}
         (folder / "robustness.json").write_text(json.dumps({"variants": {"table": row}}), encoding="utf-8")
-    shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows[0]
-    assert shown_changes == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
+    shown_changes = beside_ours(changes, suite.seeds, graph, tmp_path).rows
+    assert shown_changes[0] == ["SGP-DST, backtrans", "8\npaper 8, +0", "-17\npaper -17, +0"]
+    # SGD Baseline, of which the paper has no numbers
+    assert shown_changes[4:] == [["SGD-Baseline, oracle", "50", "-25"]]
 
 
 def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
@@ -173,6 +199,61 @@ def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
     assert graph.systems == ["meaning", "classifier-10", "classifier-20", "classifier-50"]
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
+
+
+def test_gpt2_and_soloist_are_trained_on_foreign_turns_and_on_reminders(tmp_path):
+    """Each rate trains a model; those test sets are predicted and scored whose utterances are given."""
+    given = [*settings("raddle", tmp_path), "inputs.gpt2=gpt2"]
+    steps = Graph(read_suite("raddle", given)).steps
+    assert [name for name in steps if name.startswith("Table-6")] == []
+    assert {name for name in steps if name.startswith("Table-7-GPT-2")} == {
+        f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")
+    }
+    steps = Graph(read_suite("raddle", [*given, "inputs.foreign=own", "inputs.reddit=chat"])).steps
+    assert steps["Table-6-GPT-2-20"].options["train"] == ["@ood_training-20/ood-20"]
+    assert {steps[f"ood_training-{rate}"].options["split"] for rate in (10, 20, 50)} == {"train,test"}
+    tested = {"foreign": "@ood_training-50/ood-50", "reddit": "@sets/reddit/ood-50", "ood-50": "@sets/ood/ood-50"}
+    for part in ("predictions", "detection", "states"):
+        assert steps[f"Table-6-GPT-2-20-{part}"].options["sets"] == tested
+    assert not [name for name in steps if "Soloist" in name]
+
+
+@pytest.mark.thorough
+def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
+    made = [one for one in dialogues() if one["turns"][-1]["speaker"] == "SYSTEM"]
+    corpus(tmp_path / "corpus", [SERVICE], train=made, dev=made, test=made[::3])
+    write(
+        tmp_path / "reddit.txt",
+        "I burned the toast.\nPancakes are the best breakfast.\nThe rain will not stop today.\n",
+    )
+    save_gpt2(tmp_path / "gpt2", [*texts(), FALLBACK], positions=1024)
+    given = [f"corpus.sgd={tmp_path / 'corpus'}", f"inputs.gpt2={tmp_path / 'gpt2'}", "inputs.foreign=chat"]
+    given += [f"inputs.reddit={tmp_path / 'reddit.txt'}", "sets.ood.source=chat", "steps.reminders.dialogues=[4,2,4]"]
+    toy = {"max_length": 100, "learning_rate": 0.006, "batch_size": 8, "epochs": 30, "consistency": 0.0}
+    given += [f"steps.Table-6-{{system}}-{{rate}}.{key}={value}" for key, value in toy.items()]
+    given += ["steps.Table-7-{system}.steps=1"]
+    flags = [word for setting in given for word in ("--set", setting)]
+    output = tmp_path / "out"
+    run("suite", "raddle", *flags, "--only", "Table-6-GPT-2-50-*", "Table-7-GPT-2-*", output=output)
+    suite = read_suite("raddle", given)
+    tables = [beside_ours(table, suite.seeds, Graph(suite), output) for table in suite.tables]
+    shown = {
+        table.title: {row[0]: [cell.partition("\n")[0] for cell in row[1:]] for row in table.rows} for table in tables
+    }
+    row = shown["Table 6: out-of-domain turns from DSTC: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+    scored = json_of(output / "Table-6-GPT-2-50-detection" / "metrics.json")["foreign"]
+    assert row[:3] == [f"{100 * scored[name]:.2f}" for name in ("precision", "recall", "f1")]
+    assert scored["f1"] > 0.5  # nothing is detected by an untrained net
+    states = json_of(output / "Table-6-GPT-2-50-states" / "robustness.json")["sets"]
+    accuracy = states["reddit"]["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"]
+    reddit = shown["Table 6: out-of-domain turns from Reddit: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+    assert reddit[3] == f"{100 * accuracy:.2f}"
+    assert (
+        shown["Table 6: out-of-domain turns from Twitter: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+        == ["–"] * 4
+    )
+    metrics = json_of(output / "Table-7-GPT-2-responses" / "metrics.json")["#ALL"]
+    assert shown["Table 7: unseen entities in reminders (%)"]["GPT-2"][4] == f"{100 * metrics['act_accuracy']:.2f}"
 
 
 def test_what_is_left_out_says_the_line_that_gives_it(suite):

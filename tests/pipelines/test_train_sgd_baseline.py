@@ -9,6 +9,7 @@ from kit import edit, files_of, json_of, refused, rows_of, run
 from tiny_checkpoints import save_bert
 from tiny_dialogues import texts, write_corpus
 
+from parapet.evaluation.models import saving
 from parapet.evaluation.models.dst import sgd_baseline as baseline
 from parapet.evaluation.models.dst.data import read_labels
 
@@ -51,9 +52,9 @@ def test_it_learns_and_what_it_learned_is_predicted_and_scored(model, toy, tmp_p
 
 
 def test_the_encoder_of_the_schema_stays_as_it_is(model, toy):
-    weights = (toy / "bert" / "model.safetensors", *(model / place / "model.safetensors" for place in baseline.FOLDERS))
-    given, elements, utterances = (load(path) for path in weights)
-    assert all(value.equal(given[f"bert.{name}"]) for name, value in elements.items())
+    folders = (toy / "bert", *(model / saving.FOLDER / part for part in baseline.PARTS))
+    checkpoint, elements, utterances = (load(folder / "model.safetensors") for folder in folders)
+    assert all(value.equal(checkpoint[f"bert.{name}"]) for name, value in elements.items())
     assert not utterances["embeddings.word_embeddings.weight"].equal(elements["embeddings.word_embeddings.weight"])
 
 

@@ -30,7 +30,7 @@ def flags_of(toy, output):
 
 @pytest.fixture(scope="module")
 def model(toy):
-    run("train", *flags_of(toy, toy / "model"))
+    run("train", *flags_of(toy, toy / "model"), "--acts")
     return toy / "model"
 
 
@@ -60,6 +60,8 @@ def test_a_toy_set_is_learned_predicted_and_evaluated(model, toy, tmp_path):
     metrics = scored.json("metrics.json")
     assert metrics["original"]["inform"] > LEARNED
     assert metrics["original"]["success"] > LEARNED
+    assert metrics["original"]["act_accuracy"] > LEARNED
+    assert "act accuracy" in scored.output
     assert not [metric for metric in ("inform", "success") if metrics["other"][metric] != metrics["original"][metric]]
     counts = json_of(one / "run.json")["counts"]
     assert counts["answered/original"] == counts["asked/other"] == 18

@@ -12,6 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json_line
+from parapet.schemas.limits import open_path
 
 USER, BOT = "user", "bot"
 API_CALL = "api_call"
@@ -58,14 +59,27 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 def list_chats(paths: Iterable[str]) -> list[ChatFile]:
-    """Number the files in order. Raises InputError if a file is missing."""
-    files = []
-    for number, path in enumerate(paths, 1):
-        place = as_path(path)
-        if not is_there(place):
-            raise InputError("there is no such file", path, "--chats")
-        files.append(ChatFile(place.suffix.lower() == ".csv", number, path))
-    return files
+    """Number the files in order. Raises InputError if a file is missing or of an unknown kind."""
+    return [ChatFile(_is_csv(path), number, path) for number, path in enumerate(paths, 1)]
+
+
+def _is_csv(path: str) -> bool:
+    place = as_path(path)
+    if not is_there(place):
+        raise InputError("there is no such file", path, "--chats")
+    if place.suffix.lower() == ".csv":
+        return True
+    try:
+        with open_path(place) as handle:
+            head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
+    if not head.startswith(b"{"):
+        reason = (
+            'contains no chats: expected lines such as {"turns": [{"speaker": ..., "text": ...}]}, or a .csv with the'
+        )
+        raise InputError(f"{reason} columns {', '.join(_COLUMNS)}", path, "--chats")
+    return False
 
 
 Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
@@ -128,7 +142,7 @@ def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
         reason, at = reason_and_place(error)
         return InputError(f"not_chat: {reason}", "", at)
     except ValueError:  # its message may quote the text
-        return InputError("not_json: the line is not JSON (the name of a table must end with .csv)")
+        return InputError("not_json: the line is not JSON")
     return Chat(tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
 
 

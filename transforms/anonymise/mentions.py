@@ -15,6 +15,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
+from parapet.transforms.reports.text import check_plain_text
 from parapet.transforms.running.spacy_models import load_spacy_model
 
 # Kinds of mentions and their meanings, by precedence: if two overlap, the earlier kind takes the characters.
@@ -310,14 +311,19 @@ Entry = tuple[str, str]  # kind, text
 
 def read_entities(path: str) -> list[Entry]:
     """Reads entities, one per line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
+    content = read_text(as_path(path), where="--entities")
+    check_plain_text(content[:1000].encode(), path, "--entities")
+    lines = content.splitlines()
     entries = []
-    for number, line in enumerate(read_text(as_path(path), where="--entities").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         kind, _, text = line.partition("\t") if "\t" in line else ("ENTITY", "", line)
         if not text.strip():
             continue
         if not _KIND.fullmatch(kind.strip()):
             reason = f"a kind must be written in capitals, such as {', '.join(list(KINDS)[-3:])}"
             raise InputError(reason, path, f"line {number}")
+        if not _TOKEN.search(text):
+            raise InputError("has no letter or digit", path, f"line {number}")
         entries.append((kind.strip(), text.strip()))
     if not entries:
         raise InputError("contains no entities", path, "--entities")

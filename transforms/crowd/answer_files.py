@@ -15,6 +15,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, cast
 
@@ -56,6 +57,7 @@ PLUMBING = frozenset(
 
 _REQUIRED = ("AssignmentId", "WorkerId", "Answer.*")
 _IDENTIFYING = re.compile(r"worker|user ?name|e-?mail|participant|prolific_pid", re.IGNORECASE)  # names of columns
+_REWARD = re.compile(r"\$?([0-9]{1,6}(?:\.[0-9]{1,2})?)")
 
 
 Parsed = Assignment | DeadLetter
@@ -180,6 +182,7 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         keystrokes=form.keystrokes,
         pastes=form.pastes,
         seconds=form.seconds,
+        reward=_reward(texts),
         **_times(texts, worker_id),
     )
 
@@ -330,6 +333,12 @@ def _platform(texts: Mapping[str, str]) -> AnswerSource:
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
     return source
+
+
+def _reward(texts: Mapping[str, str]) -> Decimal | None:
+    """Return the dollars in the column ``Reward``, such as ``$1.25``; None if there is none."""
+    reward = _REWARD.fullmatch(texts.get("Reward", "").strip())
+    return Decimal(reward[1]) if reward else None
 
 
 def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         accept_time=_first(version.accept_time for version in versions),
         submit_time=_first(version.submit_time for version in versions),
         work_seconds=_first(version.work_seconds for version in versions),
+        reward=next((version.reward for version in versions if version.reward is not None), None),
         rejected=any(version.rejected for version in versions),
         source=min(version.source for version in versions),
         platform=min(version.platform for version in versions),

@@ -25,6 +25,7 @@ from parapet.transforms.crowd.dedupe import answer_ids, answers_text
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order
 from parapet.transforms.crowd.rules import PASS, Verdict
+from parapet.transforms.crowd.work_times import Work
 from parapet.transforms.crowd.worker_ids import redact
 from parapet.transforms.reports.report import Report
 from parapet.transforms.reports.text import counted
@@ -228,15 +229,18 @@ class Notes(msgspec.Struct):
         assignments, without a worker's id.
       unread: the first times that could not be read.
       anonymous: the place of the first assignment without a worker's id.
+      work: how long assignments took, and their rewards.
     """
 
     counts: Counter[str] = msgspec.field(default_factory=Counter)
     unread: list[str] = []
     anonymous: list[str] = []
+    work: list[Work] = []
 
     def add(self, assignment: Assignment) -> None:
         """Note an assignment."""
         self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
+        self.work.append((assignment.task, assignment.work_seconds, assignment.reward))
         if assignment.unread:
             self.unread = _first(_SHOWN, self.unread, [f"{assignment.source}: {text}" for text in assignment.unread])
         if not assignment.worker_hash:
@@ -246,7 +250,8 @@ class Notes(msgspec.Struct):
     def merged(self, other: Notes) -> Notes:
         """Return the notes of both."""
         anonymous = _first(1, self.anonymous, other.anonymous)
-        return Notes(self.counts + other.counts, _first(_SHOWN, self.unread, other.unread), anonymous)
+        unread = _first(_SHOWN, self.unread, other.unread)
+        return Notes(self.counts + other.counts, unread, anonymous, self.work + other.work)
 
     def warnings(self) -> list[str]:
         """Return sentences about times that could not be read, and about assignments without worker ids."""

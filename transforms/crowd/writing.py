@@ -21,8 +21,10 @@ from parapet.schemas.layout import STAGING
 from parapet.schemas.rows import WRITERS, Assignment, DeadLetter
 from parapet.transforms.crowd.review import review_order, review_pages, review_sheet
 from parapet.transforms.crowd.task import Answer, CrowdTask, Notes, Outcome, total
+from parapet.transforms.crowd.work_times import TABLE, work_times
 from parapet.transforms.crowd.worker_ids import without_ids
 from parapet.transforms.reports.report import Text, page
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import counted
 from parapet.transforms.storage import files
 
@@ -51,6 +53,7 @@ def batch_files(
         )
     letters = sorted(map(without_ids, dead), key=msgspec.json.encode)
     results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
+    results.statistics["work"] = work_times(notes.work)
     warnings = notes.warnings()
     if warnings:
         results.statistics["warnings"] = warnings
@@ -62,6 +65,7 @@ def batch_files(
         notes=[*results.report.notes, *(f"{text}." for text in warnings)],
         sections=[
             *results.report.sections,
+            *sections_of(results.statistics, TABLE),
             *([Text(title="Who wrote the answers", paragraphs=writers)] if writers else []),
         ],
     )

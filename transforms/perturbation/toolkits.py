@@ -24,7 +24,8 @@ from parapet.transforms.perturbation.task_corpus import Rows, read_rows, write_r
 from parapet.transforms.running.runs import FileResult
 from parapet.transforms.running.seeding import stable_hash
 from parapet.transforms.splits.augment.plan import OPERATIONS, CorruptionConfig, Rates, corrupt
-from parapet.transforms.variants.tasks import TaskVariant, renamed_task, variant_of
+from parapet.transforms.variants.tasks import renamed_task
+from parapet.transforms.variants.tool_variants import TaskVariant, variant_of
 
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]

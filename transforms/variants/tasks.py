@@ -6,20 +6,17 @@ A task and its answer form one record: if one of them cannot be renamed, neither
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.arguments import Renaming
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
+from parapet.schemas.layout import NAMES, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
-from parapet.schemas.mentions import Mentions
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
-from parapet.schemas.tools import Tool, ToolFile, ToolNames, Toolset, mentions_of, read_names, read_tools
+from parapet.schemas.tools import Toolset
 from parapet.transforms.perturbation.task_corpus import write_rows
 from parapet.transforms.running.counts import (
     Balance,
@@ -33,71 +30,7 @@ from parapet.transforms.running.counts import (
 )
 from parapet.transforms.running.fence import bad_record
 from parapet.transforms.running.runs import FileResult
-
-
-class VariantTool(NamedTuple):
-    """A tool in a variant.
-
-    Attributes:
-      tool: the tool with its new names and descriptions.
-      names: JSON Pointer of each parameter in the original to its new name.
-    """
-
-    tool: Tool
-    names: dict[str, str]
-
-
-class TaskVariant(msgspec.Struct, frozen=True):
-    """A variant of toolsets.
-
-    Attributes:
-      name: the name of its folder.
-      tools: toolset to original tool name to the tool in the variant.
-    """
-
-    name: str
-    tools: dict[str, dict[str, VariantTool]]
-
-    def counterpart(self, task: str, tool: Tool) -> VariantTool:
-        """Return the tool in the variant, from the task's own toolset.
-
-        Otherwise, return it from the first toolset with the same tool and parameters.
-
-        Raises:
-          InputError: no toolset has it.
-        """
-        pointers = {parameter.pointer for parameter in tool.parameters.all}
-        own = [self.tools[task]] if task in self.tools else self.tools.values()
-        for tools in own:
-            if tool.name in tools and tools[tool.name].names.keys() == pointers:
-                return tools[tool.name]
-        raise InputError(f"unknown_tool: variant {self.name} has no {tool.name!r} with these parameters")
-
-
-@collection_paused()
-def read_variant(name: str, folder: Path) -> TaskVariant:
-    """Read a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
-    place = folder / NAMES
-    if not is_there(place):
-        raise InputError(f"the variant has no {NAMES}: --tasks takes variants of tools", folder, "--variants")
-    return variant_of(name, read_tools(folder / TOOLS), read_names(place), place)
-
-
-def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: object) -> TaskVariant:
-    """Make a variant from tools and names. Raises InputError with ``place`` if they do not match."""
-    toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
-    if len(names) == len(file.toolsets) == 1:  # which is named after the file
-        toolsets = dict(zip(names, file.toolsets.values(), strict=True))
-    tools: dict[str, dict[str, VariantTool]] = {}
-    for toolset, of_toolset in names.items():
-        by_name = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
-        for old, new in of_toolset.tools.items():
-            tool, parameters = by_name.get(new), of_toolset.parameters.get(old, {})
-            if tool is None or len(tool.parameters.all) != len(parameters):
-                raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
-            tools.setdefault(toolset, {})[old] = VariantTool(tool, parameters)
-    tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
-    return TaskVariant(name, tools)
+from parapet.transforms.variants.tool_variants import TaskVariant, renamings_of
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
@@ -127,9 +60,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
     new_names = {old: tool.name for old, tool in new_tools.items()}
     if len({*new_names.values()}) < len(new_names):
         raise InputError(f"name_collision: variant {variant.name} gives two tools of the task the same name")
-    parameters = {tool.name: tool.parameters.renaming(counterparts[tool.name].names) for tool in toolset.tools}
-    mentions = mentions_of(new_names, parameters)
-    renamings = {tool.name: _renaming(tool, counterparts[tool.name], mentions) for tool in toolset.tools}
+    mentions, renamings = renamings_of(toolset.tools, counterparts)
     functions = toolset.written(
         lambda tool: tool.renamed(
             new_names[tool.name], new_tools[tool.name].description, renamings[tool.name], is_final=True
@@ -148,14 +79,6 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
         ]
         renamed_answer = {**answer, "ground_truth": renamed}
     return {**mentions.task(task), "function": functions}, renamed_answer
-
-
-def _renaming(tool: Tool, counterpart: VariantTool, mentions: Mentions) -> Renaming:
-    names = tool.parameters.renaming(counterpart.names)
-    pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
-    texts = {each.pointer: each.description for each in counterpart.tool.parameters.all if each.description}
-    descriptions = {old: texts[new] for old, new in pointers.items() if new in texts}
-    return tool.parameters.renaming(counterpart.names, descriptions, mentions, is_final=True)
 
 
 @collection_paused()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from parapet.evaluation.models.systems.data import ACT, MARKS, SERVICE, SLOT, VALUE, Part, Step
+from parapet.evaluation.models.systems.data import MARKS, SERVICE, SLOT, VALUE, Part, Step
 from parapet.evaluation.response.goals import plain_name
 from parapet.schemas.errors import InputError
 
@@ -21,7 +21,6 @@ SPECIAL = ("<pad>", "<unknown>", "<go>", "<end>")
 MATCHES = ("none", "one", "few", "many")  # in the database
 LONGEST = 200  # words of an utterance; only the last ones are read
 
-_NAMES = (*MARKS, ACT)
 _WORD = re.compile(r"\w+(?:[.,:'’-]\w+)*|[^\w\s]")
 _DELEXICALISED = re.compile(rf"\[[^\[\]\s]+\]|{_WORD.pattern}")
 
@@ -54,7 +53,7 @@ def parts_of(span: Sequence[str]) -> list[Part]:
     """Parses a span into parts; the words of a value are joined by spaces."""
     parts: list[Part] = []
     for word in span:
-        mark = next((mark for mark in _NAMES if word.startswith(mark)), None)
+        mark = next((mark for mark in MARKS if word.startswith(mark)), None)
         if mark:
             parts.append((mark, word.removeprefix(mark)))
         elif parts and parts[-1][0] == VALUE:

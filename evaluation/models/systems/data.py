@@ -25,6 +25,7 @@ from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.perturbation.corpora import read_corpus, touched_in_turns
+from parapet.transforms.perturbations.ood.plan import FALLBACK, FALLBACKS
 from parapet.transforms.storage.compressed import read_input
 
 
@@ -68,9 +69,12 @@ def delexicalised(turn: Turn) -> str:
     """Replaces a response's values by placeholders, ``[hotels_2_price]``, as ``parapet evaluate --task response`` does.
 
     Values with a span are replaced there, other values of the turn's acts where they occur once as whole words. Of
-    overlapping places, the longest is used, and of equally long ones the first.
+    overlapping places, the longest is used, and of equally long ones the first. A fallback that ``parapet ood`` wrote
+    is replaced as a whole, so that a model learns one answer to all out-of-domain turns.
     """
     text = turn.utterance
+    if text in FALLBACKS:
+        return FALLBACK
     taken: list[tuple[int, int, str]] = []
     for start, end, name in sorted(_places(turn), key=lambda place: (place[0] - place[1], place)):
         if all(end <= first or last <= start for first, last, _ in taken):
@@ -103,7 +107,7 @@ BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED = (
 )  # fmt: skip
 DATABASE, RESPONSE, END = "<|database|>", "<|response|>", "<|end|>"
 ACT = "<|act|>"
-MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END)
+MARKS = (USER, SYSTEM, BELIEF, SERVICE, INTENT, SLOT, VALUE, ASKED, DATABASE, RESPONSE, END, ACT)
 
 NONE = "NONE"
 INTENT_SLOT = "intent"  # the slot of acts that offer an intent

@@ -17,6 +17,7 @@ from parapet.evaluation.models.configs import SoloistConfig
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
 from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
+from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.transforms.storage.checkpoints import Checkpoint
 
@@ -28,7 +29,7 @@ class Sequenced(msgspec.Struct, frozen=True):
       history: with the mark before the belief state.
       belief: with the mark at its end.
       database: with the mark before the response.
-      response: with the mark at its end; empty if there is none.
+      response: with the mark at its end, after its acts if these are learned, too; empty if there is none.
     """
 
     history: list[int]
@@ -39,11 +40,6 @@ class Sequenced(msgspec.Struct, frozen=True):
     def row(self, limit: int) -> list[int]:
         """Concatenates all tokens; of the history, only the newest ``limit``."""
         return [*self.history[-limit:], *self.belief, *self.database, *self.response]
-
-    @property
-    def after(self) -> int:
-        """The number of tokens after the history."""
-        return len(self.belief) + len(self.database) + len(self.response)
 
 
 class Tokens:
@@ -71,20 +67,28 @@ class Tokens:
         """Returns the ids of parts whose texts are cached."""
         return [token for mark, text in parts for token in (self.marks[mark], *self._known[text])]
 
-    def sequences(self, steps: Sequence[data.Step]) -> list[Sequenced]:
-        """Encodes each step."""
-        of_all = (part for step in steps for parts in (step.history, step.belief, step.database) for part in parts)
-        self.learn(text for _, text in of_all)
+    def sequences(self, steps: Sequence[data.Step], acts: bool) -> list[Sequenced]:
+        """Encodes each step; with ``acts``, the acts of the response and another mark come before its words."""
+        self.learn(
+            text
+            for step in steps
+            for parts in (step.history, step.belief, step.database, step.acts)
+            for _, text in parts
+        )
         self.learn(step.response for step in steps if step.response is not None)
         return [
             Sequenced(
                 [*self.ids(step.history), self.marks[data.BELIEF]],
                 [*self.ids(step.belief), self.marks[data.DATABASE]],
                 [*self.ids(step.database), self.marks[data.RESPONSE]],
-                [] if step.response is None else [*self._known[step.response], self.marks[data.END]],
+                [] if step.response is None else self._response(step, step.response, acts),
             )
             for step in steps
         ]
+
+    def _response(self, step: data.Step, text: str, acts: bool) -> list[int]:
+        before = [*self.ids(step.acts), self.marks[data.RESPONSE]] if acts else []
+        return [*before, *self._known[text], self.marks[data.END]]
 
     def parts(self, ids: Sequence[int]) -> list[data.Part]:
         """Parses ids to parts, ignoring those before the first mark."""
@@ -115,6 +119,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
 
     Attributes:
       length: the maximum number of tokens in a history; ``belief`` in a belief state, ``response`` in a response.
+      acts: whether the acts come before the response.
     """
 
     model: str = "soloist"
@@ -122,6 +127,7 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
     belief: saving.Positive
     response: saving.Positive
+    acts: bool = False
 
 
 def check(folder: str) -> tuple[Card, Checkpoint]:
@@ -190,7 +196,7 @@ class SoloistLearner(Learner):
       dev: steps that select the best epoch.
 
     Attributes:
-      longest: the maximum numbers of tokens in a predicted belief state and in a response.
+      card: with the maximum numbers of tokens in a predicted belief state and in a response.
 
     Raises:
       InputError: the checkpoint cannot be loaded, or has too few positions.
@@ -214,12 +220,14 @@ class SoloistLearner(Learner):
         self.module = self.net
         rate, decay = config.learning_rate, config.weight_decay
         self.optimiser = torch.optim.AdamW(self.net.parameters(), lr=rate, weight_decay=decay, fused=True)
-        self.steps = self.tokens.sequences(train)
-        beliefs, responses = [step.belief for step in self.steps], [step.response for step in self.steps]
-        self.longest = int(SPARE * max(map(len, beliefs))) + 1, int(SPARE * max(map(len, responses))) + 1
-        check_room(config.max_length, int(SPARE * max(step.after for step in self.steps)) + 2, model)
+        self.steps = self.tokens.sequences(train, config.acts)
+        parts = [(step.belief, step.database, step.response) for step in self.steps]
+        belief, database, response = (int(SPARE * max(map(len, part))) + 1 for part in zip(*parts, strict=True))
+        self.card = Card(length=config.max_length, belief=belief, response=response, acts=config.acts)
+        # Any history that is read leaves room for the longest belief state with the longest response.
+        check_room(config.max_length, belief + database + response, model)
         self.train = self._learned(self.steps, "train")
-        self._dev = self._learned(self.tokens.sequences(dev), "dev")
+        self._dev = self._learned(self.tokens.sequences(dev, config.acts), "dev")
 
     def _learned(self, steps: Sequence[Sequenced], name: str) -> Learned:
         length = self.config.max_length
@@ -272,9 +280,7 @@ class SoloistLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""
-        belief, response = self.longest
-        card = Card(length=self.config.max_length, belief=belief, response=response)
-        return {MODEL: saving.card_bytes(card), **saving.saved(self.tokens.tokenizer, self.net.model)}
+        return {MODEL: saving.card_bytes(self.card), **saving.saved(self.tokens.tokenizer, self.net.model)}
 
 
 def check_room(length: int, rest: int, model: Any) -> None:
@@ -399,10 +405,18 @@ class Soloist:
         ]
         prompts = [tokens[-room:] for tokens in known]
         responses = go_on(self.model, prompts, marks[data.END], card.response, self.batch)
-        return [
-            data.Reply(belief, self.tokens.text(ids), len(history) > card.length or len(tokens) > room)
-            for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True)
-        ]
+        replies = []
+        for belief, ids, history, tokens in zip(beliefs, responses, histories, known, strict=True):
+            words, acts = self._spoken(ids)
+            replies.append(data.Reply(belief, words, len(history) > card.length or len(tokens) > room, acts))
+        return replies
+
+    def _spoken(self, ids: Sequence[int]) -> tuple[str, dict[str, list[Action]] | None]:
+        """Parses a response to its words, and to its acts if the model writes them."""
+        if not self.card.acts:
+            return self.tokens.text(ids), None
+        parts = self.tokens.parts(ids)
+        return next((text for mark, text in parts if mark == data.RESPONSE), ""), data.acts_of(parts)
 
 
 def load(folder: str, database: data.Database, device: str, batch: int) -> Soloist:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
 from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
-from tiny_checkpoints import save_gpt2, save_roberta
+from tiny_checkpoints import save_gpt2, save_llama, save_roberta
 
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
@@ -26,6 +26,7 @@ from parapet.evaluation.models.systems.data import (
     Database,
     Reply,
     Step,
+    acts_of,
     answered,
     asked_of,
     belief_of,
@@ -43,6 +44,7 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.service import parse_service
+from parapet.transforms.perturbations.ood.plan import FALLBACKS
 from parapet.transforms.storage.checkpoints import inspect
 
 OF = SERVICE_MARK
@@ -136,14 +138,17 @@ def test_a_belief_that_leaves_the_history_too_little_room_is_told(model):
     assert [one.long for one in tight.answers(steps)] == [False, True]
 
 
-def test_padding_changes_nothing_and_the_cache_neither(model):
+@pytest.mark.parametrize("save", [save_gpt2, save_llama])
+def test_padding_changes_nothing_and_the_cache_neither(save, tmp_path):
     """Against the plain way: each prompt alone, and all of it read again for each token."""
+    folder = str(save(tmp_path / "tiny", texts()))
+    _, model = saving.load(inspect(folder, saving.BY_MODEL["soloist"]), soloist.MODEL_CLASS)
     prompts = [[5, 6, 7, 8, 9, 10], [5], [30, 31, 32]]
     with torch.inference_mode():
-        for prompt, written in zip(prompts, soloist.go_on(model.model, prompts, 0, 12, 3), strict=True):
+        for prompt, written in zip(prompts, soloist.go_on(model.double(), prompts, 0, 12, 3), strict=True):
             row = list(prompt)
-            while len(row) < len(prompt) + 12 and (one := int(model.model(torch.tensor([row])).logits[0, -1].argmax())):
-                row.append(one)
+            while len(row) < len(prompt) + 12 and (token := int(model(torch.tensor([row])).logits[0, -1].argmax())):
+                row.append(token)
             assert written == row[len(prompt) :]
 
 
@@ -161,7 +166,7 @@ def test_folders_and_checkpoints_that_do_not_fit(model, tmp_path):
         (tmp_path / MODEL).write_bytes(good.replace(old, new))
         raised(InputError, soloist.check, str(tmp_path), match=said)
     (tmp_path / MODEL).write_bytes(good)
-    with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2 or"):
+    with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2, gpt_neo or llama"):
         inspect(str(save_roberta(tmp_path / "nli")), saving.BY_MODEL["soloist"])
 
 
@@ -190,17 +195,58 @@ def test_what_real_annotation_tells(real_data):
     assert metrics["success"] > 0.99
 
 
-@pytest.fixture(scope="module")
-def learner(gpt2):
-    settings = {"max_length": 100, "batch_size": 4, "learning_rate": 0.006, "warmup": 0}
+def learner_of(checkpoint, **options):
+    settings = {"max_length": 100, "batch_size": 4, "learning_rate": 0.006, "warmup": 0, **options}
     config = SoloistConfig(checkpoint="gpt2", **settings, **ONE_EPOCH)
     torch.manual_seed(SEED)
-    return soloist.SoloistLearner(config, inspect(gpt2, saving.BY_MODEL["soloist"]), STEPS, STEPS[:9])
+    return soloist.SoloistLearner(config, inspect(checkpoint, saving.BY_MODEL["soloist"]), STEPS, STEPS[:9])
+
+
+@pytest.fixture(scope="module")
+def learner(gpt2):
+    return learner_of(gpt2)
+
+
+def test_the_recommended_length_leaves_room_for_all_that_may_be_written(gpt2, monkeypatch):
+    """A history of that length is read as a whole, however long the model's outputs are."""
+    error = raised(InputError, learner_of, gpt2, max_length=999, match="use [0-9]+ or fewer")
+    length = int(str(error).split("use ")[1].split()[0])
+    learner = learner_of(gpt2, max_length=length)
+    step = max(learner.steps, key=lambda step: len(step.database))
+    assert len(step.database) > 1
+    longest = {learner.tokens.marks["<|database|>"]: step.belief[:-1], learner.tokens.marks[END]: step.response[:-1]}
+    prompts = []
+
+    def written(model, given, end, most, batch):
+        prompts.append(len(given[0]) + most)
+        return [(longest[end] + [learner.tokens.marks[VALUE]] * most)[:most] for _ in given]
+
+    monkeypatch.setattr(soloist, "go_on", written)
+    model = soloist.Soloist(learner.card, learner.net.model, learner.tokens, KNOWN, torch.device("cpu"), 8)
+    odd = (length - 1) % 2  # an empty text has two tokens with its mark, "x" has three
+    history = (("<|user|>", "x"),) * odd + (("<|user|>", ""),) * ((length - 1 - 3 * odd) // 2)
+    model.tokens.learn(["x", ""])
+    assert len(model.tokens.ids(history)) == length - 1  # then the mark of the belief state
+    assert not model.answers([Step("1", 0, history)])[0].long
+    assert prompts[1] <= 192
+
+
+def test_acts_come_back(gpt2, monkeypatch):
+    learner = learner_of(gpt2, acts=True, max_length=90)
+    sequences = learner.tokens.sequences(STEPS[:3], True)
+    outputs = iter([[one.belief[:-1] for one in sequences], [one.response[:-1] for one in sequences]])
+    monkeypatch.setattr(soloist, "go_on", lambda *_: next(outputs))
+    model = soloist.Soloist(learner.card, learner.net.model, learner.tokens, KNOWN, torch.device("cpu"), 8)
+    replies = model.answers(STEPS[:3])
+    assert [(reply.belief, reply.response, reply.acts) for reply in replies] == [
+        (belief_of(step.belief), step.response, acts_of(step.acts)) for step in STEPS[:3]
+    ]
+    assert [kind.act for reply in replies for kind in reply.acts["Inns_1"]] == ["REQUEST", "OFFER", "INFORM"]
 
 
 def test_texts_come_back_from_token_ids(learner):
     tokens = learner.tokens
-    for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6]), strict=True):
+    for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6], False), strict=True):
         assert (tuple(tokens.parts(ids.belief)[:-1]), tokens.text(ids.response)) == (step.belief, step.response)
     hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
@@ -223,6 +269,7 @@ def test_placeholders():
     )
     assert delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"  # its small letters are longer
     assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
+    assert {delexicalised(turn(text, [], [])) for text in FALLBACKS} == {"[fallback]"}
 
 
 def test_spoiled_steps(learner):
@@ -236,7 +283,7 @@ def test_spoiled_steps(learner):
 
 def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
-    sequences = learner.tokens.sequences(STEPS)
+    sequences = learner.tokens.sequences(STEPS, False)
     for limit in (200, 9):
         tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
             torch.arange(5), 0
@@ -250,7 +297,7 @@ def test_what_is_learned_stands_where_it_should(learner):
             ]
             assert (tokens[i][belief[i]].tolist(), tokens[i][response[i]].tolist()) == (one.belief, one.response)
     longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
-    assert learner.longest == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
+    assert (learner.card.belief, learner.card.response) == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
 
 
 def test_how_many_entities_there_are():
@@ -292,7 +339,7 @@ def test_states_of_a_schema_that_has_other_slots(model):
 
 def test_dev_is_what_would_be_written(learner):
     """The share of belief states right by one pass over the true ones is that of writing them token by token."""
-    sequences = learner.tokens.sequences(STEPS[:9])
+    sequences = learner.tokens.sequences(STEPS[:9], False)
     model, end = learner.module.model, learner.tokens.marks["<|database|>"]
     beliefs = 0.0
     for _ in range(40):

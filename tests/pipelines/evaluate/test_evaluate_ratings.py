@@ -288,6 +288,49 @@ def test_every_kind_of_turn_is_drawn_and_its_page_shows_what_is_to_be_said(world
     assert {act["value"] for act in garden} == {"yes", "no"}
 
 
+@pytest.mark.usefixtures("credentials")
+def test_pairs_of_an_utterance_and_an_act(world, tmp_path):
+    """Every act of every turn is judged by itself; three raters who know the truth, of whom one errs."""
+    made = {"dialogues": world / "corpus", "scores": world / "scores", "output": tmp_path / "hits"}
+    run("hits", task="ratings", unit="act", **made)
+    records = manifest(tmp_path / "hits")
+    items = [item for record in records for item in record["items"]]
+    pairs = {(item["dialogue_id"], item["turn"], item["act"]): item for item in items if item["stratum"] != "check"}
+    outcomes, said = {}, {}
+    for row in rows_of(world / "scores" / "rows.parquet"):
+        turn = row["dialogue_id"], row["turn"]
+        if row["kind"] == "turn":
+            said[turn], n = row["utterance"], 0
+        else:
+            outcomes[*turn, n], n = (row["outcome"], row["sgsacc_acts_all"] == 1), n + 1
+    assert pairs.keys() == outcomes.keys()
+    for place, item in pairs.items():
+        outcome, faithful = outcomes[place]
+        assert item["stratum"] == (outcome if outcome in ("faithful", "unfaithful") else "invalid")
+        assert (item["faithful"], item["utterance"], len(item["acts"])) == (faithful, said[place[:2]], 1)
+    checks = [item for item in items if item["stratum"] == "check"]
+    assert checks
+    assert all(item["utterance"] != said[item["dialogue_id"], item["turn"]] for item in checks)
+    page = (tmp_path / "hits" / records[0]["page"]).read_text()
+    assert not lacking(page, "Does the reply do this, and do it correctly?", "Each list has one entry")
+    path = batch_csv(tmp_path / "batch.csv", scripts(records, 3, noise=0.1), records)
+    judged = run("evaluate", task="ratings", hits=tmp_path / "hits", responses=path, output=tmp_path / "out")
+    votes = {}
+    for row in judged.rows("responses.parquet"):
+        if row["question"] == "faithful" and row["stratum"] != "check":
+            votes.setdefault((row["dialogue_id"], row["turn"], row["act"]), []).append(row["text"] == "yes")
+    valid = [place for place, item in pairs.items() if item["stratum"] != "invalid"]
+    agree = sum((sum(votes[place]) > 1) == pairs[place]["faithful"] for place in valid) / len(valid)
+    assert judged.json("metrics.json")["#VALIDATED"]["agreement"] == pytest.approx(agree)
+    rows = judged.rows("rows.parquet")
+    assert [row["votes"] for row in rows] == [f"{sum(votes[at])}/{3 - sum(votes[at])}" for at in sorted(pairs)]
+    assert [row["acts"].partition(":")[0] for row in rows] == [pairs[at]["acts"][0]["does"] for at in sorted(pairs)]
+    assert f"{len(pairs)} pairs, each rated by 3 workers" in judged.text("report.html")
+    assert judged.json("details.json")["work"]["ratings"] == {
+        "assignments": 3 * len(records), "median_minutes": 5.0, "dollars_per_hour": None
+    }  # fmt: skip
+
+
 def test_a_larger_sample_contains_the_smaller_and_the_seed_draws_another(world, tmp_path):
     def places(name, **flags):
         given = {"dialogues": world / "corpus", "scores": world / "scores", "items": 8, "output": tmp_path / name}

@@ -112,6 +112,9 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(tmp_path, foreign):
     # Of the turns 2 and 4, which are foreign, one is found; 6 is none, and has one of the fallbacks of 'parapet ood'.
     found = files.json("metrics.json")["ood-20"]
     assert (found["precision"], found["recall"], found["f1"], found["auroc"]) == (0.5, 0.5, 0.5, None)
+    delexicalised = [row | {"response": row["response"].replace("our own  fallback", "[fallback]")} for row in rows]
+    files = evaluate("ood", tmp_path / "flag", *flags, write(tmp_path / "flags.jsonl", delexicalised))
+    assert files.json("metrics.json")["ood-20"] == found
     both = [*rows, {"dialogue_id": rows[0]["dialogue_id"], "turn": 0, "predicted": "ood"}]
     both = write(tmp_path / "both.jsonl", both)
     assert "appears twice" in refused("evaluate", *flags, both, task="ood", output=tmp_path / "no")

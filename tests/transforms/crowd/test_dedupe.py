@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
@@ -44,6 +46,10 @@ def test_an_export_without_worker_ids_contradicts_no_other():
 
 
 # --- assignments -----------------------------------------------------------------------------------------------------
+
+
+def test_a_reward_that_one_export_states_is_kept():
+    assert one(assignment(), assignment(reward=Decimal("1.25"), source="b.csv: row 2")).reward == Decimal("1.25")
 
 
 def test_a_later_rejection_counts():

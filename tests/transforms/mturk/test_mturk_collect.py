@@ -70,6 +70,30 @@ def test_the_block_list_holds_from_the_first_minute(bench):
     assert bench.refused(NAMES, worker(1)) == "not_qualified"
 
 
+def test_the_limit_of_the_pages_holds_from_collecting_on(bench, hits, tmp_path):
+    bench.hits = cut(hits, tmp_path / "limited", max_per_worker=1)
+    assert "with --max_per_worker 1, at least 9 workers must take part" in bench.ok("publish")
+    bench.work(NAMES, [1])
+    assert bench.refused(OTHER, worker(1)) == ""  # nobody has looked yet
+    bench.ok("collect")
+    assert bench.refused(OTHER, worker(1)) == "not_qualified"
+    assert bench.refused(OTHER, worker(2)) == ""
+    status = bench.status()
+    assert (status["most_per_worker"], status["max_per_worker"]) == (1, 1)
+    bench.work(NAMES, [2])
+    bench.work(OTHER, [2])
+    bench.ok("collect")
+    assert "a worker has submitted 2 assignments, and --max_per_worker is 1: run 'parapet mturk collect'" in bench.err
+    top_up = cut(hits, tmp_path / "top_up", [NAMES], max_per_worker=2)
+    assert "these pages have --max_per_worker 2, but the batch" in bench.err_of(2, bench.do("topup", "--hits", top_up))
+
+
+def test_the_flag_goes_before_the_limit_of_the_pages(bench, hits, tmp_path):
+    bench.hits = cut(hits, tmp_path / "limited", max_per_worker=1)
+    assert "as few as 6 workers could do everything" in bench.ok("publish", "--max_per_worker", 0)
+    assert bench.status()["max_per_worker"] == 0
+
+
 @cases("bad", "a1b2c3d4e5", "A", "A12-3", f"{'A1B2C3D4E5'},A2B3C4D5E6", "WORKER_ID", "A1B2 C3D4", "AÖ12345")
 def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
     path = out.file("blocked.txt", f"{worker(1)}\n\n{bad}\n")

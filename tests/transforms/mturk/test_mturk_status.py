@@ -28,6 +28,21 @@ def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_pat
     assert Decimal(total["committed"]) >= Decimal(total["paid"])
 
 
+def test_the_median_time_and_what_it_pays(bench):
+    bench.ok("publish")
+    for n, seconds in enumerate((300, 100, 3_000)):
+        bench.server.submit(bench.accept(NAMES, worker(n), seconds), [("slot_0", f"some words {n}")])
+    bench.ok("collect")
+    reward = Decimal(bench.lines()[0]["Reward"])
+    ((task, work),) = bench.status()["work"].items()
+    assert (task, work["assignments"]) == ("names", 3)
+    assert abs(work["median_minutes"] - 5) < 0.1  # the server's clock goes on
+    assert abs(work["dollars_per_hour"] - float(reward) * 12) < 0.3
+    bench.ok("status")
+    assert f"names: median time 5.0 minutes, median pay ${work['dollars_per_hour']:.2f} an hour" in bench.out
+    assert "Working time and pay" in (bench.batch / "status.html").read_text()
+
+
 def test_what_was_cut_off_is_told(bench):
     bench.lose("CreateHIT", before=True)
     assert (bench.publish(), bench.status()["unclear"]) == (1, {"create_hit": 3})
@@ -97,7 +112,8 @@ def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
         assert all(task.paid <= task.committed for task in found.tasks)
     assert 0 <= found.total.paid - bench.snapshot()["balance"]["paid"] < Decimal("0.03")
     bench.ok("status")
-    shown = [Decimal(line.split()[-2].removeprefix("$")) for line in bench.out.splitlines() if "$" in line]
+    rows = [line.split() for line in bench.out.splitlines() if "$" in line and "median" not in line]
+    shown = [Decimal(cells[-2].removeprefix("$")) for cells in rows]
     assert sum(shown[:-1]) == shown[-1]
 
 

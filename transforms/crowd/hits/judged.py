@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from parapet.transforms.crowd.hits import markup, terms
-from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, RatedItem, Settings, add_pages, render_part
+from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, Place, RatedItem, Settings, add_pages, render_part
 from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL = "faithful", "natural"
@@ -21,7 +21,9 @@ YES, NO = "yes", "no"
 POINTS = ("1", "2", "3", "4", "5")  # naturalness, 5 is best
 FIELD = re.compile(rf"({FAITHFUL}|{NATURAL})_(0|[1-9][0-9]{{0,5}})")
 
+_ACT_NOTE = "Each list has one entry, and a reply may say more than that. Judge only what is on the list."
 _LEAST_LETTERS = 3  # shorter values may be part of another utterance by chance
+_OF_ACT = "Does the reply do this, and do it correctly?"  # in place of the question about all acts
 _QUESTIONS = {
     FAITHFUL: ("Does the reply say everything on the list, and say it correctly?", [(YES, "Yes"), (NO, "No")], None),
     NATURAL: ("How natural does it sound?", [(point, point) for point in POINTS], ("not at all", "like a person")),
@@ -34,7 +36,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     Neither order nor checks depend on the metric's verdicts.
 
     Args:
-      items: the utterances, at most one for each turn.
+      items: the utterances, at most one for each turn or act.
       per_page: maximum number of utterances on a page, not counting checks.
       checks: number of checks on each page, if there are enough that are certainly wrong.
       seed: the seed of order and checks.
@@ -42,7 +44,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     ordered = sorted(items, key=lambda item: stable_digest(str(seed), "order", *map(str, item.place)))
     pages = -(-len(ordered) // per_page)
     groups = [ordered[len(ordered) * i // pages : len(ordered) * (i + 1) // pages] for i in range(pages)]
-    used: set[tuple[str, int]] = set()
+    used: set[Place] = set()
     for number, group in enumerate(groups):
         for check in islice(_checks(ordered, group, seed, number, used), checks):
             used.add(check.place)
@@ -52,7 +54,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
 
 
 def _checks(
-    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, page: int, used: Set[tuple[str, int]]
+    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, page: int, used: Set[Place]
 ) -> Iterator[RatedItem]:
     """Combine turns with another turn's utterance without their values, if possible of another service.
 
@@ -70,7 +72,7 @@ def _checks(
     )
     for item in ordered:
         values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
-        others = [other for other in reversed(ordered) if other is not item and other.utterance]
+        others = [other for other in reversed(ordered) if other.utterance not in ("", item.utterance)]
         others = [other for other in others if not any(value in other.utterance.casefold() for value in values)]
         if values and others:
             # Prefer another service; ties go to the first.
@@ -86,7 +88,7 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
     for i, item in enumerate(items):
         fields = [f"{name}_{i}" for name in names]
         # The turn before, the acts (about as long as a turn), and the utterance.
-        parts.append(Part(_item_html(i, item, names), f"{item.dialogue_id}:{item.turn}", fields, item, turns=3))
+        parts.append(Part(_item_html(i, item, names), ":".join(map(str, item.place)), fields, item, turns=3))
     # The hash identifies answers to the pages of another sample; within a sample, the number suffices.
     page_id = f"{position + 1:03}-{stable_digest(*(part.html for part in parts))[:8]}"
     hits = Hits({"items": len(items)})
@@ -100,12 +102,15 @@ def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
     acts = [{"does": act.does, "about": markup.shown(act.about), "value": markup.shown(act.value)} for act in item.acts]
     visible = {"utterance": markup.shown(item.utterance), "previous": markup.shown(item.previous), "acts": acts}
     questions = [(name, *_QUESTIONS[name]) for name in names]
+    if item.act is not None:
+        questions[0] = (FAITHFUL, _OF_ACT, *questions[0][2:])
     return render_part("hit_judged_item.html.jinja", i=i, item=visible, questions=questions)
 
 
 def _body(parts: Sequence[Part]) -> str:
     items = "".join(part.html for part in parts)
-    return f"<fieldset disabled><legend>The replies</legend><ol>{items}</ol></fieldset>"
+    note = "" if parts[0].source.act is None else f'<p class="what">{_ACT_NOTE}</p>'
+    return f"<fieldset disabled><legend>The replies</legend>{note}<ol>{items}</ol></fieldset>"
 
 
 def _about(parts: Sequence[Part]) -> dict[str, object]:

@@ -68,10 +68,10 @@ class PlainAct(msgspec.Struct, frozen=True):
 
 CHECK: Literal["check"] = "check"
 Stratum = Literal["faithful", "unfaithful", "invalid", "check"]
-Place = tuple[str, int]  # of a judged utterance: dialogue and turn
+Place = tuple[str, int] | tuple[str, int, int]  # of a judged utterance: dialogue and turn, and the act if it is one
 
 
-class RatedItem(msgspec.Struct, frozen=True):
+class RatedItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """An utterance to be judged. Its page shows only the acts, the previous turn and the utterance.
 
     Attributes:
@@ -82,6 +82,7 @@ class RatedItem(msgspec.Struct, frozen=True):
       acts: the required content of the utterance.
       previous: the previous turn, or an empty string.
       utterance: the system's utterance.
+      act: the position in the turn, from 0, of the one act by which the utterance is judged; None for all acts.
     """
 
     dialogue_id: str
@@ -92,11 +93,12 @@ class RatedItem(msgspec.Struct, frozen=True):
     acts: tuple[PlainAct, ...]
     previous: str
     utterance: str
+    act: int | None = None
 
     @property
     def place(self) -> Place:
         """Return the key that identifies the item among those of its task."""
-        return self.dialogue_id, self.turn
+        return (self.dialogue_id, self.turn) if self.act is None else (self.dialogue_id, self.turn, self.act)
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -111,6 +113,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
       bytes: size of the question; ``sha256`` is its hash.
       reward: dollars.
       requester_annotation: the task id.
+      max_per_worker: the number of assignments of all HITs that one worker may do; 0 for any.
       cue: the page's description of the app as a whole.
       dialogue_id: the dialogue. ``turn`` is the position of the utterance in it, from 0, ``file`` its file.
       utterance: the sentence to be rewritten, as the page shows it.
@@ -147,6 +150,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     utterance: str = ""
     values: list[KeptValue] | None = None
     items: list[RatedItem] | None = None
+    max_per_worker: int = 0
 
 
 def read_manifest(folder: str) -> Iterator[PageRecord]:
@@ -303,6 +307,7 @@ def add_pages(
             assignment_duration_seconds=seconds_allowed(seconds),
             auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
             lifetime_seconds=terms.lifetime_days * 86_400,
+            max_per_worker=terms.max_per_worker,
             estimated_seconds=seconds,
             **{"element_ids": [], "ambiguous": [], **about(run)},
         )

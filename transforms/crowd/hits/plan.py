@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_DOWN, Decimal
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
-from parapet.transforms.reports.text import aligned
+from parapet.transforms.reports.text import aligned, counted
+
+# The assignments of a worker of SGD-X, whose authors paid 1 to 2 dollars for each, 2,000 in all, to over 400 workers.
+SPREAD = 3
 
 
 class PlanRow(msgspec.Struct, frozen=True):
@@ -62,6 +67,11 @@ class Plan(msgspec.Struct, frozen=True):
         """Return the cells of each row of the cost table."""
         return {**{task: row.cells() for task, row in self.tasks.items()}, "total": self.total.cells()}
 
+    def workers(self) -> str:
+        """Say how few workers could do everything, see :func:`workers_needed`."""
+        hits = [(task, self.terms.assignments) for task, row in self.tasks.items() for _ in range(row.hits)]
+        return workers_needed(hits, self.terms.max_per_worker)
+
     def table(self) -> str:
         """Format the cost table as aligned text."""
         head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
@@ -88,6 +98,31 @@ def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> Pl
     minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
     hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
     return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
+
+
+def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
+    """Return how few workers can do all assignments.
+
+    The assignments of a HIT are for different workers, and nobody may do both tasks of a service.
+
+    Args:
+      hits: the task of each HIT, and its number of assignments.
+      limit: the number of assignments that one worker may do; 0 for any.
+    """
+    most = dict(sorted(hits, key=itemgetter(1)))
+    assignments = sum(n for _, n in hits)
+    return max(sum(most.values()), -(-assignments // limit) if limit else 0)
+
+
+def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
+    """Say how few workers could do all assignments, and which limit would make the texts of schemas diverse."""
+    least = counted(least_workers(hits, limit), "worker")
+    if limit:
+        return f"with --max_per_worker {limit}, at least {least} must take part"
+    if not any(task in TASKS for task, _ in hits):
+        return f"as few as {least} could do everything"
+    spread = f"with --max_per_worker {SPREAD}, at least {least_workers(hits, SPREAD):,}"
+    return f"as few as {least} could do everything; {spread} (SGD-X had over 400, about {SPREAD} each)"
 
 
 def top_up_assignments(most_missing: int) -> int:

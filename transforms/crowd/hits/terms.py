@@ -78,6 +78,7 @@ class Terms(msgspec.Struct, frozen=True):
       assignments: workers per HIT.
       auto_approval_hours: hours after which unreviewed work is paid.
       lifetime_days: days for which a HIT is available.
+      max_per_worker: the number of assignments that one worker may do; 0 for any.
     """
 
     hourly_wage: Decimal = Decimal("15")
@@ -85,6 +86,7 @@ class Terms(msgspec.Struct, frozen=True):
     assignments: int = 9
     auto_approval_hours: int = 72
     lifetime_days: int = 7
+    max_per_worker: int = 0
 
     def reward_for(self, seconds: int) -> Decimal:
         """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""

@@ -31,10 +31,10 @@ _MEMBERS = (
 )  # fmt: skip
 
 
-def line_of(assignment: Mapping[str, Any], annotation: str) -> Line:
-    """Convert boto3's assignment to JSON types: times in ISO 8601, UTC, to the second."""
+def line_of(assignment: Mapping[str, Any], hit: PublishedHit) -> Line:
+    """Convert boto3's assignment to JSON types: times in ISO 8601, UTC, to the second; with facts of its HIT."""
     line = {name: _plain(assignment[name]) for name in _MEMBERS if assignment.get(name) is not None}
-    return {**line, "RequesterAnnotation": annotation}
+    return {**line, "RequesterAnnotation": hit.task_id, "Reward": f"{hit.reward:f}"}
 
 
 def _plain(value: Any) -> Any:
@@ -104,7 +104,7 @@ def _list_assignments(mturk: Any, hit: PublishedHit) -> dict[str, Line] | None:
     operation, statuses = mturk.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
     try:
         listed = client.pages(operation, "Assignments", HITId=hit.hit_id, AssignmentStatuses=statuses)
-        return {item["AssignmentId"]: line_of(item, hit.task_id) for item in listed}
+        return {item["AssignmentId"]: line_of(item, hit) for item in listed}
     except ClientError as error:
         if client.code_of(error) == "HITDoesNotExist":
             return None

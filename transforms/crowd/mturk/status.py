@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,10 @@ from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
+from parapet.transforms.crowd.times import read_time
+from parapet.transforms.crowd.work_times import TABLE, Work, work_times
 from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
+from parapet.transforms.reports.sections import sections_of
 from parapet.transforms.reports.text import aligned, number
 from parapet.transforms.storage import disk
 
@@ -132,12 +136,18 @@ class Status(msgspec.Struct, frozen=True):
       collected_at: the time when ``collect`` last finished, ISO 8601; ``""`` if never.
       unclear: the number of calls with an unknown outcome, which the next run of their command looks up.
       workers: the number of workers with a submission.
+      most_per_worker: the number of assignments that the busiest worker has submitted.
+      max_per_worker: the limit of this number; 0 for none.
+      work: median time and pay by kind of task, see :func:`work_times`.
     """
 
     environment: str
     collected_at: str
     unclear: dict[str, int]
     workers: int
+    most_per_worker: int
+    max_per_worker: int
+    work: dict[str, dict[str, Any]]
     tasks: list[TaskStatus]
     total: TaskStatus
 
@@ -164,9 +174,24 @@ def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Statu
     money = {name: sum((getattr(task, name) for task in tasks), Decimal(0)) for name in ("paid", "committed")}
     collected_at = batch.journal.done.get("collected", {}).get("at", "")
     unclear = dict(Counter(facts["operation"] for facts in batch.journal.open.values()))
-    workers = len({line["WorkerId"] for line in lines})
-    total = msgspec.structs.replace(total, **money)
-    return Status(environment_of(batch.endpoint), collected_at, unclear, workers, tasks, total)
+    by_worker = Counter(line["WorkerId"] for line in lines)
+    return Status(
+        environment=environment_of(batch.endpoint),
+        collected_at=collected_at,
+        unclear=unclear,
+        workers=len(by_worker),
+        most_per_worker=max(by_worker.values(), default=0),
+        max_per_worker=batch.settings.max_per_worker,
+        work=work_times(_work(line, hits[line["HITId"]]) for line in lines if line["HITId"] in hits),
+        tasks=tasks,
+        total=msgspec.structs.replace(total, **money),
+    )
+
+
+def _work(line: Line, hit: PublishedHit) -> Work:
+    accepted, submitted = (read_time(line.get(name, ""))[0] for name in ("AcceptTime", "SubmitTime"))
+    seconds = None if accepted is None or submitted is None else submitted - accepted
+    return hit.task_id.rpartition(":")[2], seconds, hit.reward
 
 
 def _add_up(task_id: str, hits: Sequence[PublishedHit], lines: Sequence[Line], rows: Sequence[Row]) -> TaskStatus:
@@ -209,6 +234,11 @@ def warnings(status: Status, now: datetime) -> list[str]:
         tasks = ", ".join(task.task_id for task in status.tasks if task.gone)
         what = f"{total.gone} HITs were deleted at MTurk"
         urgent.append(f"{what}: make new HITs for the answers that they lacked: {tasks}")
+    if 0 < status.max_per_worker < status.most_per_worker:
+        urgent.append(
+            f"a worker has submitted {status.most_per_worker} assignments, and --max_per_worker is "
+            f"{status.max_per_worker}: run 'parapet mturk collect' more often, which keeps workers from further ones"
+        )
     for operation, n in sorted(status.unclear.items()):
         urgent.append(f"{n} calls of {operation} were interrupted or refused: run the same command again")
     return urgent
@@ -243,6 +273,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
             Tile("assignments open", number(total.out)),
             Tile("waiting for payment", number(total.waiting)),
             Tile("workers", number(status.workers)),
+            Tile("assignments of the busiest worker", number(status.most_per_worker)),
             Tile("paid so far, with fees", f"${total.paid:,.2f}"),
             Tile("at most, if all is approved", f"${total.committed:,.2f}"),
         ],
@@ -267,6 +298,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
+            *sections_of({"work": status.work}, TABLE),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 from msgspec.structs import replace
@@ -21,6 +20,7 @@ from parapet.transforms.crowd.serving.guard import Protocol
 from parapet.transforms.crowd.serving.site import PARAMETERS, REQUESTER, Run, Site
 from parapet.transforms.crowd.serving.store import Store
 from parapet.transforms.reports.text import counted
+from parapet.transforms.running import web
 from parapet.transforms.storage import disk
 
 _EXPORT_SECONDS = 5
@@ -93,13 +93,7 @@ def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
     Raises:
       InputError: the address is in use or not on this machine, or a file cannot be used.
     """
-    try:
-        family = socket.AF_INET6 if ":" in run.host else socket.AF_INET
-        listener = socket.create_server((run.host, run.port), family=family, backlog=1024)
-    except OSError as error:
-        reason = f"cannot listen at {run.host} port {run.port}: {error.strerror or error}"
-        raise InputError(reason, "--port") from None
-    with listener, closing(Store(run.db, run.platform)) as store:
+    with web.listen(run.host, run.port) as listener, closing(Store(run.db, run.platform)) as store:
         if store.platform != run.platform:
             raise InputError(f"is of a collection with people from {store.platform}: give another file", run.db, "--db")
         export(store, run.export)
@@ -109,13 +103,6 @@ def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
             write_invitations(site, run.invitations)
         yield site, listener
         export(store, run.export)
-
-
-class _Server(uvicorn.Server):
-    """Ends in an orderly way on Ctrl-C and termination signals, which uvicorn would raise again after stopping."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.should_exit = True
 
 
 def server(site: Site) -> uvicorn.Server:
@@ -133,17 +120,10 @@ def server(site: Site) -> uvicorn.Server:
         except InputError as error:
             logging.error("%s", error)
 
-    config = uvicorn.Config(
+    return web.Server(
         site,
         http=Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        server_header=False,
         proxy_headers=bool(site.settings.public_url),
-        timeout_graceful_shutdown=5,
         callback_notify=partial(run_in_threadpool, follow),
         timeout_notify=_EXPORT_SECONDS,
     )
-    return _Server(config)

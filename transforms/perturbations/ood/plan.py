@@ -228,6 +228,7 @@ _AFTER_REQUESTS = (
     "My apologies, that is something I cannot take care of.",
 )
 FALLBACKS = tuple(dict.fromkeys((*_AFTER_ANYTHING, *_AFTER_QUESTIONS, *_AFTER_REQUESTS)))
+FALLBACK = "[fallback]"  # stands for any of them in a delexicalised response
 
 
 def fallback_of(seed: str, dialogue_id: str, turn: int, utterance: str) -> str:

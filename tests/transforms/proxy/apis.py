@@ -1,0 +1,250 @@
+"""How APIs write calls of tools, whole and streamed, and how clients read them."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from wordings import pieces
+
+Calls = list[tuple[str, Any]]
+
+
+class Chat:
+    """OpenAI's Chat Completions."""
+
+    path = "/chat/completions"
+
+    @staticmethod
+    def tool(function: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "function", "function": {**function, "strict": True}}
+
+    @staticmethod
+    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
+        messages: list[Any] = [
+            {"role": "system", "content": f"Use `{choice}` if in doubt."},
+            {"role": "user", "content": [{"type": "text", "text": f"call {choice}"}]},
+        ]
+        for i, (name, arguments) in enumerate(past):
+            function = {"name": name, "arguments": json.dumps(arguments)}
+            call = {"id": f"{name}:{i}", "type": "function", "function": function}
+            messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            messages.append({"role": "tool", "tool_call_id": f"{name}:{i}", "name": name, "content": f"{name} says"})
+        picked = {"type": "function", "function": {"name": choice}}
+        return {"model": "m", "messages": messages, "tools": tools, "tool_choice": picked, "seed": 1.50}
+
+    @staticmethod
+    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+        return [tool["function"] for tool in request["tools"]]
+
+    @staticmethod
+    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+        calls = [call["function"] for m in request["messages"] for call in m.get("tool_calls", ())]
+        for message in request["messages"]:
+            if message["role"] == "tool":
+                assert message["name"] in [call["name"] for call in calls]
+        named = request["tool_choice"]["function"]["name"]
+        return [(call["name"], json.loads(call["arguments"])) for call in calls], named
+
+    @staticmethod
+    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
+        functions = [{"name": name, "arguments": _text(arguments, draw)} for name, arguments in calls]
+        called = [{"id": f"c{i}", "type": "function", "function": function} for i, function in enumerate(functions)]
+        message = {"role": "assistant", "content": None, "tool_calls": called}
+        return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls", "logprobs": 0.10}]}
+
+    @staticmethod
+    def stream(calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
+        fixed = {"id": "x", "object": "chat.completion.chunk", "created": 1}
+
+        def chunk(delta: Any, reason: Any = None) -> dict[str, Any]:
+            return {**fixed, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+        yield chunk({"role": "assistant", "content": None})
+        parts = []
+        for i, (name, arguments) in enumerate(calls):
+            yield chunk({"tool_calls": [{"index": i, "id": f"c{i}", "type": "function", "function": {
+                "name": name, "arguments": ""}}]})  # fmt: skip
+            parts.append([(i, piece) for piece in pieces(draw, _text(arguments, draw))])
+        while parts := [part for part in parts if part]:  # calls may be interleaved
+            i, piece = draw.choice(parts).pop(0)
+            yield chunk({"tool_calls": [{"index": i, "function": {"arguments": piece}}]})
+        yield chunk({}, "tool_calls")
+        yield {**fixed, "choices": [], "usage": {"total_tokens": 3}}
+        yield "[DONE]"
+
+    @staticmethod
+    def calls(answer: dict[str, Any]) -> Calls:
+        called = answer["choices"][0]["message"]["tool_calls"]
+        return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in called]
+
+    @staticmethod
+    def streamed(events: list[Any]) -> Calls:
+        assert events[-1] == "[DONE]"
+        calls: dict[int, list[str]] = {}
+        for event in events[:-1]:
+            for choice in event["choices"]:
+                for call in choice["delta"].get("tool_calls", ()):
+                    parts = calls.setdefault(call["index"], ["", ""])
+                    for i, key in enumerate(("name", "arguments")):
+                        parts[i] += call["function"].get(key, "")
+        return [(name, json.loads(arguments)) for name, arguments in calls.values()]
+
+
+class Responses:
+    """OpenAI's Responses."""
+
+    path = "/responses"
+
+    @staticmethod
+    def tool(function: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "function", **function, "strict": False}
+
+    @staticmethod
+    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
+        items: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": f"call {choice}"}]}]
+        for i, (name, arguments) in enumerate(past):
+            items.append(
+                {"type": "function_call", "call_id": f"{name}{i}", "name": name, "arguments": json.dumps(arguments)}
+            )
+            items.append({"type": "function_call_output", "call_id": f"{name}{i}", "output": f"{name} says"})
+        allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": choice}]}
+        return {"model": "m", "input": items, "tools": tools, "tool_choice": allowed, "instructions": f"`{choice}`"}
+
+    @staticmethod
+    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+        return request["tools"]
+
+    @staticmethod
+    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+        calls = [item for item in request["input"] if item.get("type") == "function_call"]
+        named = request["tool_choice"]["tools"][0]["name"]
+        assert request["instructions"] == f"`{named}`"
+        return [(call["name"], json.loads(call["arguments"])) for call in calls], named
+
+    @staticmethod
+    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
+        output = [
+            {"id": f"f{i}", "type": "function_call", "call_id": f"c{i}", "name": name, "status": "completed",
+             "arguments": _text(arguments, draw)}
+            for i, (name, arguments) in enumerate(calls)
+        ]  # fmt: skip
+        repeated = {key: request[key] for key in ("tools", "tool_choice", "instructions") if key in request}
+        return {"id": "r", "object": "response", "output": output, **repeated}
+
+    @classmethod
+    def stream(cls, calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
+        whole = cls.answer(calls, draw, request)
+        yield {"type": "response.created", "response": {**whole, "output": []}}
+        parts = []
+        for i, item in enumerate(whole["output"]):
+            yield {"type": "response.output_item.added", "output_index": i, "item": {**item, "arguments": ""}}
+            parts.append([(i, piece) for piece in pieces(draw, item["arguments"])])
+        while parts := [part for part in parts if part]:
+            i, piece = draw.choice(parts).pop(0)
+            yield {"type": "response.function_call_arguments.delta", "output_index": i, "delta": piece}
+        for i, item in enumerate(whole["output"]):
+            done = {"output_index": i, "name": item["name"], "arguments": item["arguments"]}
+            yield {"type": "response.function_call_arguments.done", **done}
+            yield {"type": "response.output_item.done", "output_index": i, "item": item}
+        yield {"type": "response.completed", "response": whole}
+
+    @staticmethod
+    def calls(answer: dict[str, Any]) -> Calls:
+        return [(item["name"], json.loads(item["arguments"])) for item in answer["output"]]
+
+    @classmethod
+    def streamed(cls, events: list[Any]) -> Calls:
+        calls: dict[int, list[str]] = {}
+        for event in events:
+            kind, at = event["type"], event.get("output_index")
+            if kind == "response.output_item.added":
+                calls[at] = [event["item"]["name"], event["item"]["arguments"]]
+            elif kind == "response.function_call_arguments.delta":
+                calls[at][1] += event["delta"]
+            elif kind == "response.function_call_arguments.done":
+                assert calls[at] == [event["name"], event["arguments"]]
+            elif kind == "response.output_item.done":
+                assert calls[at] == [event["item"]["name"], event["item"]["arguments"]]
+        read = [(name, json.loads(arguments)) for name, arguments in calls.values()]
+        assert cls.calls(events[-1]["response"]) == read
+        return read
+
+
+class Messages:
+    """Anthropic's Messages."""
+
+    path = "/messages"
+
+    @staticmethod
+    def tool(function: dict[str, Any]) -> dict[str, Any]:
+        rest = {key: value for key, value in function.items() if key != "parameters"}
+        return {**rest, "input_schema": function["parameters"]}
+
+    @staticmethod
+    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
+        messages: list[Any] = [{"role": "user", "content": f"call {choice}"}]
+        for i, (name, arguments) in enumerate(past):
+            use = {"type": "tool_use", "id": f"{name}{i}", "name": name, "input": arguments}
+            result = {"type": "tool_result", "tool_use_id": f"{name}{i}", "content": f"{name} says"}
+            messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+        picked = {"type": "tool", "name": choice}
+        system = [{"type": "text", "text": f"`{choice}`", "cache_control": {"type": "ephemeral"}}]
+        return {"model": "m", "messages": messages, "tools": tools, "tool_choice": picked, "system": system}
+
+    @staticmethod
+    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{**tool, "parameters": tool["input_schema"]} for tool in request["tools"]]
+
+    @staticmethod
+    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+        parts = [part for message in request["messages"][1:] for part in message["content"]]
+        assert request["system"][0]["text"] == f"`{request['tool_choice']['name']}`"
+        calls = [(part["name"], part["input"]) for part in parts if part["type"] == "tool_use"]
+        return calls, request["tool_choice"]["name"]
+
+    @staticmethod
+    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
+        content: list[Any] = [{"type": "text", "text": "I call."}]
+        content += [{"type": "tool_use", "id": f"c{i}", "name": n, "input": a} for i, (n, a) in enumerate(calls)]
+        return {"id": "m", "type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use"}
+
+    @classmethod
+    def stream(cls, calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
+        whole = cls.answer(calls, draw, request)
+        yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
+        for i, block in enumerate(whole["content"]):
+            start = {**block, "text": ""} if block["type"] == "text" else {**block, "input": {}}
+            yield {"type": "content_block_start", "index": i, "content_block": start}
+            text = block["text"] if block["type"] == "text" else _text(block["input"], draw)
+            for piece in pieces(draw, text):
+                delta = {"type": "text_delta", "text": piece}
+                if block["type"] != "text":
+                    delta = {"type": "input_json_delta", "partial_json": piece}
+                yield {"type": "content_block_delta", "index": i, "delta": delta}
+            yield {"type": "content_block_stop", "index": i}
+        yield {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}
+        yield {"type": "message_stop"}
+
+    @staticmethod
+    def calls(answer: dict[str, Any]) -> Calls:
+        return [(block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"]
+
+    @staticmethod
+    def streamed(events: list[Any]) -> Calls:
+        calls: dict[int, list[str]] = {}
+        for event in events:
+            if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
+                calls[event["index"]] = [event["content_block"]["name"], ""]
+            elif event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
+                calls[event["index"]][1] += event["delta"]["partial_json"]
+        return [(name, json.loads(arguments)) for name, arguments in calls.values()]
+
+
+DIALECTS = (Chat, Responses, Messages)
+
+
+def _text(arguments: Any, draw: random.Random) -> str:
+    return json.dumps(arguments, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))

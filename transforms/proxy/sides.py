@@ -1,0 +1,185 @@
+"""What the proxy does with the messages of one variant: a model's API, and an MCP server."""
+
+from __future__ import annotations
+
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from msgspec import Raw
+
+from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
+from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
+from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
+from parapet.transforms.proxy.statistics import Statistics
+from parapet.transforms.storage import disk
+from parapet.transforms.variants.tool_variants import TaskVariant
+
+_PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
+_NO_TOOLS = Raw(b"[]")
+_CALL = "tools/call"
+_MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
+
+
+class Forwarded(NamedTuple):
+    """A request as it is sent upstream.
+
+    Attributes:
+      body: its body.
+      answer: maps its answer; None to pass it as it is.
+      headers: those that change.
+    """
+
+    body: bytes
+    answer: Mapped | None
+    headers: Mapping[str, str] = {}
+
+
+class Record:
+    """The tools that pass by, under their original names, in a file that ``--schemas`` takes.
+
+    Args:
+      path: the file; None to write none.
+
+    Attributes:
+      offered: requests by the original name of the tools in them.
+      called: calls by the original name of the tool.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._definitions = path, dict[str, Any]()
+        self.offered, self.called = Counter[str](), Counter[str]()
+
+    def add(self, tools: RewordedTools) -> None:
+        """Record tools; of several with one name, the first. A new one is written at once."""
+        self.offered.update([*tools.definitions])
+        if new := {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}:
+            self._definitions |= new
+            self.write()
+
+    def write(self) -> None:
+        """Write the file, with how often each tool was offered and called."""
+        usage = [
+            {"tool": tool, "offered": self.offered[tool], "called": self.called[tool]} for tool in self._definitions
+        ]
+        if self._path and usage:
+            content = json.dumps({"tools": [*self._definitions.values()], "usage": usage}, indent=2)
+            try:
+                disk.write(self._path, f"{content}\n".encode())
+            except OSError as error:  # requests pass all the same
+                logging.error("--record: %s cannot be written: %s", self._path, error.strerror)
+
+
+class Side(ABC):
+    """The requests of one variant.
+
+    Attributes:
+      statistics: what was done.
+
+    Args:
+      variant: the variant of the tools; None for the original.
+      record: records the tools.
+    """
+
+    def __init__(self, variant: TaskVariant | None, record: Record) -> None:
+        self.statistics, self.record = Statistics(record.called), record
+        self._rewording = lru_cache(_MOST_TOOLSETS)(partial(RewordedTools, variant=variant))
+
+    def reworded(self, data: Raw) -> RewordedTools:
+        """Return tools in the variant; counts and records them."""
+        tools = self._rewording(bytes(data))
+        self.statistics.count_tools(tools)
+        self.record.add(tools)
+        return tools
+
+    @abstractmethod
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
+        """Return a request as it is sent upstream."""
+
+
+class ModelSide(Side):
+    """The requests to a model's API.
+
+    Args:
+      variant, record: see :class:`Side`.
+      perturb: changes what users say; None to pass it as it is.
+    """
+
+    def __init__(self, variant: TaskVariant | None, record: Record, perturb: Change | None = None) -> None:
+        super().__init__(variant, record)
+        self._perturb = perturb
+
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
+        """Reword a request of the APIs that are known."""
+        if not path.endswith(_PATHS) or not body:
+            return Forwarded(body, None)
+        self.statistics.counts["requests"] += 1
+        fields = fields_of(body) or fields_of(without_halves(body))
+        if fields is None:
+            return Forwarded(body, None)
+        tools = self.reworded(fields.get("tools", _NO_TOOLS))
+        reworded = reworded_request(fields, tools, self._perturb)
+        repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
+        new = body if reworded is fields else bytes(encoded(reworded))
+        return Forwarded(new, Answer(tools, self.statistics, repeated))
+
+
+class ToolServerSide(Side):
+    """The messages between an MCP client, under the variant's names, and a server, under the original ones."""
+
+    def __init__(self, variant: TaskVariant | None, record: Record) -> None:
+        super().__init__(variant, record)
+        self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
+
+    def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
+        """Map a request over HTTP, of which newer clients repeat the name of the tool in a header."""
+        tool = self._tools.get(headers.get("mcp-name", "")) if headers.get("mcp-method") == _CALL else None
+        return Forwarded(bytes(self.to_server(Raw(body))), self, {"mcp-name": tool.name} if tool else {})
+
+    def to_server(self, data: Raw) -> Raw:
+        """Map a call of a tool in a message of the client."""
+
+        def call(params: Fields) -> Fields:
+            called = Call(text_of(params.get("name")) or "", self._tools)
+            params = called.renamed(params)
+            called.count(self.statistics)
+            return params
+
+        def message(fields: Fields) -> Fields:
+            self.statistics.counts["requests"] += "id" in fields and "method" in fields
+            return edited_fields(fields, ("params",), call) if text_of(fields.get("method")) == _CALL else fields
+
+        return edited(data, (), message)
+
+    def whole(self, data: Raw) -> Raw:
+        """Reword the tools in a message of the server."""
+        return edited(data, ("result",), self._result)
+
+    def events(self, data: Raw) -> list[Raw]:
+        """Reword the tools in a message of a stream."""
+        return [self.whole(data)]
+
+    def end(self) -> None:
+        """Do nothing: messages are whole."""
+
+    def _result(self, fields: Fields) -> Fields:
+        if "tools" not in fields:
+            return fields
+        tools = self.reworded(fields["tools"])
+        self._tools |= tools.by_name
+        return {**fields, "tools": tools.sent} if tools.reworded else fields
+
+
+Mapped = Answer | ToolServerSide
+
+
+def write_log(log: IO[str], source: str, **texts: bytes) -> None:
+    """Append a line: the path or the sender of messages, and their texts."""
+    line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+    log.write(json.dumps({"from": source, **line}) + "\n")
+    log.flush()
