@@ -24,16 +24,13 @@ from parapet.evaluation.results import (
     read_results,
     results_bytes,
 )
-from parapet.evaluation.rows import Parts, read_runs, read_tables
+from parapet.evaluation.rows import Item, Parts, read_items, read_runs
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import counted
 
-Item = tuple[str, ...]  # what identifies a row: its dialogue, turn and frame
-
-_KEYS = ("dialogue_id", "turn", "frame")
 _FIRST = 4  # the first pass^k on pages, besides the last
 
 TERMS = {
@@ -120,7 +117,7 @@ def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
     Both are of as many values: of the variants, or of the runs if there are fewer.
     """
     variants, metric = results[0].variants, kinds.main_metric(results[0].task)
-    runs = [_items(result.path, metric, (ORIGINAL, *variants)) for result in results]
+    runs = [read_items(result.path, metric, (ORIGINAL, *variants)) for result in results]
     items = sorted(set.intersection(*(set(of_set) for run in runs for of_set in run.values())))
     if not items:
         return {}
@@ -134,18 +131,6 @@ def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
     of_noise = noise.mean_sensitivity(repeats, size, policy)
     of_wording = float(np.mean([noise.mean_sensitivity(of_run, size, policy) for of_run in reworded]))
     return {noise.NOISE: of_noise, noise.EXCESS: of_wording - of_noise}
-
-
-def _items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
-    """Reads the values of a metric by set and item."""
-    tables = read_tables(path, {*_KEYS, metric})
-    values: dict[str, dict[Item, float]] = {name: {} for name in sets}
-    for name in sets:
-        if name in tables and metric in tables[name].column_names:
-            columns = [tables[name][key].to_pylist() for key in _KEYS if key in tables[name].column_names]
-            known = zip(zip(*columns, strict=True), tables[name][metric].to_pylist(), strict=True)
-            values[name] = {item: value for item, value in known if value is not None}
-    return values
 
 
 class Combined(NamedTuple):

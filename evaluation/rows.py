@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,9 @@ from parapet.schemas.layout import as_path
 Sums = dict[str, tuple[float, int]]
 # A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
+Item = tuple[Any, ...]  # what identifies a row: its dialogue, turn and frame
+
+_KEYS = ("dialogue_id", "turn", "frame")
 
 
 def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) -> dict[str, Parts]:
@@ -74,6 +78,18 @@ def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
     table = pa.concat_tables([read_parquet(path, {"set", *columns}) for path in files])
     names = pc.unique(table["set"]).to_pylist()
     return {**{name: table.filter(pc.equal(table["set"], name)) for name in names}, ALL: table}
+
+
+def read_items(path: str, metric: str, sets: Sequence[str]) -> dict[str, dict[Item, float]]:
+    """Reads the values of a metric by set and item; a set that does not have it has no items."""
+    tables = read_tables(path, {*_KEYS, metric})
+    values: dict[str, dict[Item, float]] = {name: {} for name in sets}
+    for name in sets:
+        if name in tables and metric in tables[name].column_names:
+            columns = [tables[name][key].to_pylist() for key in _KEYS if key in tables[name].column_names]
+            known = zip(zip(*columns, strict=True), tables[name][metric].to_pylist(), strict=True)
+            values[name] = {item: value for item, value in known if value is not None}
+    return values
 
 
 def _sums(table: pa.Table | None, row: ResultRow) -> Sums:

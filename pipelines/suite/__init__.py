@@ -185,25 +185,23 @@ def _bills(plan: Plan) -> Iterator[str]:
 
 def _visible_difference(plan: Plan) -> Iterator[str]:
     """Yields a line on the difference that the suite can show, by a guess; none if its size is not known yet."""
-    from parapet.evaluation.planning import Goal, Variance, studies
+    from parapet.evaluation.planning import Study, Variance
     from parapet.evaluation.tools.tasks import read_tasks
     from parapet.schemas.dialogue import dialogue_ids
 
-    graph, split = plan.graph, plan.suite.corpus.scored
+    graph, split, size = plan.graph, plan.suite.corpus.scored, 0
     place = plan.suite.folder / resolved(graph.tasks or graph.sgd, plan.state.output)
-    try:
-        files = [] if graph.tasks else dialogue_files(place, split) or dialogue_files(place, "")
-        size = len(read_tasks(str(place))) if graph.tasks else sum(len(dialogue_ids(path)) for path in files)
-        if not size or not graph.scores:  # a step makes the corpus, or no system is scored
-            return
-        (study,) = studies(Variance(_DISAGREE, has_difference=True), Goal(_DISAGREE), (1,), (1,), size)
-    except InputError as error:
-        yield f"which differences this suite can show is not known: {error}"
-        return
-    differences = "no difference" if study.shown is None else f"differences of {100 * study.shown:.0f} points"
-    sizes = counted(size, "task" if graph.tasks else "dialogue")
-    guess = f"if they disagree on {_DISAGREE:.0%} of the {sizes}"
-    yield f"this suite can show {differences} between two systems, {guess} (power 80%; more by 'parapet plan')"
+    if graph.tasks:
+        with contextlib.suppress(InputError):  # a step makes the tasks, or refuses them
+            size = len(read_tasks(str(place)))
+    else:
+        files = dialogue_files(place, split) or dialogue_files(place, "")
+        size = sum(len(dialogue_ids(path)) for path in files)
+    if size and graph.scores:
+        shown = Study(Variance(_DISAGREE, has_difference=True)).difference(size)
+        differences = "no difference" if shown is None else f"differences of {100 * shown:.0f} points"
+        guess = f"if they disagree on {_DISAGREE:.0%} of the {counted(size, 'task' if graph.tasks else 'dialogue')}"
+        yield f"this suite can show {differences} between two systems, {guess} (power 80%; more by 'parapet plan')"
 
 
 def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:

@@ -1,6 +1,7 @@
-"""``parapet plan`` from the command line: a pilot, guesses, JSON, and what people get wrong."""
+"""``parapet plan`` from the command line: a pilot, a guess, and what people get wrong."""
 
-import json
+import math
+from statistics import NormalDist
 
 import pytest
 from compare_folders import states
@@ -18,44 +19,48 @@ def scores(tmp_path):
 
 
 def test_a_pilot_of_two_systems(scores):
-    told = run("plan", scores=scores, difference=10).output
+    output = run("plan", scores=scores, difference=10).output
     ours, theirs = scores
-    assert told.splitlines() == [
+    assert output.splitlines() == [
         f"pilot: joint_goal_accuracy of {ours} and {theirs} on v1, v2",
-        "12 dialogues with 24 examples, 1 run; difference +16.7 points",
-        "the two differ on 16.7% of the examples",
-        "design effect 2.0: examples of a dialogue are not independent, so dialogues count",
-        "the numbers of dialogues have a standard error of 52%",
+        "12 dialogues, 24 examples, 1 run",
+        "difference +16.7 points; the two differ on 16.7% of the examples",
         "power 80% in a paired, two-sided test at the level 0.05",
         "repeats  wordings  dialogues for 10 points  points that 12 dialogues show",
         "1               1                      135                           49.4",
         "1               5                      127                           43.2",
-        "the pilot has one run, so what repeats would bring is unknown: evaluate it with repeats",
+        "what repeats would bring is unknown: a pilot with repeats shows it",
     ]
 
 
-def test_guesses_without_a_pilot():
-    told = run("plan", flips=15, examples=400).output
-    assert "guess: the two differ on 15.0% of the examples" in told
-    assert "1               1                  1,373                            5.7" in told
-    assert "guesses say nothing about repeats and wordings: a pilot does (--scores)" in told
+def test_a_pilot_of_one_system(tmp_path):
+    variant = [0, 0, *RIGHT[2:], 1, 1, 1, 0]
+    lines = run("plan", scores=states(tmp_path / "ours", {"original": [1.0] * 24, "v1": variant})).output.splitlines()
+    assert lines[0] == f"pilot: joint_goal_accuracy of the original and variants of {tmp_path / 'ours'} on v1"
+    assert lines[2] == "difference +12.5 points; the two differ on 12.5% of the examples"
+    assert lines[-1] == "what more wordings would bring is unknown: a pilot with variants shows it"
 
 
-def test_json(scores):
-    told = json.loads(run("plan", "--json", scores=scores, comparisons=10).output)
-    assert told["goal"] == {"difference": 0.03, "power": 0.8, "alpha": 0.005}
-    assert (told["pilot"]["flips"], told["pilot"]["runs"], told["flips"]) == (pytest.approx(1 / 6), 1, None)
-    assert [(study["repeats"], study["wordings"]) for study in told["studies"]] == [(1, 1), (1, 5)]
-    told = json.loads(run("plan", "--json", accuracy=60).output)
-    assert (told["pilot"], told["flips"], told["studies"][0]["shown"]) == (None, pytest.approx(0.48), None)
+def test_a_guess_without_a_pilot():
+    output = run("plan", flips=15, examples=400).output
+    assert "guess: the two differ on 15.0% of the examples" in output
+    assert "1               1                  1,373                            5.7" in output
+    assert "points that 200 examples show" in run("plan", flips=15).output
+
+
+def test_level_and_power():
+    normal = NormalDist()
+    levels = normal.inv_cdf(1 - 0.005 / 2) * 0.5**0.5 + normal.inv_cdf(0.9) * (0.5 - 0.1**2) ** 0.5
+    output = run("plan", flips=50, difference=10, alpha=0.005, power=0.9).output
+    assert f" {math.ceil((levels / 0.1) ** 2 + 2 / 0.1)} " in output
+    assert "power 90% in a paired, two-sided test at the level 0.005" in output
 
 
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        ({}, "--scores, --accuracy, --flips: give either a pilot, or guesses"),
-        ({"flips": 2}, "--flips: must be at least the difference, 3, which consists of flips"),
-        ({"flips": 50, "accuracy": 5}, "--flips: must be at most 13, as both are right or wrong together on the rest"),
+        ({}, "--scores, --flips: give either a pilot, or a guess"),
+        ({"flips": 2}, "--flips: must be at least 3, the difference: it consists of flips"),
         ({"flips": 0}, "0.0: must be above 0 and at most 100"),
         ({"scores": "nowhere"}, "there is no such file or folder"),
     ],
