@@ -16,18 +16,15 @@ from statistics import NormalDist
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from parapet.evaluation.compare.board import read_task
 from parapet.evaluation.compare.kinds import main_metric
 from parapet.evaluation.results import variants_of
-from parapet.evaluation.rows import read_items
+from parapet.evaluation.rows import Real, read_values
 from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 
 LEAST = 10  # dialogues of a pilot
-
-Real = NDArray[np.float64]
 
 
 class Variance(msgspec.Struct, frozen=True):
@@ -121,22 +118,17 @@ def read_pilot(paths: Sequence[str], metric: str = "") -> Pilot:
     names = variants_of(known) or known[: len(paths) - 1]
     if not names:
         raise InputError("has no variants: give the scores of a second system, too", paths[0], "--scores")
-    references = names if len(paths) > 1 else [ORIGINAL] * len(names)
-    runs = [[read_items(folder, metric, [ORIGINAL, *names]) for folder in task.runs] for task in tasks]
-    pairs = [
-        (first[reference], second[name])
-        for reference, name in zip(references, names, strict=True)
-        for first, second in zip(runs[0], runs[-1], strict=False)  # the runs that both have
-    ]
-    items = sorted(set.intersection(*(set(values) for pair in pairs for values in pair)))
-    if len({item[0] for item in items}) < LEAST:
-        reason = f"fewer than {LEAST} dialogues or tasks have {metric!r} of single examples in all of"
-        listed = ", ".join(dict.fromkeys(references + names))
-        raise InputError(f"{reason} {listed}: take a larger pilot, or another --metric", " and ".join(paths))
-    differences = np.array([[first[item] - second[item] for item in items] for first, second in pairs])
+    sets = names if len(paths) > 1 else [ORIGINAL, *names]
+    runs = min(len(task.runs) for task in tasks)
+    folders = [folder for task in tasks for folder in task.runs[:runs]]
+    dialogue_ids, values = read_values(folders, metric, sets)
+    if len(set(dialogue_ids)) < LEAST:
+        reason = f"fewer than {LEAST} dialogues or tasks have {metric!r} of single examples in all of {', '.join(sets)}"
+        raise InputError(f"{reason}: take a larger pilot, or another --metric", " and ".join(paths))
+    differences = values[:runs] - values[runs:] if len(paths) > 1 else values[:, :1] - values[:, 1:]
     if not differences.any():
         raise InputError(f"the two have the same {metric} everywhere: take other systems, or --flips", "", "--scores")
-    return Pilot(metric, names, differences.reshape(len(names), -1, len(items)), [item[0] for item in items])
+    return Pilot(metric, names, differences.swapaxes(0, 1), dialogue_ids)
 
 
 def estimate(differences: Real, dialogue_ids: Sequence[str]) -> Variance:

@@ -24,7 +24,7 @@ from parapet.evaluation.results import (
     read_results,
     results_bytes,
 )
-from parapet.evaluation.rows import Item, Parts, read_items, read_runs
+from parapet.evaluation.rows import Parts, read_runs, read_values
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
@@ -117,19 +117,12 @@ def _noise_in_sensitivity(results: Sequence[TaskResults]) -> dict[str, float]:
     Both are of as many values: of the variants, or of the runs if there are fewer.
     """
     variants, metric = results[0].variants, kinds.main_metric(results[0].task)
-    runs = [read_items(result.path, metric, (ORIGINAL, *variants)) for result in results]
-    items = sorted(set.intersection(*(set(of_set) for run in runs for of_set in run.values())))
-    if not items:
+    dialogues, values = read_values([result.path for result in results], metric, (ORIGINAL, *variants))
+    if not dialogues:
         return {}
-    size, policy = min(len(variants), len(runs)), results[0].options.get("zero", "zero")
-
-    def values(of_set: Mapping[Item, float]) -> list[float]:
-        return [of_set[item] for item in items]
-
-    repeats = np.array([values(run[ORIGINAL]) for run in runs])
-    reworded = [np.array([values(run[name]) for name in variants]) for run in runs]
-    of_noise = noise.mean_sensitivity(repeats, size, policy)
-    of_wording = float(np.mean([noise.mean_sensitivity(of_run, size, policy) for of_run in reworded]))
+    size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
+    of_noise = noise.mean_sensitivity(values[:, 0], size, policy)
+    of_wording = float(np.mean([noise.mean_sensitivity(of_run[1:], size, policy) for of_run in values]))
     return {noise.NOISE: of_noise, noise.EXCESS: of_wording - of_noise}
 
 

@@ -1,4 +1,4 @@
-"""What chance does to numbers: pass^k, the noise floor, noise in schema sensitivity, systems compared with themselves."""
+"""What chance does to numbers: pass^k, the noise floor, noise in sensitivity, systems compared with themselves."""
 
 from itertools import combinations
 from statistics import fmean, stdev

@@ -1,4 +1,4 @@
-"""Several runs of a system: repeated answers of an endpoint, repeated models, folders of runs, what all show together."""
+"""Several runs of a system: repeated answers of an endpoint, repeated models, folders of runs, what they show."""
 
 import csv
 import json
@@ -110,7 +110,8 @@ def test_comparisons_show_means_and_mark_noise(agent, tmp_path):
     assert float(table["random", "original", "pass^3"]["value"]) == pytest.approx(
         numbers["random"]["original", "pass^3"]
     )
-    assert {(key, table[key]["noise"]) for key in table if key[1:] in (("v1", "accuracy"), ("original", "accuracy"))} == {
+    columns = ("v1", "accuracy"), ("original", "accuracy")
+    assert {(key, table[key]["noise"]) for key in table if key[1:] in columns} == {
         ((name, of_set, "accuracy"), "yes" if of_set == "v1" else "")
         for name in ("random", "others", "knows") for of_set in ("original", "v1")
     }  # fmt: skip
