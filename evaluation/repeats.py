@@ -24,14 +24,13 @@ from parapet.evaluation.results import (
     read_results,
     results_bytes,
 )
-from parapet.evaluation.rows import Parts, read_runs, read_tables
+from parapet.evaluation.rows import Parts, read_runs, read_values
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
 from parapet.transforms.reports.report import Report, Table, Tile, page
 from parapet.transforms.reports.text import counted
 
-_KEYS = ("dialogue_id", "turn", "frame")  # of an item; not all tasks have frames
 _FIRST = 4  # the first pass^k on pages, besides the last
 
 TERMS = {
@@ -120,8 +119,8 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
       results: the runs.
       anywhere: a row with the system and the task.
     """
-    variants = results[0].variants
-    dialogues, values = _values([result.path for result in results], kinds.main_metric(anywhere.task), variants)
+    variants, metric = results[0].variants, kinds.main_metric(anywhere.task)
+    dialogues, values = read_values([result.path for result in results], metric, (ORIGINAL, *variants))
     size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
     repeated = noise.sensitivities(values[:, 0], size, policy)
     reworded = np.mean([noise.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
@@ -132,27 +131,6 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
         low, high = bootstrap.interval(replicates[:, 0]) or (None, None)
         yield replace(anywhere, metric=noise.NOISE, value=float(repeated[known].mean()))
         yield replace(anywhere, metric=noise.EXCESS, value=float(excess[known].mean()), low=low, high=high)
-
-
-def _values(paths: Sequence[str], metric: str, variants: Sequence[str]) -> tuple[list[str], noise.Real]:
-    """Reads the values of a metric for the items that the original and all variants have in all runs.
-
-    Returns:
-      The dialogue of each item, and the values: shape (runs, 1 + variants, items).
-    """
-    places: dict[tuple[str, ...], int] = {}  # dialogue, turn and frame
-    known: list[dict[int, float]] = []
-    for path in paths:
-        by_set = read_tables(path, {*_KEYS, metric})
-        for name in (ORIGINAL, *variants):
-            keys = [by_set[name][key].to_pylist() for key in _KEYS if key in by_set[name].column_names]
-            items = [places.setdefault(item, len(places)) for item in zip(*keys, strict=True)]
-            of_items = zip(items, by_set[name][metric].to_pylist(), strict=True)
-            known.append({item: value for item, value in of_items if value is not None})
-    common = sorted(set(known[0]).intersection(*known[1:]))
-    values = np.array([[of_set[item] for item in common] for of_set in known])
-    dialogues = [dialogue for dialogue, *_ in places]
-    return [dialogues[item] for item in common], values.reshape(len(paths), 1 + len(variants), len(common))
 
 
 class Combined(NamedTuple):

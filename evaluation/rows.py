@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, read_parquet, read_results
 from parapet.evaluation.sets import ALL
@@ -17,6 +20,9 @@ from parapet.schemas.layout import as_path
 Sums = dict[str, tuple[float, int]]
 # A number is the mean over these parts, one for each set, of the means over rows. Most numbers have one part.
 Parts = tuple[Sums, ...]
+Real = NDArray[np.float64]
+
+_KEYS = ("dialogue_id", "turn", "frame")  # of an item; not all tasks have frames
 
 
 def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) -> dict[str, Parts]:
@@ -74,6 +80,30 @@ def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
     table = pa.concat_tables([read_parquet(path, {"set", *columns}) for path in files])
     names = pc.unique(table["set"]).to_pylist()
     return {**{name: table.filter(pc.equal(table["set"], name)) for name in names}, ALL: table}
+
+
+def read_values(paths: Sequence[str], metric: str, sets: Sequence[str]) -> tuple[list[str], Real]:
+    """Reads the values of a metric for the items that have one in all sets of all evaluations.
+
+    Args:
+      paths: the folders of the evaluations.
+      metric: the metric.
+      sets: the sets.
+
+    Returns:
+      The dialogue of each item, sorted, and the values: shape (paths, sets, items).
+    """
+    known: list[dict[tuple[Any, ...], float]] = []
+    for path in paths:
+        tables = read_tables(path, {*_KEYS, metric})
+        for name in sets:
+            columns = tables[name].to_pydict() if name in tables else {}
+            items = zip(*(columns[key] for key in _KEYS if key in columns), strict=True)
+            of_items = zip(items, columns.get(metric, ()), strict=False)
+            known.append({item: value for item, value in of_items if value is not None})
+    common = sorted(set(known[0]).intersection(*known[1:]))
+    values = np.array([[of_set[item] for item in common] for of_set in known])
+    return [item[0] for item in common], values.reshape(len(paths), len(sets), len(common))
 
 
 def _sums(table: pa.Table | None, row: ResultRow) -> Sums:

@@ -290,6 +290,8 @@ def out_of_range(number: float, limits: Mapping[str, Any]) -> str:
         return ""
     if below is not None and below <= 1:
         return f"must be above {above:g} and below {below:g}"
+    if most is not None and above is not None:
+        return f"must be above {above:g} and at most {most:,.9g}"
     if most is not None:
         return f"must be a number from {least:,.9g} to {most:,.9g}"
     return f"must be a number above {above:g}" if above is not None else f"must be {least or 0:,.9g} or more"

@@ -24,6 +24,7 @@ GROUPS = {
         "predict": "run a language model or a trained baseline on dialogues",
         "train": "train a baseline model of the papers",
         "compare": "put systems into one table, with significance tests",
+        "plan": "how many examples and repeats show a difference",
         "proxy": "any agent or harness under other wordings of its tools",
     },
     "collect paraphrases": {

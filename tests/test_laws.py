@@ -35,7 +35,7 @@ SHOWN = [
 LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
 # Commands whose tests use servers, or that write nothing.
-ELSEWHERE = {"check", "collect", "mturk", "doctor", "proxy"}
+ELSEWHERE = {"check", "collect", "mturk", "doctor", "plan", "proxy"}
 RARE = {
     *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
     # Flags of language models, which no line has: see test_endpoint_systems and test_endpoint_tasks.

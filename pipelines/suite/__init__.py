@@ -19,10 +19,10 @@ import msgspec
 from parapet.pipelines import app, command, runners
 from parapet.pipelines.command import say
 from parapet.pipelines.suite import gates
-from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of
+from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, resolved
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
-from parapet.schemas.layout import stays_within
+from parapet.schemas.layout import dialogue_files, stays_within
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _DEFAULT_OUTPUT = "NAME-suite"
 _PAID = ("google", "azure")  # engines that charge for requests
 _MODELS = ("checkpoint", "nli_model", "model")  # options that commands check only when they load the model
+_DISAGREE = 0.2  # a guess: the share of dialogues on which two systems differ
 MANIFEST, PAGE, CARD = "run.json", "index.html", "README.md"
 
 
@@ -161,7 +162,7 @@ def _show(plan: Plan) -> None:
         after = f"after {', '.join(sorted(plan.graph.needs[name]))}" if plan.graph.needs[name] else ""
         say(f"{name:{width}}  {status:9}  {after}".rstrip())
     say(f"{counted(len(plan.stale), 'step')} would run, {len(plan.names) - len(plan.stale)} unchanged")
-    for line in bills:
+    for line in (*bills, *_visible_difference(plan)):
         say(line)
 
 
@@ -180,6 +181,27 @@ def _bills(plan: Plan) -> Iterator[str]:
         if result.returncode:
             raise command.UsageError(result.stderr.strip().rpartition("\n")[2].removeprefix("error: "), "", name)
         yield from (f"{name}: {line}" for line in result.stdout.splitlines())
+
+
+def _visible_difference(plan: Plan) -> Iterator[str]:
+    """Yields a line on the difference that the suite can show, by a guess; none if its size is not known yet."""
+    from parapet.evaluation.planning import Study, Variance
+    from parapet.evaluation.tools.tasks import read_tasks
+    from parapet.schemas.dialogue import dialogue_ids
+
+    graph, split, size = plan.graph, plan.suite.corpus.scored, 0
+    place = plan.suite.folder / resolved(graph.tasks or graph.sgd, plan.state.output)
+    if graph.tasks:
+        with contextlib.suppress(InputError):  # a step makes the tasks, or refuses them
+            size = len(read_tasks(str(place)))
+    else:
+        files = dialogue_files(place, split) or dialogue_files(place, "")
+        size = sum(len(dialogue_ids(path)) for path in files)
+    if size and graph.scores:
+        shown = Study(Variance(_DISAGREE, has_difference=True)).difference(size)
+        differences = "no difference" if shown is None else f"differences of {100 * shown:.0f} points"
+        guess = f"if they disagree on {_DISAGREE:.0%} of the {counted(size, 'task' if graph.tasks else 'dialogue')}"
+        yield f"this suite can show {differences} between two systems, {guess} (power 80%; more by 'parapet plan')"
 
 
 def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:

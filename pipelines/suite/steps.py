@@ -40,7 +40,7 @@ _OF_MODELS = {
     **dict.fromkeys(("embeddings", "memn2n", "classifier", "damd"), "models"),
     **dict.fromkeys(("t5dst", "sgp_dst", "sgd_baseline", "ft_t5", "pt_t5", "soloist"), "local"),
 }
-_NOT_IN_SUITES = ("suite", "mturk", "doctor")
+_NOT_IN_SUITES = ("suite", "mturk", "doctor", "plan")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

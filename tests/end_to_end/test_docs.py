@@ -55,7 +55,7 @@ PAGES = {
 LONG = {
     *("docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md", "docs/perturb.md"),
     *("docs/models.md", "docs/release.md", "docs/variants.md", "docs/dialogues.md", "docs/collect.md"),
-    *("docs/failures.md", "docs/compose.md"),
+    *("docs/failures.md", "docs/compose.md", "docs/planning.md"),
 }
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {

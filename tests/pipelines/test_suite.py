@@ -468,8 +468,15 @@ def test_a_dry_run_lists_the_steps(folder):
         "scores/names/dst runs after sets/typos, sets/wordy",
         "comparison runs after scores/names/dst",
         "4 steps would run, 0 unchanged",
+        "this suite can show no difference between two systems, if they disagree on 20% of the 8 dialogues "
+        "(power 80%; more by 'parapet plan')",
     }
     assert not (folder / "out").exists()
+
+
+def test_a_dry_run_says_which_difference_can_be_shown(folder, monkeypatch):
+    monkeypatch.setattr("parapet.schemas.dialogue.dialogue_ids", lambda path: [*range(384)])
+    assert "this suite can show differences of 7 points between two systems, " in suite(folder, "--dry_run").output
 
 
 def test_a_model_file_and_a_folder_of_predictions_on_a_corpus_of_ones_own(tmp_path):

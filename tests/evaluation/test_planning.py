@@ -1,0 +1,155 @@
+"""Planning: variances by their definition, numbers by the formula, and the power that planned studies reach."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from compare_folders import intents, states
+from kit import raised, write
+
+from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power, thresholds
+from parapet.evaluation.compare.significance import paired
+from parapet.evaluation.planning import Study, Variance, estimate, read_pilot
+from parapet.evaluation.repeats import over_runs
+from parapet.evaluation.results import results_bytes
+from parapet.evaluation.task import sha256_of
+from parapet.schemas.errors import InputError
+
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def test_the_number_of_examples_is_that_of_mcnemars_test():
+    """Connor 1987, with the correction for continuity: 15 % flips, of which 9 % are won and 6 % are lost."""
+    normal, flips = NormalDist(), Variance(0.15, has_difference=True)
+    z_level, z_power = normal.inv_cdf(0.975), normal.inv_cdf(0.8)
+    expected = (z_level * math.sqrt(0.15) + z_power * math.sqrt(0.15 - 0.03**2)) ** 2 / 0.03**2 + 2 / 0.03
+    assert Study(flips).dialogues(0.03) == math.ceil(expected) == 1373
+    z_level, z_power = normal.inv_cdf(1 - 0.05 / 2 / 10), normal.inv_cdf(0.9)
+    expected = (z_level * math.sqrt(0.15) + z_power * math.sqrt(0.15 - 0.03**2)) ** 2 / 0.03**2 + 2 / 0.03
+    assert Study(flips, power=0.9, alpha=0.05 / 10).dialogues(0.03) == math.ceil(expected)
+
+
+@pytest.mark.parametrize("variance", [Variance(0.15, has_difference=True), Variance(0.02, 0.05, 0.01, 0.2, items=7.5)])
+@pytest.mark.parametrize("dialogues", [60, 384, 4201])
+def test_the_difference_that_a_study_shows_is_the_smallest_for_which_it_is_large_enough(variance, dialogues):
+    study = Study(variance, 2, 3)
+    difference = study.difference(dialogues)
+    assert study.dialogues(difference) <= dialogues < study.dialogues(difference - 0.0001)
+
+
+def test_few_dialogues_show_nothing():
+    assert Study(Variance(0.2, has_difference=True)).difference(10) is None
+
+
+def normals(wordings, repeats, dialogues, deviations, seed=0):
+    """Draws differences with the standard deviations of dialogue, wording, repeat and both."""
+    random = np.random.default_rng(seed)
+    shapes = [(1, 1, dialogues), (wordings, 1, dialogues), (1, repeats, dialogues), (wordings, repeats, dialogues)]
+    return 0.1 + sum(sd * random.standard_normal(shape) for sd, shape in zip(deviations, shapes, strict=True))
+
+
+def test_components_are_those_that_were_drawn():
+    deviations = 0.3, 0.2, 0.1, 0.25
+    variance = estimate(normals(3, 4, 20_000, deviations), range(20_000))
+    components = [variance.dialogue, variance.wording, variance.repeat, variance.both]
+    assert components == pytest.approx(np.square(deviations), rel=0.05)
+
+
+@pytest.mark.parametrize(("wordings", "repeats"), [(1, 1), (3, 1), (1, 4), (3, 4)])
+def test_the_variance_of_the_pilots_own_mean_is_that_of_its_dialogues(wordings, repeats):
+    differences = normals(wordings, repeats, 50, (0.5, 0.3, 0.3, 0.2))
+    variance = estimate(differences, range(50))
+    of_dialogues = differences.mean(axis=(0, 1)).var(ddof=1)
+    assert Study(variance, wordings, repeats).variance_of_mean == pytest.approx(of_dialogues)
+    unknown = [variance.wording] * (wordings == 1) + [variance.repeat] * (repeats == 1)
+    assert not any(unknown)
+
+
+def test_items_of_a_dialogue_that_are_always_alike_count_once():
+    differences = np.array([[[1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 1, 1]]], float)
+    single, thrice = (estimate(np.repeat(differences, n, axis=2), np.repeat(range(12), n)) for n in (1, 3))
+    assert thrice.dialogue == pytest.approx(single.dialogue) == pytest.approx(differences.var(ddof=1))
+    assert (single.items, thrice.items) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tasks, half right, no noise",
+        "dialogues of 12 turns, large effect",
+        "the same, 10 comparisons",
+        "original and 5 wordings, 3 runs",
+    ],
+)
+def test_planned_studies_reach_their_power(name):
+    """``python -m benchmarks.planning`` has more of them."""
+    random = np.random.default_rng(3)
+    dialogues, _ = plan(BY_NAME[name], random, dialogues=10_000)
+    assert is_kept(BY_NAME[name], dialogues, power(BY_NAME[name], dialogues, random, count=1000))
+
+
+def test_the_benchmark_tests_as_compare_does():
+    random = np.random.default_rng(0)
+    right = random.random((2, 150)) < [[0.6], [0.5]]
+    sums_of = [{f"d{i}": (float(is_right), 1) for i, is_right in enumerate(row)} for row in right]
+    parts = {("a", "c"): (sums_of[0],), ("b", "c"): (sums_of[1],)}
+    (test,) = paired(parts, [("a", "b")], {"c": 100.0}, "0", REPLICATES)
+    sums = (right[0].astype(float) - right[1])[None]
+    assert p_values(sums, random)[0] == pytest.approx(test.p, abs=0.02)
+    assert 0.01 < test.p < 0.9
+
+
+def test_the_known_difference_is_that_of_the_accuracies():
+    means, difference = thresholds(BY_NAME["tasks, 60 % right"])
+    assert difference == pytest.approx(0.05)
+    assert means.shape == (1, 2)
+
+
+# Twelve dialogues of two frames: ten are right in all variants, the eleventh in v1, the last in none.
+RIGHT = [1.0] * 20
+
+
+def test_two_systems_on_their_variants(tmp_path):
+    ours = states(tmp_path / "ours", {"original": [*RIGHT, 1, 1, 0, 0], "v1": [*RIGHT, 1, 1, 0, 0], "v2": [0.0] * 24})
+    theirs = states(tmp_path / "theirs", {"original": [0.0] * 24, "v1": [*RIGHT, 0, 1, 0, 1], "v2": [0.0] * 24})
+    pilot = read_pilot([ours, theirs])
+    assert (pilot.metric, pilot.sets, pilot.differences.shape) == ("joint_goal_accuracy", ["v1", "v2"], (2, 1, 24))
+    assert pilot.dialogue_ids == sorted(pilot.dialogue_ids)
+    assert sorted(pilot.differences.flat) == [-1.0, *[0.0] * 46, 1.0]
+
+
+def test_one_system_in_several_runs(tmp_path):
+    states(tmp_path / "ours/run-0", {"original": [*RIGHT, 1, 1, 0, 0], "v1": [*RIGHT, 0, 0, 0, 0]})
+    states(tmp_path / "ours/run-1", {"original": [*RIGHT, 1, 1, 0, 0], "v1": [*RIGHT, 1, 0, 0, 0]})
+    digests = {name: sha256_of(tmp_path / "ours" / name / "run.json") for name in ("run-0", "run-1")}
+    rows = over_runs([str(tmp_path / "ours" / name) for name in digests])
+    write(tmp_path / "ours/results.parquet", results_bytes(rows))
+    write(tmp_path / "ours/run.json", {"pipeline": "evaluate_dst", "runs": digests})
+    pilot = read_pilot([str(tmp_path / "ours")])
+    assert (pilot.sets, pilot.differences.shape, len(set(pilot.dialogue_ids))) == (["v1"], (1, 2, 24), 12)
+    assert pilot.differences.sum(axis=2).tolist() == [[2.0, 1.0]]
+
+
+def test_what_cannot_be_a_pilot(tmp_path):
+    sets = {"original": [0.0] * 24, "v1": [1.0] * 24}
+    ours, few = states(tmp_path / "ours", sets), states(tmp_path / "few", {"original": [0.0] * 6, "v1": [1.0] * 6})
+    alone = states(tmp_path / "alone", {"original": [0.0] * 24})
+    keys = [("original", f"d{i}", 0) for i in range(12)]
+    other = intents(tmp_path / "intents", {"original": {"accuracy": 1.0, "macro_f1": 0.5}}, [1.0] * 12, keys)
+    for paths, metric, reason in (
+        ([ours, ours], "", "the two have the same joint_goal_accuracy everywhere"),
+        (
+            [few],
+            "",
+            "fewer than 10 dialogues or tasks have 'joint_goal_accuracy' of single examples in all of original, v1",
+        ),
+        ([alone], "", "has no variants: give the scores of a second system, too"),
+        ([ours, other], "", "different tasks, dst and intent"),
+        (
+            [other, other],
+            "macro_f1",
+            "fewer than 10 dialogues or tasks have 'macro_f1' of single examples in all of orig",
+        ),
+    ):
+        raised(InputError, read_pilot, paths, metric, match=reason)
