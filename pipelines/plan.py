@@ -15,7 +15,7 @@ from parapet.transforms.running.options import option
 if TYPE_CHECKING:
     from parapet.evaluation.planning import Pilot
 
-REPEATS, WORDINGS = (1, 3, 5), (1, 5)
+REPEATS, WORDINGS = [1, 3, 5], [1, 5]
 _EXAMPLES = 200  # without a pilot
 _STUDY = "study"  # section of the help
 
