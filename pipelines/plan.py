@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,7 @@ from parapet.transforms.running.options import option
 if TYPE_CHECKING:
     from parapet.evaluation.planning import Pilot
 
-REPEATS: Sequence[int] = (1, 3, 5)
-WORDINGS: Sequence[int] = (1, 5)
+REPEATS, WORDINGS = [1, 3, 5], [1, 5]
 _EXAMPLES = 200  # without a pilot
 _STUDY = "study"  # section of the help
 
