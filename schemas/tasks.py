@@ -147,7 +147,7 @@ def _fault(value: Any, schema: Any) -> str:
     """Return the key of a schema that a value or an item of it contradicts: ``type``, ``enum``, or an empty text."""
     if not isinstance(schema, Mapping):
         return ""
-    names = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
+    names: list[Any] = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
     if all(name in _TYPES for name in names) and not any(type(value) in _TYPES[name] for name in names):
         return "type"
     items = value if isinstance(value, list) else []

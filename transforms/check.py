@@ -134,7 +134,7 @@ def _folder(path: Path) -> Iterator[Finding]:
         yield _finding(RECOGNISED, root, "", message)
         for mismatch in result.findings:
             yield _finding(mismatch.check, root / mismatch.path, mismatch.where, mismatch.reason)
-    elif folders or layout.is_root(path):
+    elif folders or any((path / split / "schema.json").is_file() for split in ("", *layout.SPLITS)):
         yield from _corpus(path, folders)
     else:
         for entry in sorted(path.iterdir()):

@@ -148,6 +148,7 @@ def test_tools_and_tasks(tmp_path):
     truths = {"x_0": [{"f": {"a": ["one"], "b": [1]}}], "x_2": [{"h": {}}]}
     lines = [json.dumps({"id": name, "ground_truth": truth}) for name, truth in truths.items()]
     beside = write(tmp_path / "t/possible_answer/tasks.jsonl", "\n".join(lines))
+    write(tmp_path / "t/tools.json", json.dumps([TOOL]))  # does not hide the tasks
     kinds, _ = findings(tmp_path / "t")
     assert kinds == {
         "schema": [("line 2", "/function/1/parameters", "expected a JSON Schema, found a number")],
