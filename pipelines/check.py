@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,9 +15,6 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import is_there
 from parapet.transforms.running import options
 from parapet.transforms.running.options import REQUIRED, option
-
-if TYPE_CHECKING:
-    from parapet.transforms.check import Finding
 
 SHOWN = 3  # findings of each kind
 
@@ -44,41 +40,35 @@ class Check(Command[None]):
 
     def act(self, settings: None) -> int:
         """Prints the findings; returns the exit status."""
-        from parapet.transforms.check import Contents, examine
+        from parapet.transforms.check import KINDS, RECOGNISED, examine
         from parapet.transforms.release.reading import printable
 
-        counts = Counter[tuple[str, str]]()
-        shown: list[Finding] = []
+        counts, severities = Counter[tuple[str, str]](), Counter[str]()
+        shown: dict[tuple[str, str], list[str]] = {}
         with running("parapet check"):
-            for item in chain.from_iterable(map(examine, self.paths)):
-                if isinstance(item, Contents):
+            for finding in chain.from_iterable(map(examine, self.paths)):
+                place = ": ".join(filter(None, (finding.file, finding.position or finding.pointer)))
+                line = printable(f"{place}: {finding.message}")
+                if finding.kind == RECOGNISED:
                     if not self.json:
-                        say(printable(f"{item.file}: {item.description}"))
+                        say(line)
                     continue
-                counts[item.severity, item.kind] += 1
+                kind = finding.severity, finding.kind
+                counts[kind] += 1
+                severities[finding.severity] += 1
                 if self.json:
-                    print(json.dumps(msgspec.to_builtins(item)))
-                elif counts[item.severity, item.kind] <= SHOWN:
-                    shown.append(item)
-        if not self.json:
-            self._print(counts, shown)
-        return EXIT_FAILURE if any(severity == "error" for severity, _ in counts) else 0
-
-    def _print(self, counts: Counter[tuple[str, str]], shown: list[Finding]) -> None:
-        """Prints the number of findings of each kind, and the first ones."""
-        from parapet.transforms.check import KINDS
-        from parapet.transforms.release.reading import printable
-
-        for (severity, kind), n in sorted(counts.items()):
-            print(f"\n{severity}: {printable(kind)}, {n:,}" + (f" ({KINDS[kind]})" if kind in KINDS else ""))
-            for item in shown:
-                if (item.severity, item.kind) == (severity, kind):
-                    place = ": ".join(filter(None, (item.file, item.position or item.pointer)))
-                    print(f"  {printable(f'{place}: {item.message}')}")
+                    print(json.dumps(msgspec.to_builtins(finding)))
+                elif counts[kind] <= SHOWN:
+                    shown.setdefault(kind, []).append(f"  {line}")
+        for (severity, kind_name), lines in sorted(shown.items()):
+            n, meaning = counts[severity, kind_name], KINDS.get(kind_name)
+            print(f"\n{severity}: {printable(kind_name)}, {n:,}" + (f" ({meaning})" if meaning else ""))
+            print(*lines, sep="\n")
             if n > SHOWN:
                 print(f"  and {n - SHOWN:,} more: --json lists all")
-        errors = sum(n for (severity, _), n in counts.items() if severity == "error")
-        say(f"\n{counted(errors, 'error')}, {counted(counts.total() - errors, 'warning')}")
+        if not self.json:
+            say(f"\n{counted(severities['error'], 'error')}, {counted(severities['warning'], 'warning')}")
+        return EXIT_FAILURE if severities["error"] else 0
 
 
 COMMAND = Check

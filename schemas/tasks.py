@@ -24,6 +24,7 @@ CONTRADICTIONS = {
     "unknown_parameter": "a parameter of the right call is not in the schema",
     "required_left_out": "a required parameter must be left out",
     "required_missing": "the right call lacks a required parameter",
+    "unknown_function": "a right call of a function that the task does not have",
 }
 _PUNCTUATION = re.compile(r"[ ,./\-_*^]")
 _LEFT_OUT = ("", None)  # among the right values of a parameter that may be left out
@@ -73,6 +74,10 @@ def by_id(data: bytes, path: object) -> dict[str, Any]:
     return answers
 
 
+# For each call, the name of a tool to its parameters, each with its right values.
+RightCalls = list[dict[str, dict[str, list[Any]]]]
+
+
 class Contradiction(NamedTuple):
     """A right call that contradicts its own schema.
 
@@ -94,21 +99,23 @@ def plain(value: Any) -> Any:
     return _PUNCTUATION.sub("", value).lower().replace("'", '"')
 
 
-def contradictions(
-    schemas: Mapping[str, Mapping[str, Any]], calls: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]]
-) -> Iterator[Contradiction]:
+def contradictions(schemas: Mapping[str, Mapping[str, Any]], calls: RightCalls) -> Iterator[Contradiction]:
     """Yield how the right calls of a task contradict the schemas of its tools, so that no call is right and valid.
 
     Also yields parameters that may be left out, but whose right values are all invalid: a valid value is wrong there.
 
     Args:
-      schemas: the name of each tool to the JSON Schema of its parameters, in BFCL's types or the usual ones; calls of
-        other tools are not checked.
-      calls: for each call, the name of a tool to its parameters, each with its right values.
+      schemas: the name of each tool to the JSON Schema of its parameters, in BFCL's types or the usual ones.
+      calls: the right calls.
     """
     for position, call in enumerate(calls):
         for name, arguments in call.items():
-            for parameter, kind, reason in _of_call(schemas[name], arguments) if name in schemas else ():
+            if name not in schemas:
+                yield Contradiction(
+                    "unknown_function", pointer_of((position, name)), f"the task has no function {name!r}"
+                )
+                continue
+            for parameter, kind, reason in _of_call(schemas[name], arguments):
                 yield Contradiction(kind, pointer_of((position, name, parameter)), f"{parameter!r} {reason}")
 
 
@@ -121,14 +128,14 @@ def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) 
         if parameter not in arguments:
             yield parameter, "required_missing", "is required, but not in the right call"
     for parameter, right in arguments.items():
+        values = [value for value in right if value not in _LEFT_OUT]
         if parameter not in properties:
             yield parameter, "unknown_parameter", "is in the right call, but not in the schema"
-            continue
-        values = [value for value in right if value not in _LEFT_OUT]
-        if not values and parameter in required:
+        elif not values and parameter in required:
             yield parameter, "required_left_out", "is required, but has no right value"
-        if values and (kind := _kind_of(properties[parameter], values)):
-            key = "type" if kind == "value_of_other_type" else "enum"
+        elif values and all(faults := [_fault(value, properties[parameter]) for value in values]):
+            key = min(faults)
+            kind = {"enum": "value_outside_enum", "type": "value_of_other_type"}[key]
             parts = (properties[parameter], properties[parameter].get("items"))
             allowed = [reprlib.repr(part[key]) for part in parts if isinstance(part, Mapping) and key in part]
             hint = "; a call without it is right" if "" in right and parameter not in required else ""
@@ -136,27 +143,15 @@ def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) 
             yield parameter, kind, f"must be {must}, but its {key} is {' of '.join(allowed)}{hint}"
 
 
-def _kind_of(schema: Any, values: Sequence[Any]) -> str:
-    """Return how all values contradict a schema; empty if one of them fits."""
+def _fault(value: Any, schema: Any) -> str:
+    """Return the key of a schema that a value or an item of it contradicts: ``type``, ``enum``, or an empty text."""
     if not isinstance(schema, Mapping):
         return ""
-    valid = [value for value in values if _has_type(value, schema)]
-    if not valid:
-        return "value_of_other_type"
-    return "" if any(_is_listed(value, schema) for value in valid) else "value_outside_enum"
-
-
-def _has_type(value: Any, schema: Any) -> bool:
-    names = schema.get("type") if isinstance(schema, Mapping) else None
-    names = names if isinstance(names, list) else [names]
+    names: list[Any] = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
     if all(name in _TYPES for name in names) and not any(type(value) in _TYPES[name] for name in names):
-        return False
-    return not isinstance(value, list) or all(_has_type(item, schema.get("items")) for item in value)
-
-
-def _is_listed(value: Any, schema: Any) -> bool:
-    """Whether a value, or each item of a list, is in the enum. In BFCL, that of ``array`` may list its items."""
-    listed = schema.get("enum") if isinstance(schema, Mapping) else None
-    if isinstance(value, list) and isinstance(schema, Mapping):
-        return all(_is_listed(item, {"enum": listed}) and _is_listed(item, schema.get("items")) for item in value)
-    return not listed or plain(value) in map(plain, listed)
+        return "type"
+    items = value if isinstance(value, list) else []
+    listed = [*map(plain, schema.get("enum") or ())]
+    # in BFCL, the enum of an array may list its items
+    is_listed = not listed or all(plain(item) in listed for item in (items if isinstance(value, list) else [value]))
+    return max((_fault(item, schema.get("items")) for item in items), default="") or ("" if is_listed else "enum")

@@ -23,7 +23,7 @@ from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 from parapet.schemas.service import SERVICE_NAME
-from parapet.schemas.tasks import Contradiction, contradictions, is_task
+from parapet.schemas.tasks import Contradiction, RightCalls, contradictions, is_task
 from parapet.schemas.tool_texts import documented_in, parts_of
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
@@ -533,7 +533,7 @@ def task_contradictions(task: Mapping[str, Any], right: Any) -> Iterator[Contrad
                 tool = Tool(raw)
                 schemas[tool.name] = tool.parameters.root
     with suppress(msgspec.ValidationError):
-        yield from contradictions(schemas, msgspec.convert(right, list[dict[str, dict[str, list[Any]]]]))
+        yield from contradictions(schemas, msgspec.convert(right, RightCalls))
 
 
 def are_tools(data: bytes) -> bool:

@@ -31,56 +31,44 @@ from parapet.transforms.release.verify import examine as verify_release
 from parapet.transforms.reports.text import counted
 from parapet.transforms.running.progress import advance, expect
 
-# The kinds of findings, each with its meaning or what to do. Others are the reasons of readers: no_assignment_id.
+Severity = Literal["error", "warning", "information"]
+Fault = tuple[str, str, str]  # kind, place in the dialogue, reason
+
+RECOGNISED = "recognised"
 WARNINGS = {
-    "no_schema": "dialogues without the schema of their services, as predictions may have them",
     "no_frame": "a service of the dialogue that no turn has a frame of",
-    "speakers": "turns whose speakers do not alternate, beginning with the user",
+    "speakers": "turns whose speakers do not alternate",
     "value_not_said": "a state value that nobody has said so far: information, since states may have canonical forms",
     "call_incomplete": "a service call without a required slot of its intent",
-    "refused": "a request that an endpoint refused: run the prediction again",
-    "unread_answer": "an answer that predict could not read, which counts as wrong",
+    "no_answer": "a request that was refused, or an answer that predict could not read, which counts as wrong",
     "unknown_field": "an answer to a field that the form does not have",
-    "other_file": "a file of another kind",
 }
-KINDS = {
-    **release.KINDS,
-    **tasks.CONTRADICTIONS,
-    **WARNINGS,
-    "not_recognised": "there is nothing that Parapet reads",
-    "unreadable": "a file or record that its reader refuses",
-    "incomplete": "an output that is not as the command wrote it: run the command again",
-    "duplicate_id": "the same id twice: give each its own",
-    "schema": "a service or tool that commands leave out",
-    "categorical_value": "a state value that the schema does not list",
-    "no_right_calls": "a task that cannot be scored",
-    "unknown_function": "a right call of a function that the task does not have",
-}
-_ONCE = ("reference", "categorical_value", "value_not_said")  # which later turns of a dialogue repeat
+# The kinds whose messages do not say what they mean. Others are such as duplicate_id, and the reasons of readers.
+KINDS = {**release.KINDS, **tasks.CONTRADICTIONS, **WARNINGS, "schema": "a service or tool that commands leave out"}
+_SEVERITIES: Mapping[str, Severity] = {RECOGNISED: "information", **dict.fromkeys(WARNINGS, "warning")}
 _EXPECTED = (
     "expected a corpus (train/schema.json and train/dialogues_001.json), schemas, tools, tasks, predictions, answers "
     "of annotators (CSV or JSON) or a release"
 )
 _OPENAPI = "is an OpenAPI description: write each operation as a tool with name, description and parameters"
-_OTHER_TASKS = {
-    "evaluation_criteria": "tau2-bench, which runs them itself, also through 'parapet proxy'",
-    "question": "BFCL without functions, which bfcl-eval runs itself over several turns",
-}
+_TABLE = (
+    "is a table, but not of answers, whose columns are Answer.slot_0 and so on; chats are JSON lines: "
+    '{"messages": [{"role": "user", "content": "Hi"}]}'
+)
 _READ = (".json", ".jsonl", ".yaml", ".yml", ".csv", ".tsv")
 _BESIDE = (tasks.ANSWERS, layout.MANIFEST, layout.NAMES, layout.DEAD_LETTERS)  # read with others, or not at all
-_ANSWERS = {"AssignmentId", "HITId", "HIT", "HITs", "Assignment", "Assignments"}
-_PREDICTED = {"result", "predicted", "score", "refused", "answer"}
-_KEYS = ("set", "dialogue_id", "dialogue", "turn", "service", "id")  # which identify a prediction
+_ASSIGNMENTS = {"AssignmentId", "HITId", "HIT", "HITs", "Assignment", "Assignments"}
+_KEYS = ("set", "dialogue_id", "dialogue", "turn", "service", "id", "kind")  # which identify a prediction
 _REASON = re.compile(r"([a-z]+_[a-z_]+): (.+)", re.DOTALL)
 _PLACE = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _BEGINNING = limits.MIB  # the bytes of a file that have its first record
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something wrong.
+    """Something wrong, or what a file was recognised as.
 
     Attributes:
-      kind: a key of :data:`KINDS`, or the machine-readable reason of a reader.
+      kind: a key of :data:`KINDS`, the machine-readable reason of a reader, or :data:`RECOGNISED`.
       file: the file or folder.
       position: the place in words: ``1_00000, turn 4``, ``line 7``, ``row 3``.
       pointer: the place in JSON or in the line, as JSON Pointer.
@@ -88,40 +76,28 @@ class Finding(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    severity: Literal["error", "warning"]
+    severity: Severity
     file: str
     position: str
     pointer: str
     message: str
 
 
-class Contents(msgspec.Struct, frozen=True):
-    """What a path was recognised as."""
-
-    file: str
-    description: str
-
-
-Item = Finding | Contents
-
-
-def examine(place: str | Path) -> Iterator[Item]:
+def examine(place: str | Path) -> Iterator[Finding]:
     """Yield what a file or folder is recognised as, and what is wrong with it."""
     path, is_recognised = layout.as_path(place), False
-    for item in _examine(path):
-        is_recognised |= isinstance(item, Contents)
-        yield item
+    for finding in _examine(path):
+        is_recognised |= finding.kind == RECOGNISED
+        is_beside_others = finding.kind == "not_recognised" and finding.file != str(path)
+        yield msgspec.structs.replace(finding, severity="warning") if is_beside_others else finding
     if path.is_dir() and not is_recognised:
         names = ", ".join(sorted(entry.name for entry in path.iterdir())[:5])
         yield _finding("not_recognised", path, "", f"{f'has only {names}' if names else 'is empty'}: {_EXPECTED}")
 
 
-def _examine(path: Path) -> Iterator[Item]:
+def _examine(path: Path) -> Iterator[Finding]:
     try:
         layout.check_published(path)
-    except InputError as error:
-        yield _of_error(error, path, "incomplete")
-    try:
         yield from _folder(path) if path.is_dir() else _file(path)
     except InputError as error:
         yield _of_error(error, path)
@@ -135,7 +111,7 @@ def _finding(kind: str, path: object, place: str, message: str) -> Finding:
     if not position and not re.search(r"[\[/]", inside):
         position, inside = inside, ""
     pointer = inside if inside.startswith("/") else _pointer(inside)
-    return Finding(kind, "warning" if kind in WARNINGS else "error", str(path), position, pointer, message)
+    return Finding(kind, _SEVERITIES.get(kind, "error"), str(path), position, pointer, message)
 
 
 def _pointer(place: str) -> str:
@@ -144,40 +120,31 @@ def _pointer(place: str) -> str:
 
 def _of_error(error: InputError, path: object, kind: str = "unreadable") -> Finding:
     """Make a finding of a reader's error; its reason may begin with its kind."""
-    match = _REASON.fullmatch(error.reason.removeprefix("not_sgd: "))
-    kind, message = match.groups() if match else (kind, error.reason.removeprefix("not_sgd: "))
-    return _finding(kind, error.path or path, error.where, message)
+    reason = error.reason.removeprefix("not_sgd: ")
+    match = _REASON.fullmatch(reason)
+    return _finding(match[1] if match else kind, error.path or path, error.where, match[2] if match else reason)
 
 
-def _folder(path: Path) -> Iterator[Item]:
+def _folder(path: Path) -> Iterator[Finding]:
+    folders = [split for split in ("", *layout.SPLITS) if layout.dialogue_files(path, split)]
     if any((path / name).is_file() for name in (release.MANIFEST, LATEST)):
         root = find_release(path)
         result = verify_release(root)
-        yield Contents(str(root), f"a release of {counted(result.files, 'file')} and {counted(result.rows, 'row')}")
+        message = f"a release of {counted(result.files, 'file')} and {counted(result.rows, 'row')}"
+        yield _finding(RECOGNISED, root, "", message)
         for mismatch in result.findings:
             yield _finding(mismatch.check, root / mismatch.path, mismatch.where, mismatch.reason)
-        return
-    if _has_schemas(path) or any(layout.dialogue_files(path, split) for split in ("", *layout.SPLITS)):
-        yield from _corpus(path)
-        return
-    is_output = layout.find_output(path) is not None
-    for entry in sorted(path.iterdir()):
-        if entry.name.startswith(".") or entry.name in _BESIDE:
-            continue
-        for item in _examine(entry) if entry.is_dir() or entry.suffix.lower() in _READ else ():
-            if not isinstance(item, Finding) or item.kind != "not_recognised":
-                yield item
-            elif not is_output:
-                yield msgspec.structs.replace(item, kind="other_file", severity="warning")
+    elif folders or any((path / split / "schema.json").is_file() for split in ("", *layout.SPLITS)):
+        yield from _corpus(path, folders)
+    else:
+        for entry in sorted(path.iterdir()):
+            is_read = entry.is_dir() or entry.suffix.lower() in _READ
+            if is_read and not entry.name.startswith(".") and entry.name not in _BESIDE:
+                yield from _examine(entry)
 
 
-def _has_schemas(path: Path) -> bool:
-    return any((path / split / "schema.json").is_file() for split in ("", *layout.SPLITS))
-
-
-def _file(path: Path) -> Iterator[Item]:
+def _file(path: Path) -> Iterator[Finding]:
     """Recognise a file by its first record or its first line."""
-    expect(1, "files")
     with limits.open_path(path) as handle:
         beginning = handle.read(_BEGINNING)
     limits.check_plain(beginning[:8], path)
@@ -185,73 +152,72 @@ def _file(path: Path) -> Iterator[Item]:
     header = text.partition("\n")[0].strip()
     if text[:1] in ("[", "{"):
         yield from _json(path, text)
-    elif re.match(r"(openapi|swagger)\s*:", text):
-        raise InputError(f"not_recognised: {_OPENAPI}")
     elif "Answer." in header:
         yield from _answers(path, text)
     elif "response_id" in header and "decision" in header:
-        yield Contents(str(path), "decisions of reviewers")
+        yield _finding(RECOGNISED, path, "", "decisions of reviewers")
         yield from (_finding("bad_decision", path, letter.key, letter.reason) for letter in read_sheet(str(path))[1])
+    elif header.startswith("openapi:"):
+        raise InputError(f"not_recognised: {_OPENAPI}")
     elif re.search("[,;\t]", header):
-        reason = f"is a table ({header[:80]}), but not of answers, whose columns are Answer.slot_0 and so on; chats are"
-        raise InputError(f'not_recognised: {reason} JSON lines: {{"messages": [{{"role": "user", "content": "Hi"}}]}}')
+        raise InputError(f"not_recognised: {_TABLE}")
     else:
         raise InputError(f"not_recognised: {f'begins with {header[:40]!r}' if text else 'is empty'}: {_EXPECTED}")
-    advance(1, "files")
 
 
-def _json(path: Path, text: str) -> Iterator[Item]:
+def _json(path: Path, text: str) -> Iterator[Finding]:
     record: dict[str, Any] = {}
     with suppress(ValueError, RecursionError):
         record = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
     keys = record.keys()
     if not keys:
         parse_json(limits.read_whole(path), path)  # for line and column in the error
-    if {"openapi", "swagger"} & keys:
+    if tasks.is_task(record):
+        yield from _tasks(path)
+    elif "openapi" in keys:
         raise InputError(f"not_recognised: {_OPENAPI}")
-    if whose := next((whose for key, whose in _OTHER_TASKS.items() if key in keys and not tasks.is_task(record)), ""):
-        raise InputError(f"not_recognised: has tasks of {whose}: docs/tools.md has the format of Parapet's tasks")
-    if "messages" in keys:
-        yield Contents(str(path), "chat messages, which 'parapet perturb typos --messages FILE' changes")
+    elif "messages" in keys:
+        yield _finding(RECOGNISED, path, "", "chat messages, which 'parapet perturb typos --messages FILE' changes")
         messages = read_messages(limits.read_whole(path, limits.MAX_DIALOGUE_FILE), path)
         yield from (_of_error(item, path) for item in messages if isinstance(item, InputError))
     elif {"dialogue_id", "turns"} <= keys:
-        yield Contents(str(path), "dialogues")
-        beside = next((folder for folder in (path.parent, path.parent.parent) if _has_schemas(folder)), None)
-        services = None if beside is None else layout.services_by_name(layout.read_root(beside, leave_out_bad=True))
+        yield _finding(RECOGNISED, path, "", "dialogues")
+        services = None
+        with suppress(InputError):  # they may have no schema beside them, as predictions
+            services = layout.services_by_name(layout.read_root(path.parent, leave_out_bad=True))
         yield from _dialogues(path, services)
-    elif {"dialogue_id", "turn", "kind"} <= keys:
-        yield Contents(str(path), "rewritten turns, for 'parapet language_variations --rewritten'")
-    elif tasks.is_task(record):
-        yield from _tasks(path)
-    elif text[0] == "{" and ({"dialogue_id", "turn"} <= keys or _PREDICTED & keys):
+    elif text[0] == "{" and {"id", "dialogue_id"} & keys and "question" not in keys:
         yield from _predictions(path)
-    elif _ANSWERS & keys:
+    elif _ASSIGNMENTS & keys:
         yield from _answers(path, text)
     else:
-        yield from _schemas(path)
+        try:
+            yield from _corpus(path, [])
+        except InputError as error:
+            reason = f"not_recognised: is JSON, but was not recognised: {error.reason}; {_EXPECTED}"
+            raise InputError(reason, error.path, error.where) from None
 
 
-def _answers(path: Path, beginning: str) -> Iterator[Item]:
-    yield Contents(str(path), "answers of annotators")
+def _answers(path: Path, beginning: str) -> Iterator[Finding]:
+    yield _finding(RECOGNISED, path, "", "answers of annotators")
     task_kind = REWRITING_TASKS if f":{REWRITES}" in beginning else SCHEMA_TASKS
     for record in read_responses(str(path), b"check", "utf-8", task_kind):
-        row = record.source.removeprefix(f"{path}").lstrip(": ")
         if isinstance(record, DeadLetter):
             kind, _, reason = record.reason.partition(": ")
-            yield _finding(kind, path, row, reason.removeprefix(f"{path}: "))
-        else:
-            yield from (_finding("unread_time", path, row, problem) for problem in record.unread)
+            place = record.source.removeprefix(f"{path}").lstrip(": ")
+            yield _finding(kind, path, place, reason.removeprefix(f"{path}: "))
 
 
-def _corpus(path: Path) -> Iterator[Item]:
-    splits = layout.read_root(path, leave_out_bad=True) if _has_schemas(path) else []
-    folders = [split for split in ("", *layout.SPLITS) if layout.dialogue_files(path, split)]
+# Dialogues.
+
+
+def _corpus(path: Path, folders: list[str]) -> Iterator[Finding]:
+    """Check schemas or tools, and the dialogues in folders."""
+    splits = layout.read_root(path, leave_out_bad=True) if path.is_file() or layout.is_root(path) else []
     files = list_files(path, folders) if folders else []
-    n = sum(len(split.services) for split in splits)
-    yield Contents(str(path), f"a corpus of {counted(n, 'service')} and {counted(len(files), 'file')} of dialogues")
-    if not splits:
-        yield _finding("no_schema", path, "", "has no schema.json: slots, intents and values are not checked")
+    kind, n = "a corpus" if folders else "schemas or tools", sum(len(split.services) for split in splits)
+    dialogues = f" and {counted(len(files), 'file')} of dialogues" if folders else ""
+    yield _finding(RECOGNISED, path, "", f"{kind} of {counted(n, 'service')}{dialogues}")
     bad = [service for split in splits for service in split.bad]
     yield from (_of_error(service.error, path, "schema") for service in bad)
     left_out = {str(service.raw.get("service_name")) for service in bad if isinstance(service.raw, dict)}
@@ -259,91 +225,54 @@ def _corpus(path: Path) -> Iterator[Item]:
     expect(len(files), "files")
     for file in sorted(files, key=lambda file: file.relative):
         yield from (_finding("duplicate_id", file.path, f"[{i}]", reason) for i, reason in file.repeated)
-        services = by_split.get(file.split, by_split.get(layout.SINGLE))
         try:
+            services = by_split.get(file.split, by_split.get(layout.SINGLE))
             yield from _dialogues(layout.as_path(file.path), services, left_out)
         except InputError as error:
             yield _of_error(error, file.path)
         advance(1, "files")
 
 
-def _schemas(path: Path) -> Iterator[Item]:
-    try:
-        (split,) = layout.read_root(path, leave_out_bad=True)
-    except InputError as error:
-        reason = f"is JSON, but was not recognised: {error.reason}; {_EXPECTED}"
-        raise InputError(f"not_recognised: {reason}", error.path, error.where) from None
-    what = "schemas" if split.tools is None else "definitions of tools"
-    yield Contents(str(path), f"{what}: {', '.join(service.service_name for service in split.services[:5])}")
-    yield from (_of_error(bad.error, path, "schema") for bad in split.bad)
-    for toolset in split.tools.toolsets.values() if split.tools is not None else ():
-        for tool in toolset.tools:
-            yield from _tool_findings(tool, path, tool.name, "")
-
-
-def _tool_findings(tool: tools.Tool, path: Path, position: str, pointer: str) -> Iterator[Finding]:
-    properties, required = tool.parameters.root.get("properties"), tool.parameters.root.get("required")
-    for name in required if isinstance(required, list) else ():
-        if name not in (properties or {}):
-            place = f"{position}: {pointer}/required"
-            yield _finding("schema", path, place, f"{name!r} is required, but not among the parameters")
-
-
-# Dialogues.
-
-
 def _dialogues(path: Path, services: Mapping[str, Service] | None, left_out: Collection[str] = ()) -> Iterator[Finding]:
     """Check a file of dialogues, given the services of its split, and those that were reported as bad."""
-    no_schema = {f"no schema for service {name!r}" for name in left_out}
     for i, item in enumerate(read_each(limits.read_whole(path, limits.MAX_DIALOGUE_FILE), path)):
         try:
             dialogue = typed(item)
         except InputError as error:
-            where = f"[{i}].{error.where}".rstrip(".")
-            yield _of_error(InputError(error.reason, path, where), path, "format")
+            yield _of_error(InputError(error.reason, path, f"[{i}].{error.where}"), path, "format")
             continue
         faults = ((fault.kind, fault.where, fault.reason) for fault in dialogue_faults(dialogue, services, str(path)))
-        reported = set[tuple[str, str]]()
+        reported = {("reference", f"no schema for service {name!r}") for name in left_out}
         for kind, where, reason in (*faults, *_contradictions(dialogue, services or {})):
-            if reason in no_schema or (kind in _ONCE and (kind, reason) in reported):
-                continue
+            if (kind, reason) not in reported:  # later turns repeat the state
+                turn = re.match(r"turns\[(\d+)\]", where)
+                position = f"{dialogue.dialogue_id}, turn {turn[1]}" if turn else dialogue.dialogue_id
+                yield _finding(kind, path, f"{position}: /{i}{_pointer(where)}", reason)
             reported.add((kind, reason))
-            turn = re.match(r"turns\[(\d+)\]", where)
-            position = f"{dialogue.dialogue_id}, turn {turn[1]}" if turn else dialogue.dialogue_id
-            yield _finding(kind, path, f"{position}: /{i}{_pointer(where)}", reason)
 
 
-def _contradictions(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, place, reason) of what :func:`dialogue_faults` accepts."""
+def _contradictions(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
+    """Yield what :func:`dialogue_faults` accepts."""
     framed = {frame.service for turn in dialogue.turns for frame in turn.frames}
     for i, name in enumerate(dialogue.services):
         if services and name not in services:
             yield "reference", f"services[{i}]", f"no schema for service {name!r}"
         elif name not in framed:
             yield "no_frame", f"services[{i}]", f"no turn has a frame of service {name!r}"
-    said, previous = "", "SYSTEM"
+    said, speaker = "", ""
     for t, turn in enumerate(dialogue.turns):
         said += f"\n{turn.utterance.casefold()}"
-        if turn.speaker == previous:
-            before = "as the turn before" if t else "but the user begins"
-            yield "speakers", f"turns[{t}].speaker", f"the speaker is the {turn.speaker.lower()}, {before}"
-        previous = turn.speaker
+        if turn.speaker == speaker:
+            yield "speakers", f"turns[{t}].speaker", f"the speaker is the {speaker.lower()}, as the turn before"
+        speaker = turn.speaker
         for f, frame in enumerate(turn.frames):
-            for kind, place, reason in _frame_contradictions(frame, services.get(frame.service), turn.utterance, said):
-                yield kind, f"turns[{t}].frames[{f}].{place}", reason
+            if frame.service in services:
+                for kind, place, reason in _of_frame(frame, services[frame.service], said):
+                    yield kind, f"turns[{t}].frames[{f}].{place}", reason
 
 
-def _frame_contradictions(
-    frame: Frame, service: Service | None, utterance: str, said: str
-) -> Iterator[tuple[str, str, str]]:
-    """Yield (kind, place, reason) of spans, state values and calls, given all that was said so far, casefolded."""
-    for i, span in enumerate(frame.slots):
-        if isinstance(span.value, str) and isinstance(span.start, int) and isinstance(span.exclusive_end, int):
-            text = utterance[span.start : span.exclusive_end]
-            if text.casefold() != span.value.casefold():
-                yield "span_value", f"slots[{i}]", f"the span is {text!r}, but its value {span.value!r}"
-    if service is None:
-        return
+def _of_frame(frame: Frame, service: Service, said: str) -> Iterator[Fault]:
+    """Yield what contradicts the schema or all that was said so far, casefolded."""
     slots = {slot.name: slot for slot in service.slots}
     for name, values in (frame.state.slot_values if frame.state else {}).items():
         if name not in slots or not values or "dontcare" in values:
@@ -356,77 +285,49 @@ def _frame_contradictions(
     if frame.service_call:
         method, parameters = frame.service_call.method, frame.service_call.parameters
         required = next((intent.required_slots for intent in service.intents if intent.name == method), [])
-        if missing := [name for name in required if name not in parameters]:
-            yield "call_incomplete", "service_call.parameters", f"{method!r} requires slot {missing[0]!r}"
+        for name in required:
+            if name not in parameters:
+                yield "call_incomplete", "service_call.parameters", f"{method!r} requires slot {name!r}"
 
 
 # Tasks of agents, and predictions.
 
 
-def _tasks(path: Path) -> Iterator[Item]:
+def _tasks(path: Path) -> Iterator[Finding]:
     beside = tasks.answers_beside(path)
     answers = tasks.by_id(limits.read_whole(beside), beside) if beside.is_file() else {}
-    yield Contents(str(path), f"tasks of agents, {len(answers):,} with right calls")
-    known = set[str]()
-    for where, task in tasks.records(limits.read_whole(path)):
-        if isinstance(task, InputError):
-            yield _of_error(task, path)
-            continue
-        name, position = task["id"], f"{where}, {task['id']}"
-        if name in known:
-            yield _finding("duplicate_id", path, f"{position}: /id", f"{name!r} appears twice")
-        known.add(name)
-        schemas: dict[str, Mapping[str, Any]] = {}
-        for i, raw in enumerate(task.get("function") or ()):
-            try:
-                tool = None if tools.is_hosted(raw) else tools.Tool(raw)
-            except InputError as error:
-                yield _finding("schema", path, f"{position}: /function/{i}{error.where}", error.reason)
-                continue
-            if tool is not None:
-                schemas[tool.name] = tool.parameters.root
-                yield from _tool_findings(tool, path, position, f"/function/{i}/parameters")
-        if name in answers:
-            yield from _answer_findings(answers[name], schemas, beside)
-        elif "irrelevance" not in name:
-            yield _finding("no_right_calls", path, position, f"{beside} has no right calls for {name!r}")
-
-
-def _answer_findings(answer: Mapping[str, Any], schemas: Mapping[str, Any], path: Path) -> Iterator[Finding]:
-    place = f"{answer['id']}: /ground_truth"
-    try:
-        calls = msgspec.convert(answer.get("ground_truth"), list[dict[str, dict[str, list[Any]]]])
-    except msgspec.ValidationError as error:
-        yield _finding("unreadable", path, place, str(error))
-        return
-    for function in sorted({function for call in calls for function in call} - schemas.keys()):
-        yield _finding("unknown_function", path, place, f"{function!r} is not a function of the task")
-    for kind, pointer, reason in tasks.contradictions(schemas, calls):
-        yield _finding(kind, path, f"{place}{pointer}", reason)
+    file = tools.ToolFile(limits.read_whole(path), path)
+    yield _finding(RECOGNISED, path, "", f"tasks of agents, {len(answers):,} with right calls")
+    yield from (_of_error(bad, path, "schema") for bad in file.bad)
+    for name, toolset in file.of_tasks.items():
+        if name not in answers and "irrelevance" not in name:
+            yield _finding("no_right_calls", path, name, f"{beside} has no right calls for {name!r}")
+        try:
+            calls = msgspec.convert(answers.get(name, {}).get("ground_truth", []), tasks.RightCalls)
+        except msgspec.ValidationError as error:
+            raise InputError(str(error), beside, f"{name}: /ground_truth") from None
+        schemas = {tool.name: tool.parameters.root for tool in file.toolsets[toolset].tools}
+        for kind, pointer, reason in tasks.contradictions(schemas, calls):
+            yield _finding(kind, beside, f"{name}: /ground_truth{pointer}", reason)
 
 
 _row = msgspec.json.Decoder(dict[str, Any])
 
 
-def _predictions(path: Path) -> Iterator[Item]:
-    """Check JSON lines; for a prediction the keys of its place, refusals and unread answers are the same everywhere."""
-    yield Contents(str(path), "predictions")
-    known = set[int]()
+def _predictions(path: Path) -> Iterator[Finding]:
+    yield _finding(RECOGNISED, path, "", "predictions, or other rows with ids")
+    known = set[str]()
     with limits.open_path(path) as handle:
         for number, line in enumerate(handle, 1):
             place = f"line {number}"
-            if not line.strip():
-                continue
             try:
-                row = _row.decode(line.removeprefix(b"\xef\xbb\xbf"))
+                row = _row.decode(line.removeprefix(b"\xef\xbb\xbf")) if line.strip() else {}
             except msgspec.MsgspecError as error:
                 yield _finding("unreadable", path, place, str(error))
                 continue
             key = ", ".join(f"{name} {row[name]}" for name in _KEYS if name in row)
-            if hash(key) in known:
-                yield _finding("duplicate_id", path, place, f"{key} is predicted twice")
-            known.add(hash(key))
-            if row.get("refused"):
-                yield _finding("refused", path, place, f"{key}: the request was refused")
-            if row.get("unread") or row.get("result") == {"unreadable": True}:
-                yield _finding("unread_answer", path, place, f"{key}: {row.get('unread')}")
+            if key and key in known:
+                yield _finding("duplicate_id", path, place, f"{key} appears twice")
+            known.add(key)
+            if row.get("refused") or row.get("unread") or row.get("result") == {"unreadable": True}:
+                yield _finding("no_answer", path, place, f"{key}: {row.get('unread') or 'refused or unreadable'}")

@@ -10,53 +10,40 @@ import math
 import re
 import unicodedata
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from dateutil import parser
 
 from parapet.evaluation.tools.checking import Call
-from parapet.schemas.tasks import plain
+from parapet.schemas.tasks import RightCalls, plain
 
-# By dimension: the names of each unit, and its size.
 _UNITS: Mapping[str, Mapping[str, float]] = {
-    "length": {
-        "mm millimeter millimetre": 0.001,
-        "cm centimeter centimetre": 0.01,
-        "m meter metre": 1,
-        "km kilometer kilometre": 1000,
-        "mi mile": 1609.344,
-        "ft foot feet": 0.3048,
-    },
-    "mass": {"g gram": 1, "kg kilogram": 1000, "lb pound": 453.59237},
-    "time": {"s sec second": 1, "min minute": 60, "h hr hour": 3600, "day": 86400},
-    **{names: {names: 1} for names in ("% percent", "$ usd dollar", "€ eur euro", "°c celsius", "°f fahrenheit")},
+    "length": {"mm": 0.001, "cm": 0.01, "m": 1, "meter": 1, "km": 1000, "kilometer": 1000, "mile": 1609.344},
+    "mass": {"g": 1, "gram": 1, "kg": 1000, "kilogram": 1000, "pound": 453.59237},
+    "time": {"second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": 86400, "week": 604800},
+    "share": {"%": 1, "percent": 1},
+    "dollars": {"$": 1, "dollar": 1},
+    "euros": {"€": 1, "euro": 1},
 }
-_SIZES = {
-    name: (dimension, size)
-    for dimension, units in _UNITS.items()
-    for names, size in units.items()
-    for name in names.split()
-}
-_QUANTITY = re.compile(r"([$€]?)\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([^\W\d_]*|[%$€]|°[cf])")
+_SIZES = {name: (dimension, size) for dimension, sizes in _UNITS.items() for name, size in sizes.items()}
+_QUANTITY = re.compile(r"([$€]?)\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([^\W\d_]*|[%$€])")
 # Parts that a date leaves out are taken from these, so that only dates with the same parts are equal under both.
 _DEFAULTS = (datetime(2000, 1, 1, 1), datetime(2004, 12, 31, 23))
 
 
-def with_right_values(
-    calls: Sequence[Call], expected: Sequence[Mapping[str, Mapping[str, Sequence[Any]]]]
-) -> list[Call]:
+def with_right_values(calls: Sequence[Call], expected: RightCalls) -> list[Call]:
     """Replaces values of calls by the right values that mean the same."""
-    right: dict[tuple[str, str], list[Any]] = {}
+    right: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for call in expected:
         for name, parameters in call.items():
             for parameter, values in parameters.items():
-                right.setdefault((name, parameter), []).extend(values)
+                right[name, parameter] += values
     return [
         {
-            name: {key: _as_right(value, right.get((name, key), [])) for key, value in arguments.items()}
+            name: {key: _as_right(value, right[name, key]) for key, value in arguments.items()}
             if isinstance(arguments, Mapping)
             else arguments
             for name, arguments in call.items()
@@ -66,22 +53,16 @@ def with_right_values(
 
 
 def _as_right(value: Any, right: Sequence[Any]) -> Any:
-    if isinstance(value, list):
-        for values in right:
-            if isinstance(values, list) and len(values) == len(value):
-                replaced = [_as_right(*pair) for pair in zip(value, ([item] for item in values), strict=True)]
-                if replaced == values:
-                    return replaced
-        return value
-    if isinstance(value, dict):
-        of_keys = [values for values in right if isinstance(values, dict)]
-        lists = {key: [values[key] for values in of_keys if isinstance(values.get(key), list)] for key in value}
-        return {key: _as_right(item, [*chain.from_iterable(lists[key])]) for key, item in value.items()}
-    return next((other for other in right if other != "" and mean_the_same(value, other)), value)
+    return next((other for other in right if mean_the_same(value, other)), value)
 
 
 def mean_the_same(first: Any, second: Any) -> bool:
-    """Whether two values are the same number, quantity or date, or the same text but for case and accents."""
+    """Whether two values are the same number, quantity or date, the same text but for case and accents, or such lists.
+
+    Other values, such as objects, are not compared.
+    """
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(mean_the_same, first, second))
     if (left := _quantity(first)) and (right := _quantity(second)):
         return left[0] == right[0] and math.isclose(left[1], right[1])
     if not isinstance(first, str) or not isinstance(second, str):
@@ -96,9 +77,7 @@ def _folded(text: str) -> str:
 
 def _quantity(value: Any) -> tuple[str, float] | None:
     """Returns dimension and size of a number, or of a text with a number and perhaps a unit."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return "", float(value)
-    match = _QUANTITY.fullmatch(value.strip().casefold()) if isinstance(value, str) else None
+    match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip().casefold())
     if match is None or (match[1] and match[3]):
         return None
     number, unit = float(match[2].replace(",", "")), match[1] or match[3]

@@ -572,7 +572,7 @@ def test_refused_requests_are_neither_wrong_nor_right(tmp_path, told, error):
     "first second same",
     *((5, value, True) for value in ("5", "5.0", 5.0, " 5 ")),
     *((first, second, True) for first, second in (("1,000", 1000), ("$5", "5 dollars"), ("2 hours", "120 min"))),
-    *(("5 km", value, True) for value in ("5000 m", "5km", "5 Kilometers")),
+    *(("5 km", value, True) for value in ("5000 m", "5km", "5 Kilometers", "5,000 meters")),
     *(("2023-05-01", value, True) for value in ("May 1, 2023", "1 May 2023", "5/1/2023", "May 1st 2023")),
     *((first, second, True) for first, second in (("7 pm", "19:00"), ("Café Zürich", "cafe zurich"))),
     *((first, second, False) for first, second in ((True, 1), ("5", "5 km"), ("5%", 5), ("Oslo", "Bergen"))),
@@ -583,10 +583,10 @@ def test_values_that_mean_the_same(first, second, same):
     assert mean_the_same(first, second) is mean_the_same(second, first) is same
 
 
-def test_nested_values_are_replaced_by_right_ones_that_mean_the_same():
-    right = [{"f": {"when": ["", "2023-05-01"], "sizes": [[5, 6]], "of": [{"price": [1000, 2000]}], "city": ["Oslo"]}}]
-    said = {"when": "May 1 2023", "sizes": ["5", "6.0"], "of": {"price": "1,000", "x": 1}, "city": "Rome", "more": 1}
-    wanted = {"when": "2023-05-01", "sizes": [5, 6], "of": {"price": 1000, "x": 1}, "city": "Rome", "more": 1}
+def test_values_and_lists_are_replaced_by_right_ones_that_mean_the_same():
+    right = [{"f": {"when": ["", "2023-05-01"], "sizes": [[5, 6]], "city": ["Oslo"]}}]
+    said = {"when": "May 1 2023", "sizes": ["5", "6.0"], "city": "Rome", "more": 1}
+    wanted = {"when": "2023-05-01", "sizes": [5, 6], "city": "Rome", "more": 1}
     assert with_right_values([{"f": said}, {"g": "text"}], right) == [{"f": wanted}, {"g": "text"}]
     shorter = {**said, "sizes": ["5"]}  # another list stays as it is
     assert with_right_values([{"f": shorter}], right)[0]["f"]["sizes"] == ["5"]

@@ -140,25 +140,27 @@ def test_tools_and_tasks(tmp_path):
     tools = write(tmp_path / "tools.json", json.dumps([TOOL, {"name": "g", "parameters": 3}]))
     kinds, _ = findings(tools)
     assert kinds == {
-        "schema": [
-            ("item 2", "/parameters", "expected a JSON Schema, found a number; it stays unchanged"),
-            ("f", "/required", "'b' is required, but not among the parameters"),
-        ]
+        "schema": [("item 2", "/parameters", "expected a JSON Schema, found a number; it stays unchanged")]
     }
-    rows = [TASK, TASK, {**TASK, "id": "x_1"}, {**TASK, "id": "irrelevance_0"}, {**TASK, "id": "x_2"}, {"id": 3}]
-    write(tmp_path / "t/tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    rows = [TASK, {**TASK, "id": "x_1"}, {**TASK, "id": "irrelevance_0"}, {**TASK, "id": "x_2"}]
+    rows[1]["function"] = [TOOL, {"name": "g", "parameters": 3}]
+    tasks = write(tmp_path / "t/tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
     truths = {"x_0": [{"f": {"a": ["one"], "b": [1]}}], "x_2": [{"h": {}}]}
-    lines = (json.dumps({"id": name, "ground_truth": truth}) for name, truth in truths.items())
-    write(tmp_path / "t/possible_answer/tasks.jsonl", "\n".join(lines))
+    lines = [json.dumps({"id": name, "ground_truth": truth}) for name, truth in truths.items()]
+    beside = write(tmp_path / "t/possible_answer/tasks.jsonl", "\n".join(lines))
+    write(tmp_path / "t/tools.json", json.dumps([TOOL]))  # does not hide the tasks
     kinds, _ = findings(tmp_path / "t")
-    assert kinds["value_of_other_type"][0] == (
-        "x_0", "/ground_truth/0/f/a", "'a' must be 'one', but its type is 'integer'"
-    )  # fmt: skip
-    assert kinds["unknown_parameter"][0][1] == "/ground_truth/0/f/b"
-    assert kinds["duplicate_id"] == [("line 2, x_0", "/id", "'x_0' appears twice")]
-    assert [row[0] for row in kinds["no_right_calls"]] == ["line 3, x_1"]
-    assert kinds["unknown_function"] == [("x_2", "/ground_truth", "'h' is not a function of the task")]
-    assert kinds["not_a_task"][0][0] == "line 6"
+    assert kinds == {
+        "schema": [("line 2", "/function/1/parameters", "expected a JSON Schema, found a number")],
+        "value_of_other_type": [("x_0", "/ground_truth/0/f/a", "'a' must be 'one', but its type is 'integer'")],
+        "unknown_parameter": [("x_0", "/ground_truth/0/f/b", "'b' is in the right call, but not in the schema")],
+        "no_right_calls": [("x_1", "", f"{beside} has no right calls for 'x_1'")],
+        "unknown_function": [("x_2", "/ground_truth/0/h", "the task has no function 'h'")],
+    }
+    write(beside, f'{lines[0]}\n{{"id": "x_2", "ground_truth": 3}}')
+    assert findings(tasks)[0]["unreadable"] == [("x_2", "/ground_truth", "Expected `array`, got `int`")]
+    write(tasks, "".join(f"{json.dumps(row)}\n" for row in [TASK, TASK]))
+    assert findings(tasks)[0] == {"unreadable": [("line 2", "/id", "the id 'x_0' appears twice")]}
 
 
 def test_predictions_answers_and_decisions(tmp_path):
@@ -167,27 +169,30 @@ def test_predictions_answers_and_decisions(tmp_path):
     write(tmp_path / "answers.csv", f"{HEADER}1,A1,W,Hotels_1:names,x\n1,,W,Hotels_1:names,x\n1,A2,W,nothing,x\n")
     write(tmp_path / "decisions.csv", "response_id,decision,text\nA1:slot_0,maybe,\n")
     kinds, severities = findings(tmp_path)
-    assert kinds["duplicate_id"] == [("line 2", "", "id a is predicted twice")]
+    assert kinds["duplicate_id"] == [("line 2", "", "id a appears twice")]
     assert [row[0] for row in kinds["unreadable"]] == ["line 3", "line 4"]
-    assert [row[0] for row in (*kinds["refused"], *kinds["unread_answer"])] == ["line 2", "line 5"]
+    assert [row[0] for row in kinds["no_answer"]] == ["line 2", "line 5"]
     assert [row[0] for row in (*kinds["no_assignment_id"], *kinds["no_task"])] == ["row 3", "row 4"]
     assert "bad_decision" in kinds
-    assert severities["refused"] == severities["unread_answer"] == "warning"
+    assert severities["no_answer"] == "warning"
 
 
 @cases(
     "name content told",
     ("api.yaml", "openapi: 3.0.0\npaths: {}\n", "OpenAPI description: write each operation as a tool"),
     ("api.json", '{"openapi": "3.0.0"}', "OpenAPI description"),
-    ("chats.csv", "text,intent\nHi,greet\n", "is a table (text,intent), but not of answers"),
+    ("chats.csv", "text,intent\nHi,greet\n", "is a table, but not of answers"),
     ("empty.json", "", "is empty: expected a corpus"),
     ("words.txt", "Hello there", "begins with 'Hello there': expected a corpus"),
     ("rows.json", '[{"id": "a", "result": []},\n{"id": "b"}]', "is JSON, but was not recognised"),
     ("settings.json", '{"a": 1}', "is JSON, but was not recognised"),
     ("broken.json", '[{"dialogue_id": 1,]', "not JSON"),
     ("data.json.gz", "\x1f\x8b", "gzip"),
-    ("turns.json", '{"id": "multi_turn_0", "question": [[{"role": "user", "content": "Hi"}]]}', "over several turns"),
-    ("tau2.json", '[{"id": "0", "evaluation_criteria": {}}]', "tau2-bench"),
+    (
+        "turns.json",
+        '{"id": "multi_turn_0", "question": [[{"role": "user", "content": "Hi"}]]}',
+        "is JSON, but was not recognised",
+    ),
 )
 def test_what_newcomers_have_is_named_with_what_to_do(tmp_path, name, content, told):
     path = tmp_path / name
@@ -203,7 +208,7 @@ def test_folders_and_paths_that_do_not_exist(tmp_path):
     assert "has only notes.md: expected" in findings(tmp_path / "other")[0]["not_recognised"][0][2]
     write(tmp_path / "chat/a.jsonl", '{"messages": [{"role": "user", "content": "Hi"}]}\n')
     write(tmp_path / "chat/b.csv", "text,intent\nHi,greet\n")
-    assert findings(tmp_path / "chat", status=0)[1] == {"other_file": "warning"}
+    assert findings(tmp_path / "chat", status=0)[1] == {"not_recognised": "warning"}
     assert "there is no such file or folder" in refused("check", str(tmp_path / "nowhere"))
 
 
@@ -217,5 +222,5 @@ def test_real_data_has_the_findings_that_were_read_one_by_one():
     assert {kind: len(rows) for kind, rows in kinds.items()} == {"call_incomplete": 18}
     kinds, _ = findings(DATA / "agents")
     assert {kind: len({row[0] for row in rows}) for kind, rows in kinds.items()} == {
-        "value_outside_enum": 20, "value_of_other_type": 1, "required_left_out": 2, "other_file": 1
+        "value_outside_enum": 20, "value_of_other_type": 1, "required_left_out": 2, "not_recognised": 1
     }  # fmt: skip
