@@ -262,6 +262,12 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
     return [table for table in both if table.rows]
 
 
+def main_of(numbers: Sequence[Spread]) -> list[Spread]:
+    """Lists the numbers that matter most: those on the original, over the variants, and schema sensitivity last."""
+    main = [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or [*numbers]
+    return sorted(main, key=lambda each: (each.row.metric == SENSITIVITY, each.row.set != ORIGINAL))
+
+
 def summary(rows: Sequence[ResultRow]) -> list[str]:
     """Formats the main numbers over the runs for the terminal.
 
@@ -270,7 +276,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
     """
     numbers = spreads(rows)
     lines = []
-    for each in [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or numbers:
+    for each in main_of(numbers):
         parts = [f"{each.label}, mean over {each.runs} runs: {each.mean}"]
         if floor := each.shown(each.row.metric + noise.FLOOR):
             parts.append(f"noise floor of two runs {floor} points")
@@ -287,7 +293,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
 def report(rows: Sequence[ResultRow]) -> Report:
     """Makes the page of several runs from the numbers of all of them together."""
     numbers = spreads(rows)
-    main = [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or numbers
+    main = main_of(numbers)
     runs = counted(main[0].runs, "run")
     pages = {f"{run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
     return Report(

@@ -123,7 +123,7 @@ BUDGETS = {
     "transforms/reports/": 650,
     "transforms/": 2_619,
     "evaluation/models/": 5_454,
-    "evaluation/": 9_599,
+    "evaluation/": 9_602,
     "pipelines/": 7_212,
     "schemas/": 2_987,
     "parapet/": 678,
