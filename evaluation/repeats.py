@@ -198,14 +198,14 @@ class Spread(NamedTuple):
 
     @property
     def compared(self) -> list[str]:
-        """The schema sensitivity of equally many variants and repeats, and the excess with its interval, if defined."""
+        """The schema sensitivity of equally many variants and repeats, the excess and its interval, if defined."""
         repeated, excess = self.others.get(noise.NOISE), self.others.get(noise.EXCESS)
         if self.row.metric != SENSITIVITY or self.row.value is None or repeated is None or excess is None:
             return []
         reworded = (repeated.value or 0.0) + (excess.value or 0.0)
         values = (reworded, repeated.value, excess.value, excess.low, excess.high)
         *cells, low, high = (kinds.shown(SENSITIVITY, value) for value in values)
-        return [*cells[:2], f"{cells[2]}\n{low} to {high}"]
+        return [*cells, f"{low} to {high}"]
 
     @property
     def label(self) -> str:
@@ -250,7 +250,9 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
         floors = [each.shown(floor), each.shown(floor, each.runs**-0.5)]
         cells.append([*name, each.label, f"{each.runs}", each.mean, *floors, *map(each.power, powers)])
         if each.compared:
-            of_noise.append([*name, kinds.shown(SENSITIVITY, each.row.value), *each.compared])
+            reworded, repeated, excess, interval = each.compared
+            value = kinds.shown(SENSITIVITY, each.row.value)
+            of_noise.append([*name, value, reworded, repeated, f"{excess}\n{interval}"])
     passes = [f"{noise.POWER}{k}" for k in powers]
     columns = [*first, "number", "runs", "mean", "noise floor", "of means", *passes]
     compared = [*first, "of the variants", "of as many as repeats", "of repeats of the original", "excess"]
@@ -283,9 +285,9 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
         if power := each.power(each.runs):
             parts.append(f"{noise.POWER}{each.runs} {power}%")
         if each.compared:
-            reworded, repeated, excess = each.compared
+            reworded, repeated, excess, interval = each.compared
             parts.append(f"of repeats of the original {repeated}%, of as many variants {reworded}%")
-            parts.append("excess {} points ({})".format(*excess.split("\n")))
+            parts.append(f"excess {excess} points ({interval})")
         lines.append("; ".join(parts))
     return lines
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from parapet.schemas.errors import InputError
+from parapet.schemas.errors import InputError, pointer_keys, pointer_of
 from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
 
 # The keywords of JSON Schema, up to draft 2020-12, that contain subschemas.
@@ -158,7 +158,7 @@ class Parameters:
     def _resolved(self, reference: str, pointer: str) -> Any:
         value = self.root
         try:
-            for token in _tokens(reference):
+            for token in pointer_keys(reference):
                 value = value[int(token)] if isinstance(value, list) else value[token]
         except (KeyError, IndexError, ValueError, TypeError):
             raise InputError(
@@ -245,21 +245,21 @@ class Renaming:
 
     def pointer(self, pointer: str) -> str:
         """Convert a pointer of the original schema to the renamed one."""
-        renamed, tokens = "", _tokens(pointer)
+        renamed, tokens = "", pointer_keys(pointer)
         for i, token in enumerate(tokens):
-            owner = "".join(f"/{_escaped(above)}" for above in tokens[: max(0, i - 1)])
+            owner = pointer_of(*tokens[: max(0, i - 1)])
             shape = self._parameters.shape(owner) if i else None
             if shape is not None and tokens[i - 1] in ("properties", "dependentSchemas"):
                 token = self._renamer(shape)(token)
             elif shape is not None and tokens[i - 1] in _DEFINITIONS:
-                token = self._definition(f"{owner}/{_escaped(tokens[i - 1])}", token)
-            renamed += f"/{_escaped(token)}"
+                token = self._definition(f"{owner}{pointer_of(tokens[i - 1])}", token)
+            renamed += pointer_of(token)
         return renamed
 
     def _definition(self, pointer: str, name: str) -> str:
         """Return the new name of a definition: another one if it has the name of a parameter."""
         new = self.own.get(name, name)
-        return name if self._parameters.shape(f"{pointer}/{_escaped(new)}") is not None else new
+        return name if self._parameters.shape(f"{pointer}{pointer_of(new)}") is not None else new
 
     def _reference(self, reference: str) -> str:
         renamed = f"#{self.pointer(unquote(reference[1:]))}" if reference.startswith("#/") else reference
@@ -310,21 +310,21 @@ class Renaming:
         if not isinstance(value, dict):
             return value
         if shape is None:
-            return {key: self._schema(item, f"{pointer}/{_escaped(key)}", near) for key, item in value.items()}
+            return {key: self._schema(item, f"{pointer}{pointer_of(key)}", near) for key, item in value.items()}
         rename, written = self._renamer(shape), dict[str, Any]()
         near = {**near, **{name: rename(name) for name in shape.properties}}
         for key, item in value.items():
-            place = f"{pointer}/{_escaped(key)}"
+            place = f"{pointer}{pointer_of(key)}"
             if key in _OF_PROPERTIES and isinstance(item, dict):
                 written[key] = {
                     rename(name): [*map(rename, below)]
                     if key != "properties" and isinstance(below, list)
-                    else self._schema(below, f"{place}/{_escaped(name)}", near)
+                    else self._schema(below, f"{place}{pointer_of(name)}", near)
                     for name, below in item.items()
                 }
             elif key in _DEFINITIONS and isinstance(item, dict):
                 written[key] = {
-                    self._definition(place, name): self._schema(below, f"{place}/{_escaped(name)}", near)
+                    self._definition(place, name): self._schema(below, f"{place}{pointer_of(name)}", near)
                     for name, below in item.items()
                 }
             elif key == "required" and isinstance(item, list):
@@ -359,7 +359,7 @@ class Renaming:
         return self.mentions.replaced(text, near, values)
 
     def _title(self, title: str, pointer: str, near: Mapping[str, str]) -> str:
-        if pointer in self._by_pointer and (old := _tokens(pointer)[-1]) != self._by_pointer[pointer]:
+        if pointer in self._by_pointer and (old := pointer_keys(pointer)[-1]) != self._by_pointer[pointer]:
             return retitled(title, old, self._by_pointer[pointer])
         return self.mentions.title(title, near)
 
@@ -391,11 +391,11 @@ class Renaming:
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:
     """Yield (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
-        place = f"{pointer}/{_escaped(key)}"
+        place = f"{pointer}{pointer_of(key)}"
         if _is_absent(value):
             continue
         if key in _KEYED:
-            yield from ((key, f"{place}/{_escaped(name)}", name, below) for name, below in value.items())
+            yield from ((key, f"{place}{pointer_of(name)}", name, below) for name, below in value.items())
         elif key in _LISTS or (key == "items" and isinstance(value, list)):
             yield from ((key, f"{place}/{i}", "", below) for i, below in enumerate(value))
         elif key in _SAME_PLACE or key in _ITEMS or key in _OTHERS or key in _APART:
@@ -449,11 +449,3 @@ def _literals(schema: Mapping[str, Any]) -> list[Any]:
     of_parts = [part for part in parts if isinstance(part, dict)]
     listed = [value for part in of_parts for value in part.get("enum") or ()]
     return [*listed, *(part[key] for part in of_parts for key in _VALUES if key in part)]
-
-
-def _escaped(token: str) -> str:
-    return token.replace("~", "~0").replace("/", "~1")
-
-
-def _tokens(pointer: str) -> list[str]:
-    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,11 @@ def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
     return reason, place.strip("`").removeprefix("$").removeprefix(".")
 
 
-def pointer_of(keys: Iterable[object]) -> str:
+def pointer_of(*keys: object) -> str:
     """Return the JSON Pointer of a place that keys and positions lead to."""
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)
+
+
+def pointer_keys(pointer: str) -> list[str]:
+    """Return the keys and positions of a JSON Pointer."""
+    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +245,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
         names = [entry.name for entry in entries]
         for i, name in enumerate(names):
             is_free = not name and key != "tables"  # corpora in a folder are named after their folders
-            yield f"{key}[{i}].name", is_free or _can_name(name, names[:i]), f"{name!r} {_NAMES}"
+            is_allowed = can_name(name) and name not in names[:i]
+            yield f"{key}[{i}].name", is_free or is_allowed, f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 
@@ -256,8 +257,9 @@ _NAMES = (
 )
 
 
-def _can_name(name: str, before: Sequence[str]) -> bool:
-    return bool(CONFIG_NAME.fullmatch(name)) and name not in RESERVED and name not in before
+def can_name(name: str) -> bool:
+    """Whether a configuration may have this name."""
+    return bool(CONFIG_NAME.fullmatch(name)) and name not in RESERVED
 
 
 FORMAT = "parapet-release/1"

@@ -112,11 +112,11 @@ def contradictions(schemas: Mapping[str, Mapping[str, Any]], calls: RightCalls) 
         for name, arguments in call.items():
             if name not in schemas:
                 yield Contradiction(
-                    "unknown_function", pointer_of((position, name)), f"the task has no function {name!r}"
+                    "unknown_function", pointer_of(position, name), f"the task has no function {name!r}"
                 )
                 continue
             for parameter, kind, reason in _of_call(schemas[name], arguments):
-                yield Contradiction(kind, pointer_of((position, name, parameter)), f"{parameter!r} {reason}")
+                yield Contradiction(kind, pointer_of(position, name, parameter), f"{parameter!r} {reason}")
 
 
 def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str, str]]:

@@ -115,7 +115,7 @@ def _finding(kind: str, path: object, place: str, message: str) -> Finding:
 
 
 def _pointer(place: str) -> str:
-    return pointer_of(index or key for index, key in _PLACE.findall(place))
+    return pointer_of(*(index or key for index, key in _PLACE.findall(place)))
 
 
 def _of_error(error: InputError, path: object, kind: str = "unreadable") -> Finding:

@@ -101,10 +101,14 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     exclude_contradictions: bool = False
     by_meaning: bool = False
 
+    @property
+    def is_noisy(self) -> bool:
+        """Whether part of the schema sensitivity may be noise."""
+        return bool(self.variants) and not self.is_deterministic
+
     def header(self, result: scores.Result) -> dict[str, object]:
         """Makes the content of ``run.json`` besides the files."""
-        is_noisy = self.variants and not self.is_deterministic
-        return super().header(result) | ({"is_deterministic": False} if is_noisy else {})
+        return super().header(result) | ({"is_deterministic": False} if self.is_noisy else {})
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files."""
@@ -157,7 +161,7 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         headings = {**HEADINGS, **by_meaning, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         excluded = f"{text.counted(inputs.excluded, 'task')} left out: the right calls contradict their own schema"
         notes = [excluded] if self.exclude_contradictions else []
-        notes += [] if self.is_deterministic or not self.variants else [scores.NOISE_REMARK]
+        notes += [scores.NOISE_REMARK] if self.is_noisy else []
         printed = with_defined_sensitivity(metrics, self.variants)
         return scores.Result(
             files=scores.files_of(

@@ -24,6 +24,7 @@ from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome
 from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
 from parapet.pipelines.suite.suite_file import SEED, Table
+from parapet.schemas.errors import pointer_keys
 from parapet.transforms.reports import report
 from parapet.transforms.reports.text import number, percent
 
@@ -218,8 +219,7 @@ def pointed(pointer: str, output: Path) -> float | None:
     place, _, path = pointer.removeprefix("@").partition("#/")
     try:
         value = json.loads(Path(place_of(place, output)).read_bytes())
-        for key in path.split("/"):
-            key = key.replace("~1", "/").replace("~0", "~")
+        for key in pointer_keys(f"/{path}"):
             value = value[int(key)] if isinstance(value, list) else value[key]
         return float(value) if isinstance(value, int | float) else None
     except (OSError, ValueError, LookupError, TypeError):

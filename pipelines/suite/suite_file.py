@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from parapet.pipelines.suite.steps import SAMPLE, Options, replaced
-from parapet.schemas.errors import InputError, no_such, reason_and_place
+from parapet.schemas.errors import InputError, no_such, pointer_of, reason_and_place
 from parapet.schemas.limits import read_text
 from parapet.transforms.reports.text import counted
 
@@ -97,7 +97,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for value in (row.published or float("nan"), ours, row.relative_to, scale)
         ]
         for column, published, own, base, factor in zip(self.columns, *columns, strict=True):
-            fill = {"column": column.replace("~", "~0").replace("/", "~1"), **row.fill}
+            fill = {"column": pointer_of(column)[1:], **row.fill}
             yield published, filled(own, fill), filled(base, fill), factor
 
 

@@ -626,7 +626,7 @@ TOOL = {"required": ["text"], "properties": {**TYPES, **LISTS, **ENUMS, "any": T
 )
 def test_right_calls_that_contradict_their_own_schema(right, kind):
     arguments = {name: values for name, values in {"text": ["x"], **right}.items() if values is not None}
-    assert [one.kind for one in contradictions({"f": TOOL}, [{"f": arguments}])] == [kind] * (kind is not None)
+    assert [each.kind for each in contradictions({"f": TOOL}, [{"f": arguments}])] == [kind] * (kind is not None)
     assert kind is None or kind in CONTRADICTIONS
 
 
@@ -655,9 +655,9 @@ def test_real_tasks_that_contradict_themselves():
     names, kinds = set(), {}
     for category in ("simple_python", "multiple", "parallel", "live_simple"):
         for task_id, task in read_tasks(str(DATA / f"BFCL_v4_{category}.json")).items():
-            for one in contradictions({tool.name: tool.parameters for tool in task.task.function}, task.calls):
+            for each in contradictions({tool.name: tool.parameters for tool in task.task.function}, task.calls):
                 names.add(task_id)
-                kinds.setdefault(one.kind, set()).add(task_id)
+                kinds.setdefault(each.kind, set()).add(task_id)
     assert len(names) == 23
     counts = {kind: len(tasks) for kind, tasks in kinds.items()}
     assert counts == {"value_outside_enum": 20, "value_of_other_type": 1, "required_left_out": 2}

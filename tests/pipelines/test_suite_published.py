@@ -220,8 +220,8 @@ def test_gpt2_and_soloist_are_trained_on_foreign_turns_and_on_reminders(tmp_path
 
 @pytest.mark.thorough
 def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
-    made = [one for one in dialogues() if one["turns"][-1]["speaker"] == "SYSTEM"]
-    corpus(tmp_path / "corpus", [SERVICE], train=made, dev=made, test=made[::3])
+    answered = [dialogue for dialogue in dialogues() if dialogue["turns"][-1]["speaker"] == "SYSTEM"]
+    corpus(tmp_path / "corpus", [SERVICE], train=answered, dev=answered, test=answered[::3])
     write(
         tmp_path / "reddit.txt",
         "I burned the toast.\nPancakes are the best breakfast.\nThe rain will not stop today.\n",

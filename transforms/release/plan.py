@@ -19,7 +19,6 @@ from parapet.schemas import dialogue_table, layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import (
-    CONFIG_NAME,
     RESERVED,
     Column,
     Config,
@@ -27,6 +26,7 @@ from parapet.schemas.release import (
     ReleaseConfig,
     TableInput,
     TasksInput,
+    can_name,
 )
 from parapet.schemas.rows import RESPONSES
 from parapet.schemas.service import Service
@@ -167,7 +167,7 @@ def _add_input(plan: Plan, name: str, kind: str, path: Path, where: str) -> int:
     """Add an input whose configuration has its name, and return its index."""
     if not name:
         raise InputError("give it a 'name'", path, where)
-    if not CONFIG_NAME.fullmatch(name) or name in RESERVED:
+    if not can_name(name):
         reason = "a name starts with a letter, consists of letters, digits, '_' and '-', and is not reserved"
         raise InputError(f"{name!r} cannot name a configuration: {reason} ({', '.join(RESERVED)})", path, where)
     if name in {other for other, _ in plan.inputs}:

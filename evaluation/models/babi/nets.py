@@ -450,13 +450,13 @@ class NetAnswers(Answerer):
         net = self.net
         assert isinstance(net, MemN2N)
         turns = self._turns(dialogues)
-        weights_here: list[list[list[float]]] = []
+        weights_of_turns: list[list[list[float]]] = []
         with torch.inference_mode(), enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):
-                    weights_here.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
-        return by_dialogue(weights_here, dialogues)
+                    weights_of_turns.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
+        return by_dialogue(weights_of_turns, dialogues)
 
     def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
         shape, entities = self.net.shape, self.net.matches.entities

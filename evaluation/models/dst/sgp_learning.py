@@ -312,29 +312,29 @@ def _add(
     tracking.ask_intents(questions["intents"], memory, turn, service)
     labels["intents"].append(rules.Label(rules.intent_label(service, state)))
     before, utterance = memory.state(service), turn.exchange[1]
-    labels_here = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
+    label_of_slot = {slot.name: rules.slot_label(service, slot, memory, state, utterance) for slot in service.slots}
     for slot in service.slots:
-        label = labels_here[slot.name]
+        label = label_of_slot[slot.name]
         if label.origin == "system":  # "combine" may or may not see such a value in the user's utterance
             continue
         tracking.ask_combine(questions["combine"], memory, turn, service, slot)
         place = questions["combine"].texts.tokens_of(utterance, *label.place) if label.place else None
         labels["combine"].append(rules.Label(label.option, place, label.requested) if label.place else label)
-    filled = {*before.slot_values, *(name for name, label in labels_here.items() if label.origin == "user")}
+    filled = {*before.slot_values, *(name for name, label in label_of_slot.items() if label.origin == "user")}
     for slot in memory.copy_questions(service, filled):
         tracking.ask_copy(questions["copy_slot"], turn, service, slot, state.active_intent)
-        labels["copy_slot"].append(rules.Label(requested=labels_here[slot.name].origin == "system"))
+        labels["copy_slot"].append(rules.Label(requested=label_of_slot[slot.name].origin == "system"))
     crossed = set()
     for slot, source in memory.cross_questions(service, filled):
         tracking.ask_cross(questions["cross_copy"], memory, turn, service, slot, state.active_intent, source)
-        new = labels_here[slot.name].origin == "other" and not memory.had_value(service, slot)
+        new = label_of_slot[slot.name].origin == "other" and not memory.had_value(service, slot)
         copied = new and bool(set(state.slot_values[slot.name]) & set(source.values))
         labels["cross_copy"].append(rules.Label(requested=copied))
         if copied:
             crossed.add(slot.name)
     return sum(
         label.origin == "other" and name not in crossed
-        for name, label in labels_here.items()
+        for name, label in label_of_slot.items()
         if name in rules.needed(service)
     )
 
