@@ -21,7 +21,7 @@ from typing import Any
 
 from parapet.schemas.service import TASKS, Element, elements_of, parse_service
 from parapet.transforms.crowd.meaning import OTHERS, THRESHOLDS, Doubt, Meaning, Thresholds
-from parapet.transforms.reports.meaning import has_model
+from parapet.transforms.report.meaning import has_model
 
 # Rates of false alarms for which thresholds are fitted. Other rules also hold descriptions; 8 % in total are allowed.
 MARGIN = {"names": 0.05, "descriptions": 0.045}

@@ -26,15 +26,15 @@ from benchmarks.measuring import measure
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
-from parapet.transforms.perturbation.corpus import fitted
-from parapet.transforms.perturbation.edits import edited, moved
-from parapet.transforms.perturbation.user_turns import UserTurn, user_turns
-from parapet.transforms.perturbations.entities.perturbation import UnseenEntities
-from parapet.transforms.perturbations.entities.replacing import replaced
-from parapet.transforms.perturbations.paraphrase import rephrased
-from parapet.transforms.perturbations.typos import Rates, typo_operations
-from parapet.transforms.running.seeding import key_of
+from parapet.transforms.core.seeding import key_of
+from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturb.corpus import fitted
+from parapet.transforms.perturb.edits import edited, moved
+from parapet.transforms.perturb.entities.perturbation import UnseenEntities
+from parapet.transforms.perturb.entities.replacing import replaced
+from parapet.transforms.perturb.paraphrase import rephrased
+from parapet.transforms.perturb.typos import Rates, typo_operations
+from parapet.transforms.perturb.user_turns import UserTurn, user_turns
 
 DIALOGUES_A_FILE = 128
 SEED = "0"

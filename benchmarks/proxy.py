@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 
 from parapet.schemas.tools import ToolVariant, read_tools
-from parapet.transforms.running import web
+from parapet.transforms.core import web
 
 _PROPERTIES = {
     "user_id": {"type": "string", "description": "Who asks"},

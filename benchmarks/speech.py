@@ -83,12 +83,12 @@ def prepare(root: Path, splits: list[str], ratios: tuple[float, float]) -> tuple
     """Writes the sounds of all texts. Returns the number of texts, and the total duration in seconds."""
     import numpy as np
 
-    from parapet.transforms.perturbation.corpora import read_corpus
-    from parapet.transforms.perturbations.speech.embedded import Hibari, Moonshine
-    from parapet.transforms.perturbations.speech.engine import RATE
-    from parapet.transforms.perturbations.speech.sound import make_noise
-    from parapet.transforms.perturbations.speech.spoken import Speakers, occurrences_of
-    from parapet.transforms.perturbations.speech.transcribing import Channel, Transcriber
+    from parapet.transforms.perturb.corpora import read_corpus
+    from parapet.transforms.perturb.speech.embedded import Hibari, Moonshine
+    from parapet.transforms.perturb.speech.engine import RATE
+    from parapet.transforms.perturb.speech.sound import make_noise
+    from parapet.transforms.perturb.speech.spoken import Speakers, occurrences_of
+    from parapet.transforms.perturb.speech.transcribing import Channel, Transcriber
 
     speakers = Speakers((VOICE,), SEED, 1000)
     files = read_corpus(root / "corpus", splits).files
@@ -104,9 +104,9 @@ def alone(root: Path) -> None:
     """Runs the recogniser alone: prints its CPU seconds and seconds, and saves its transcripts."""
     import numpy as np
 
-    from parapet.transforms.perturbations.speech.embedded import Moonshine
-    from parapet.transforms.perturbations.speech.spelling import respelled
-    from parapet.transforms.perturbations.speech.spoken import spoken_words
+    from parapet.transforms.perturb.speech.embedded import Moonshine
+    from parapet.transforms.perturb.speech.spelling import respelled
+    from parapet.transforms.perturb.speech.spoken import spoken_words
 
     names = json.loads((root / "sounds.json").read_text())
     with np.load(root / "sounds.npz") as stored:
@@ -152,7 +152,7 @@ def compare(root: Path, splits: list[str], snr: str, texts: int, seconds: float)
 
 def between(heard: dict[str, str], ratios: tuple[float, float]) -> str:
     """Returns a word error rate between those of the two noises, so that the pipeline needs both."""
-    from parapet.transforms.perturbations.speech.alignment import align, word_errors
+    from parapet.transforms.perturb.speech.alignment import align, word_errors
 
     rates = []
     for ratio in ratios:

@@ -8,7 +8,7 @@ import msgspec
 
 from parapet.evaluation.sets import Key, KeyedRow, Placed, named
 from parapet.evaluation.task import rows_bytes
-from parapet.transforms.reports.report import Table
+from parapet.transforms.report.report import Table
 
 NO_LABEL = "has no label: add it to the row, or give --reference"
 

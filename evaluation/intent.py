@@ -48,9 +48,9 @@ from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import services_in_turns
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Report, Table
+from parapet.transforms.perturb.corpora import services_in_turns
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Report, Table
 
 HEADINGS = {
     "accuracy": "accuracy",

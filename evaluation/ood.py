@@ -39,9 +39,9 @@ from parapet.evaluation.sets import (
 from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
-from parapet.transforms.perturbations.ood.plan import FALLBACK, FALLBACKS
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Report, Table
+from parapet.transforms.perturb.ood.plan import FALLBACK, FALLBACKS
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Report, Table
 
 OOD, IN_DOMAIN = "ood", "in_domain"
 EXAMPLES = 25

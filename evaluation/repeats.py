@@ -28,8 +28,8 @@ from parapet.evaluation.rows import Parts, read_runs, read_values
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
-from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.report import Report, Table, Tile, page
+from parapet.transforms.report.text import counted
 
 _FIRST = 4  # the first pass^k on pages, besides the last
 

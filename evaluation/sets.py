@@ -29,7 +29,7 @@ from parapet.schemas.layout import (
     is_there,
 )
 from parapet.schemas.limits import open_path
-from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
 # Set, dialogue id, turn. Items that are not turns of a dialogue have their own id and turn 0.

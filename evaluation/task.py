@@ -21,9 +21,9 @@ from parapet.evaluation.results import RESULTS, ResultRow, results_bytes
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label, mixes
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
-from parapet.transforms.reports.charts import sets_chart
-from parapet.transforms.reports.report import Dots, Report, Section, Table, Tile, page
-from parapet.transforms.reports.text import counted, number, percent
+from parapet.transforms.report.charts import sets_chart
+from parapet.transforms.report.report import Dots, Report, Section, Table, Tile, page
+from parapet.transforms.report.text import counted, number, percent
 
 ROWS = "rows.parquet"
 
@@ -88,7 +88,7 @@ def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object
     Raises:
       InputError: the folder cannot be written, or has another command's output, or files that were changed by hand.
     """
-    from parapet.transforms.storage import files as whole  # imports Beam, which takes a second, for buckets
+    from parapet.transforms.core import files as whole  # imports Beam, which takes a second, for buckets
 
     whole.prepare(output, str(header["pipeline"]))
     written = [whole.write_staged(output, relative, files[relative]) for relative in sorted(files)]
@@ -108,7 +108,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
       files: the outputs, path below the output folder to content.
       summary: lines for the terminal.
       options: options that determine the content, for ``run.json``; ``counts`` are the numbers of scored items.
-      plugins: the record of the plug-ins used, see ``parapet.transforms.running.plugins.recorded``.
+      plugins: the record of the plug-ins used, see ``parapet.transforms.core.plugins.recorded``.
       warnings: messages that the user should act on.
       refused: set to the number of items that are not scored, see :func:`refused_notes`.
     """

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from parapet.scoring import schema_sensitivity_interval as schema_sensitivity_interval
     from parapet.scoring import score_states as score_states
     from parapet.scoring import to_pandas as to_pandas
-    from parapet.transforms.perturbation.base import Perturbation as Perturbation
-    from parapet.transforms.perturbation.base import Perturbed as Perturbed
-    from parapet.transforms.perturbation.base import changed_turn as changed_turn
-    from parapet.transforms.perturbation.corpora import Corpus as Corpus
-    from parapet.transforms.perturbation.corpora import corpus_of as corpus_of
-    from parapet.transforms.perturbation.corpus import PerturbedCorpus as PerturbedCorpus
-    from parapet.transforms.perturbation.corpus import check_perturbation as check_perturbation
-    from parapet.transforms.perturbation.user_turns import edit_user_turns as edit_user_turns
+    from parapet.transforms.perturb.base import Perturbation as Perturbation
+    from parapet.transforms.perturb.base import Perturbed as Perturbed
+    from parapet.transforms.perturb.base import changed_turn as changed_turn
+    from parapet.transforms.perturb.corpora import Corpus as Corpus
+    from parapet.transforms.perturb.corpora import corpus_of as corpus_of
+    from parapet.transforms.perturb.corpus import PerturbedCorpus as PerturbedCorpus
+    from parapet.transforms.perturb.corpus import check_perturbation as check_perturbation
+    from parapet.transforms.perturb.user_turns import edit_user_turns as edit_user_turns
 
 # The public names of each module.
 _MODULES = {
@@ -42,10 +42,10 @@ _MODULES = {
     "parapet.schemas.errors": "InputError",
     "parapet.schemas.layout": "sample_root",
     "parapet.scoring": "Scores schema_sensitivity schema_sensitivity_interval score_states to_pandas",
-    "parapet.transforms.perturbation.base": "Perturbation Perturbed changed_turn",
-    "parapet.transforms.perturbation.corpora": "Corpus corpus_of",
-    "parapet.transforms.perturbation.corpus": "PerturbedCorpus check_perturbation",
-    "parapet.transforms.perturbation.user_turns": "edit_user_turns",
+    "parapet.transforms.perturb.base": "Perturbation Perturbed changed_turn",
+    "parapet.transforms.perturb.corpora": "Corpus corpus_of",
+    "parapet.transforms.perturb.corpus": "PerturbedCorpus check_perturbation",
+    "parapet.transforms.perturb.user_turns": "edit_user_turns",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -30,17 +30,17 @@ from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, ty
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
+from parapet.transforms.core.counts import DeadLetter, dead_dialogue, id_of
+from parapet.transforms.core.fence import bad_record
 from parapet.transforms.crowd.compose import Compose
 from parapet.transforms.crowd.dedupe import Dedupe
 from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
-from parapet.transforms.perturbation.base import Perturbation, check_analysis, set_of
-from parapet.transforms.perturbation.corpora import Corpus, Item, read_items
-from parapet.transforms.perturbation.corpus import Analyzed, Services, options_named, perturbation_of
-from parapet.transforms.perturbation.files import Element, with_states
-from parapet.transforms.running.counts import DeadLetter, dead_dialogue, id_of
-from parapet.transforms.running.fence import bad_record
+from parapet.transforms.perturb.base import Perturbation, check_analysis, set_of
+from parapet.transforms.perturb.corpora import Corpus, Item, read_items
+from parapet.transforms.perturb.corpus import Analyzed, Services, options_named, perturbation_of
+from parapet.transforms.perturb.files import Element, with_states
 from parapet.transforms.variants.matching import Known, Variant
 from parapet.transforms.variants.perturbation import Places, renamed_corpora
 

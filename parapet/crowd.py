@@ -114,10 +114,10 @@ class Composition:
         Raises:
           InputError: the folder contains anything else, or files that have changed since; or it cannot be written.
         """
+        from parapet.transforms.core import files
+        from parapet.transforms.core.disk import writing
         from parapet.transforms.crowd.schema_task import variant_files
         from parapet.transforms.crowd.writing import stage_batch
-        from parapet.transforms.storage import files
-        from parapet.transforms.storage.disk import writing
 
         task = copy(self._task)
         task.output = str(folder)

@@ -180,7 +180,7 @@ def _references(given: Any, split: str | None, schemas: Iterable[Any] | None, na
     """Reads dialogues with their services. Raises InputError if there are none."""
     from parapet.api import load_corpus
     from parapet.evaluation.dst.model import of_corpus, of_dialogues
-    from parapet.transforms.perturbation.corpora import Corpus
+    from parapet.transforms.perturb.corpora import Corpus
 
     corpus = load_corpus(given) if isinstance(given, str | Path) else given
     if isinstance(corpus, Corpus):
@@ -312,7 +312,7 @@ def _interval(
 ) -> tuple[float, float]:
     """Computes the interval of the mean of some values, which are 0 to 1 with ``share``; NaN if there is none."""
     from parapet.evaluation import bootstrap
-    from parapet.transforms.running.seeding import seed_text
+    from parapet.transforms.core.seeding import seed_text
 
     if not 0 < level < 1:
         raise InputError(f"{level} is not a number between 0 and 1", "level")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, sample_root
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -81,7 +81,7 @@ throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects 
         import apache_beam as beam
 
         from parapet.transforms.anonymise import writing
-        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.core.runs import WriteEach
 
         chats = pipeline | "Files of chats" >> beam.Create(config.files)
         names = (

@@ -1,7 +1,7 @@
 """Commands as declarations: frozen dataclasses whose fields are flags, keys of a suite's step and Python arguments.
 
 A module with one command has it as ``COMMAND``; one with several offers ``command(name)``. Fields are declared by
-:func:`parapet.transforms.running.options.option`.
+:func:`parapet.transforms.core.options.option`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, T
 
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError, no_such
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -104,7 +104,7 @@ class Pipeline(Command[Settings]):
 
     def build(self, pipeline: beam.Pipeline, settings: Settings) -> None:
         """Prepares the output folder, and wires the pipeline."""
-        from parapet.transforms.storage.files import prepare
+        from parapet.transforms.core.files import prepare
 
         prepare(self.output, self.name)
         self.wire(pipeline, settings)
@@ -119,7 +119,7 @@ class Pipeline(Command[Settings]):
 
     def written(self, name: str) -> Any:
         """Reads a JSON file that the run wrote."""
-        from parapet.transforms.storage.files import read_written
+        from parapet.transforms.core.files import read_written
 
         return json.loads(read_written(self.output, name))
 

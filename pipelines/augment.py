@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.layout import TRAIN
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -72,7 +72,7 @@ class Augment(CorpusPipeline["Plan"]):
         """Writes the dialogues, schemas and mappings of each set, and dead letters."""
         import apache_beam as beam
 
-        from parapet.transforms.running.progress import expect_dialogues
+        from parapet.transforms.core.progress import expect_dialogues
         from parapet.transforms.splits.augment import augmenting
 
         expect_dialogues(plan.files)

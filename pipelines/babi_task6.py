@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -68,7 +68,7 @@ class BabiTask6(CorpusPipeline["Config"]):
 
         import apache_beam as beam
 
-        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.core.runs import WriteEach
         from parapet.transforms.simulators.task6 import conversion
         from parapet.transforms.simulators.task6.calls import gathered
 

@@ -12,12 +12,12 @@ from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, plugin_of
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import sample_root
-from parapet.transforms.running import options, plugins
+from parapet.transforms.core import options, plugins
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.translation.translate import Translating
+    from parapet.transforms.translate.translate import Translating
     from parapet.transforms.variants.back_translation import Corpus
 
     Settings = tuple[Corpus, Translating]  # the schemas, and how their texts are translated
@@ -48,7 +48,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
     def check(self) -> Settings:
         """Reads schemas and memories, and opens the engine once. Raises InputError if one of them cannot be used."""
         from parapet.schemas.layout import raw_by_name, services_by_name, splits_of
-        from parapet.transforms.reports.text import conventions_of
+        from parapet.transforms.report.text import conventions_of
         from parapet.transforms.variants.back_translation import Corpus
 
         self.check_engine(self.engine_name)
@@ -62,8 +62,8 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         """Translates the texts to each pivot and back, and writes variants, memory and a page."""
         import apache_beam as beam
 
-        from parapet.transforms.storage.files import Publish, WriteFiles
-        from parapet.transforms.translation.translate import BackTranslate, Replay
+        from parapet.transforms.core.files import Publish, WriteFiles
+        from parapet.transforms.translate.translate import BackTranslate, Replay
         from parapet.transforms.variants.back_translation import make_files
 
         corpus, how = settings
@@ -92,7 +92,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
 
     def report(self, settings: Settings, counters: dict[str, int]) -> None:
         """Prints the measures and the bill; for a dry run, what would be sent."""
-        from parapet.transforms.storage.files import read_written
+        from parapet.transforms.core.files import read_written
 
         corpus, how = settings
         if self.dry_run:

@@ -13,8 +13,8 @@ from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import is_there
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
 
 SHOWN = 3  # findings of each kind
 

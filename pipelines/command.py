@@ -18,8 +18,8 @@ from parapet.pipelines.app import Command, Flag, Pipeline, flags_of, paths_of, r
 from parapet.pipelines.flags import EXIT_USAGE, Parser
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
-from parapet.transforms.reports.text import counted as counted
-from parapet.transforms.storage.disk import reading, writing
+from parapet.transforms.core.disk import reading, writing
+from parapet.transforms.report.text import counted as counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -119,7 +119,7 @@ def _left_by(output: str, before: object) -> str:
     if "://" in output:
         return f"run the same command again, unless {output} was complete by then"
     if "apache_beam" in sys.modules:  # otherwise nothing has been written
-        from parapet.transforms.storage.files import withhold
+        from parapet.transforms.core.files import withhold
 
         withhold(output)
     after = runners.manifest_identity(output)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines.evaluate import Evaluation
 from parapet.schemas.errors import InputError
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
 
 if TYPE_CHECKING:
     from parapet.evaluation.compare import page

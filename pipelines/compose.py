@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
-from parapet.transforms.running import options, plugins
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options, plugins
+from parapet.transforms.core.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -72,8 +72,8 @@ class Compose(crowd_answers.Composing["SchemaTask"]):
 
     def report(self, task: SchemaTask, counters: dict[str, int]) -> int:
         """Prints what was composed and what to do next. Returns the exit status."""
+        from parapet.transforms.core.files import read_written
         from parapet.transforms.crowd.report import missing_answers
-        from parapet.transforms.storage.files import read_written
 
         services = self.statistics()["services"]
         complete = sum(service["composed"] and not service["partial"] for service in services.values())

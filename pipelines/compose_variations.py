@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from parapet.pipelines import crowd_answers
 from parapet.pipelines.command import counted, say
 from parapet.schemas.layout import sample_root
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -47,7 +47,7 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
         from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
         from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
-        from parapet.transforms.perturbation.corpora import read_corpus
+        from parapet.transforms.perturb.corpora import read_corpus
 
         _ = self.sources  # check them
         files = read_corpus(self.sgd or str(sample_root()), [self.split]).files
@@ -59,8 +59,8 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
 
     def compose(self, assignments: beam.PCollection, task: RewritingTask) -> tuple[Any, ...]:
         """Chooses the answers for each turn."""
+        from parapet.transforms.core.progress import expect_dialogues
         from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns
-        from parapet.transforms.running.progress import expect_dialogues
 
         expect_dialogues(task.files)
         rewritten = assignments | RewriteTurns(task, self.sources.decisions).with_outputs()

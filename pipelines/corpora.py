@@ -13,7 +13,7 @@ from parapet.pipelines.command import say
 from parapet.schemas.layout import DEAD_LETTERS, MANIFEST, sample_root
 
 if TYPE_CHECKING:
-    from parapet.transforms.running.runs import FinishRun, RunInfo
+    from parapet.transforms.core.runs import FinishRun, RunInfo
 
 
 class CorpusPipeline(app.Pipeline[app.Settings]):
@@ -40,7 +40,7 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
 
     def run_info(self, options: Mapping[str, object]) -> RunInfo:
         """Describes the run, given the options that affect the content."""
-        from parapet.transforms.running.runs import RunInfo
+        from parapet.transforms.core.runs import RunInfo
 
         if (max_bad := getattr(self, "max_bad", None)) is not None:
             options = {**options, "max_bad": float(max_bad)}
@@ -48,7 +48,7 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
 
     def finish(self, config: Any, metadata_files: Callable[..., Any], *side: Any, shown: int = 12) -> FinishRun:
         """Makes the last step, which checks and publishes the outputs; ``config`` knows what they must be."""
-        from parapet.transforms.running.runs import FinishRun
+        from parapet.transforms.core.runs import FinishRun
 
         return FinishRun(
             self.run_info(config.options()),
@@ -64,8 +64,8 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
 
         Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
         """
-        from parapet.transforms.running.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
-        from parapet.transforms.storage.compressed import open_input
+        from parapet.transforms.core.compressed import open_input
+        from parapet.transforms.core.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
 
         for line in self.lines(settings, self.statistics()):
             say(line)

@@ -14,7 +14,7 @@ from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -115,7 +115,7 @@ class Composing(Pipeline[Task]):
           nothing: the message if nothing was composed; else empty.
         """
         from parapet.schemas.rows import IN_WORDS, DeadLetter
-        from parapet.transforms.storage.files import read_written
+        from parapet.transforms.core.files import read_written
 
         out, statistics = self.output, self.statistics()
         answers = statistics["answers"]

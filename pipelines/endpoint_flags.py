@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.options import PARALLEL_CALLS, Options, option
+from parapet.transforms.core.options import PARALLEL_CALLS, Options, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.running.chat import Endpoint
+    from parapet.transforms.core.chat import Endpoint
 
 ANSWERS = ".answers.sqlite"  # in the output
 NONE = "none"  # a parameter that is not sent
@@ -100,7 +100,7 @@ class EndpointOptions(Options):
         Raises:
           InputError: an option is missing, or its value cannot be used.
         """
-        from parapet.transforms.running.chat import Endpoint
+        from parapet.transforms.core.chat import Endpoint
 
         if not self.endpoint:
             reason = "is required: give the address of the model's API, such as http://127.0.0.1:8080/v1"
@@ -153,7 +153,7 @@ class ModelOptions(EndpointOptions):
         Raises:
           InputError: as :meth:`endpoint_of`.
         """
-        from parapet.transforms.running import embedded
+        from parapet.transforms.core import embedded
 
         more: dict[str, Any] = {"parallel": self.parallel_calls, "seconds": self.timeout}
         if self.endpoint != embedded.NAME:

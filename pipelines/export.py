@@ -8,7 +8,7 @@ from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import TaskOptions
 from parapet.schemas.errors import InputError
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     from parapet.evaluation.tools.tasks import Expected

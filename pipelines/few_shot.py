@@ -13,8 +13,8 @@ from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.flags import EXIT_USAGE
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -81,7 +81,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
 
         from parapet.schemas.dialogue import list_files
         from parapet.schemas.layout import as_path
-        from parapet.transforms.running.progress import expect_dialogues
+        from parapet.transforms.core.progress import expect_dialogues
 
         dialogue_files = list_files(as_path(self.root), (self.train_split, self.test_split))
         expect_dialogues(dialogue_files)

@@ -21,7 +21,7 @@ from parapet.pipelines import app, progress
 from parapet.pipelines.dispatch import canonical
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms.running.options import INPUT, OUTPUT, REQUIRED, RUNNING
+from parapet.transforms.core.options import INPUT, OUTPUT, REQUIRED, RUNNING
 
 EXIT_USAGE = 2
 

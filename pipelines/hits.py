@@ -16,9 +16,9 @@ from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, sample_root, services_by_name
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
 from parapet.transforms.crowd.hits.terms import RATINGS, REWARD, REWRITES, SCHEMAS, HitTask, Terms
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -151,9 +151,9 @@ class Hits(Pipeline["MakeHits"]):
           recorded: the options of the task, for ``run.json``.
           more: further settings of the pages.
         """
+        from parapet.transforms.core.runs import RunInfo
         from parapet.transforms.crowd.hits.make_hits import MakeHits
         from parapet.transforms.crowd.hits.page import Settings
-        from parapet.transforms.running.runs import RunInfo
 
         workers = self.assignments or assignments
         times = self.auto_approval_hours, self.lifetime_days
@@ -168,7 +168,7 @@ class Hits(Pipeline["MakeHits"]):
 
     def build(self, pipeline: beam.Pipeline, pages: MakeHits) -> None:
         """Wires the pipeline: renders the pages, writes and publishes them."""
-        from parapet.transforms.storage.files import prepare
+        from parapet.transforms.core.files import prepare
 
         prepare(self.output, "hits")
         pipeline | pages

@@ -8,11 +8,11 @@ from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
 from parapet.pipelines.endpoint_flags import EndpointOptions, address, cache_in
 from parapet.pipelines.perturb import Perturb
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.options import INPUT, PARALLEL_CALLS, option
+from parapet.transforms.core.options import INPUT, PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturbations.generated import Rewriter
-    from parapet.transforms.perturbations.variations import LanguageVariations
+    from parapet.transforms.perturb.generated import Rewriter
+    from parapet.transforms.perturb.variations import LanguageVariations
 
 _KIND, _WORDS = "variation", "words"
 
@@ -62,8 +62,8 @@ class LanguageVariation(EndpointOptions, Perturb):
         Raises:
           InputError: the options cannot be used.
         """
-        from parapet.transforms.perturbations import generated, variations
-        from parapet.transforms.perturbations.rewritten import Rewritten
+        from parapet.transforms.perturb import generated, variations
+        from parapet.transforms.perturb.rewritten import Rewritten
 
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
@@ -81,7 +81,7 @@ class LanguageVariation(EndpointOptions, Perturb):
 
     def _check_unused(self, kinds: list[str]) -> None:
         """Raises InputError if an option has no effect."""
-        from parapet.transforms.perturbations import generated
+        from parapet.transforms.perturb import generated
 
         of_llm = ("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS)
         kinds_of = {**dict.fromkeys(("rates", "perturb_values"), ("typos",)), **dict.fromkeys(of_llm, generated.KINDS)}
@@ -95,7 +95,7 @@ class LanguageVariation(EndpointOptions, Perturb):
 
     def _rewriter(self) -> Rewriter:
         """Returns the language model. Raises InputError if it cannot be used."""
-        from parapet.transforms.perturbations.generated import Rewriter
+        from parapet.transforms.perturb.generated import Rewriter
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         rewriter = Rewriter(endpoint, cache_in(self.output, None))

@@ -13,8 +13,8 @@ from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_files
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.transforms.release.reading import Release
@@ -76,7 +76,7 @@ class Leaderboard(Command["Release"]):
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.schemas.errors import run_header
-        from parapet.transforms.reports.text import number
+        from parapet.transforms.report.text import number
 
         submissions: dict[str, reading.Submission] = {}
         refused: dict[str, str] = {}

@@ -15,16 +15,16 @@ from parapet.pipelines.command import run as run_command
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.dispatch import canonical, spelling
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.options import PerturbationOptions
-from parapet.transforms.perturbations import options as own_options
-from parapet.transforms.running import plugins
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import plugins
+from parapet.transforms.core.options import REQUIRED, option
+from parapet.transforms.perturb import options as own_options
+from parapet.transforms.perturb.options import PerturbationOptions
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturbation.base import Perturbation
-    from parapet.transforms.perturbation.files import PerturbCorpus
+    from parapet.transforms.perturb.base import Perturbation
+    from parapet.transforms.perturb.files import PerturbCorpus
 
 EXAMPLE = """\
   parapet perturb typos --output typos           # the sample's test dialogues
@@ -39,7 +39,7 @@ change in OUT/SET/turns, statistics, and a page with examples.
 
 # Parapet's own perturbations: where their options are declared, and summaries. Help imports none of the modules.
 REWRITE, TRANSLATING = "rewrite", "language_variations"
-_OWN = "parapet.transforms.perturbations"
+_OWN = "parapet.transforms.perturb"
 DECLARED = {
     REWRITE: ("parapet.transforms.variants:VariantOptions", ""),
     TRANSLATING: ("parapet.pipelines.language_variations:LanguageVariation", ""),
@@ -67,10 +67,10 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def check(self) -> PerturbCorpus:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
-        from parapet.transforms.perturbation.corpora import check_languages, listed, messages_corpus, read_corpus
-        from parapet.transforms.perturbation.corpus import check_needs_none, complete
-        from parapet.transforms.perturbation.files import PerturbCorpus
-        from parapet.transforms.running.runs import RunInfo
+        from parapet.transforms.core.runs import RunInfo
+        from parapet.transforms.perturb.corpora import check_languages, listed, messages_corpus, read_corpus
+        from parapet.transforms.perturb.corpus import check_needs_none, complete
+        from parapet.transforms.perturb.files import PerturbCorpus
 
         if self.messages and self.sgd:
             raise InputError("give either --sgd or --messages", "--messages")
@@ -120,7 +120,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def report(self, perturb: PerturbCorpus, counters: dict[str, int]) -> int | None:
         """Prints the metrics of each set; for a dry run, what it would cost."""
-        from parapet.transforms.perturbation.corpora import in_languages
+        from parapet.transforms.perturb.corpora import in_languages
 
         if not self.dry_run:
             return super().report(perturb, counters)
@@ -131,7 +131,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
         """Yields the metrics of each set, and warns about what is remarkable."""
-        from parapet.transforms.perturbation.report import lines_of, notes_of
+        from parapet.transforms.perturb.report import lines_of, notes_of
 
         yield from lines_of(perturb.perturbation, statistics)
         for note in notes_of(perturb.perturbation, statistics):
@@ -172,7 +172,7 @@ def options_of(name: str) -> type[PerturbationOptions]:
         module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
-    from parapet.transforms.perturbation.corpus import installed
+    from parapet.transforms.perturb.corpus import installed
 
     return declared_options(installed(name))
 

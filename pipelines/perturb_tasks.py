@@ -13,15 +13,15 @@ from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_o
 from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.perturbation.options import PerturbationOptions
-from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import INPUT, REQUIRED, option
+from parapet.transforms.perturb.options import PerturbationOptions
 
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturbation.task_corpus import Reworded
-    from parapet.transforms.perturbation.toolkits import Toolkits
+    from parapet.transforms.perturb.task_corpus import Reworded
+    from parapet.transforms.perturb.toolkits import Toolkits
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class TasksPipeline(app.Pipeline[TaskSets]):
         """Wires the pipeline."""
         import apache_beam as beam
 
-        from parapet.transforms.perturbation.toolkits import Toolkits, catalogue_of
-        from parapet.transforms.running.counts import CountKey
-        from parapet.transforms.running.runs import WriteEach
-        from parapet.transforms.storage import files
+        from parapet.transforms.core import files
+        from parapet.transforms.core.counts import CountKey
+        from parapet.transforms.core.runs import WriteEach
+        from parapet.transforms.perturb.toolkits import Toolkits, catalogue_of
 
         files.prepare(self.output, tasks.header["pipeline"])
         paths = pipeline | "Files" >> beam.Create(tasks.files)
@@ -73,8 +73,8 @@ class TasksPipeline(app.Pipeline[TaskSets]):
 
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
-        from parapet.transforms.perturbation.languages import OTHER_LANGUAGES
-        from parapet.transforms.perturbation.task_corpus import Reworded
+        from parapet.transforms.perturb.languages import OTHER_LANGUAGES
+        from parapet.transforms.perturb.task_corpus import Reworded
 
         counts = self.written(MANIFEST)["counts"]
         if isinstance(tasks.sets, Reworded):
@@ -96,8 +96,8 @@ class PerturbTasks(PerturbationOptions, TasksPipeline):
 
     def check(self) -> TaskSets:
         """Makes the perturbation. Raises InputError if it needs dialogues."""
-        from parapet.transforms.perturbation.corpus import complete
-        from parapet.transforms.perturbation.task_corpus import Reworded
+        from parapet.transforms.perturb.corpus import complete
+        from parapet.transforms.perturb.task_corpus import Reworded
 
         files, perturbation = self.files(), complete(self.make())
         if not perturbation.keeps_turns or perturbation.needs_corpus():
@@ -117,7 +117,7 @@ class ChangeToolkits(TasksPipeline):
 
     def make(self) -> Toolkits:
         """Makes the change."""
-        from parapet.transforms.perturbation.toolkits import Toolkits
+        from parapet.transforms.perturb.toolkits import Toolkits
 
         return Toolkits(self.change, () if "count" in self.without else self.count, self.seed)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import say
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.text import aligned, counted, number, percent
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
+from parapet.transforms.report.text import aligned, counted, number, percent
 
 if TYPE_CHECKING:
     from parapet.evaluation.planning import Pilot

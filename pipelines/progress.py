@@ -1,6 +1,6 @@
 """Shows a command's progress: a line on a terminal, else a message every 30 seconds, or events for a suite.
 
-Counts come from a file to which workers append, see ``parapet.transforms.running.progress``.
+Counts come from a file to which workers append, see ``parapet.transforms.core.progress``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, NamedTuple, Self
 
-from parapet.transforms.running.progress import BESIDES, READING, VARIABLE
+from parapet.transforms.core.progress import BESIDES, READING, VARIABLE
 
 HEARTBEAT = 30.0  # seconds between two messages without a terminal
 POLL = 0.25  # seconds between two readings of the counts

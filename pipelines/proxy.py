@@ -16,9 +16,9 @@ from parapet.pipelines import command
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import say
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.running import options
-from parapet.transforms.running.fence import SERVER, THIS_MACHINE
-from parapet.transforms.running.options import OUTPUT, option
+from parapet.transforms.core import options
+from parapet.transforms.core.fence import SERVER, THIS_MACHINE
+from parapet.transforms.core.options import OUTPUT, option
 
 if TYPE_CHECKING:
     from parapet.transforms.proxy.sides import Side, ToolServerSide
@@ -104,8 +104,8 @@ on and never written, and neither are texts without --log."""
         return status
 
     def _serve(self, sides: dict[str, Side], log: IO[str] | None) -> None:
+        from parapet.transforms.core import web
         from parapet.transforms.proxy import server
-        from parapet.transforms.running import web
 
         upstream = self.mcp or self.upstream
         with web.listen(self.host, self.port) as listener:

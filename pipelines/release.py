@@ -16,8 +16,8 @@ from parapet.pipelines.progress import running
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.tasks import CONTRADICTIONS
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -118,8 +118,8 @@ class Build(Pipeline[Contents]):
 
     def report(self, contents: Contents, counters: dict[str, int]) -> None:
         """Checks the pipeline's output, writes the documents and publishes. Raises InputError if a check fails."""
+        from parapet.transforms.core.files import clear
         from parapet.transforms.release import building
-        from parapet.transforms.storage.files import clear
 
         release, plan, parent = contents.release, contents.plan, contents.parent
         staging, folder = building.staging_of(self.output, release), building.folder_of(self.output, release)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -53,8 +53,8 @@ class Reminders(CorpusPipeline["Config"]):
 
         import apache_beam as beam
 
-        from parapet.transforms.running.progress import expect
-        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.core.progress import expect
+        from parapet.transforms.core.runs import WriteEach
         from parapet.transforms.simulators.reminders import corpus
 
         expect(sum(self.dialogues), "dialogues")

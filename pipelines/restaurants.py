@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import options
-from parapet.transforms.running.options import option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import option
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -71,8 +71,8 @@ class Restaurants(CorpusPipeline["Config"]):
 
         import apache_beam as beam
 
-        from parapet.transforms.running.progress import expect
-        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.core.progress import expect
+        from parapet.transforms.core.runs import WriteEach
         from parapet.transforms.simulators.restaurants import corpus
 
         shards = config.shards()

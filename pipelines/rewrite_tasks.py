@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.text import counted
 from parapet.transforms.variants import VariantOptions
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
         """Writes tasks and answers for each variant."""
         import apache_beam as beam
 
-        from parapet.transforms.running.runs import WriteEach
+        from parapet.transforms.core.runs import WriteEach
         from parapet.transforms.variants.tasks import metadata_files, write_file
 
         write_tasks = partial(write_file, variants=tasks.variants, output=self.output)
@@ -54,7 +54,7 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
 
     def statistics(self) -> Any:
         """Reads the counts of the run."""
-        from parapet.transforms.running.counts import Counts
+        from parapet.transforms.core.counts import Counts
 
         return Counts.of_json(self.written(MANIFEST)["counts"])
 

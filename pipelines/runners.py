@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import progress
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.imports import without
+from parapet.transforms.core.imports import without
 
 if TYPE_CHECKING:
     from parapet.pipelines.app import Pipeline

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from parapet.pipelines.app import input_paths
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST, as_path, is_there, sample_root, split_of_folder
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, folder
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, folder
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources
@@ -41,7 +41,7 @@ class SetOptions(options.Options):
           InputError: a value is not ``NAME=ROOT``, or the output is one of the inputs.
         """
         from parapet.evaluation.sets import Sources, parse_sets
-        from parapet.transforms.perturbation.corpora import listed
+        from parapet.transforms.perturb.corpora import listed
 
         reference = str(self.reference or sample_root())
         others = parse_sets(self.sets)

@@ -9,7 +9,7 @@ from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import sample_root
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -47,7 +47,7 @@ class Statistics(app.Pipeline["Inputs"]):
         """Measures each service, and writes the statistics of all."""
         import apache_beam as beam
 
-        from parapet.transforms.storage.files import Publish, WriteFiles
+        from parapet.transforms.core.files import Publish, WriteFiles
         from parapet.transforms.variants.table1 import measure, statistics_files
 
         recorded = {"split": inputs.split, "variants": inputs.variants}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError
-from parapet.transforms.running import plugins
-from parapet.transforms.running.options import PARALLEL_CALLS, Options, option
+from parapet.transforms.core import plugins
+from parapet.transforms.core.options import PARALLEL_CALLS, Options, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.translation.memory import Engine
-    from parapet.transforms.translation.translate import Translating
+    from parapet.transforms.translate.memory import Engine
+    from parapet.transforms.translate.translate import Translating
 
 PAID = ".paid"  # hidden folder in the output: answers are kept here as they arrive, until the final memory is published
 EMBEDDED = "embedded"
@@ -89,9 +89,9 @@ class TranslationOptions(Options):
           InputError: a memory cannot be read, or the engine cannot be used.
         """
         from parapet.schemas.layout import is_there
-        from parapet.transforms.storage.files import join
-        from parapet.transforms.translation import memory
-        from parapet.transforms.translation.translate import Known, Translating, read_parts
+        from parapet.transforms.core.files import join
+        from parapet.transforms.translate import memory
+        from parapet.transforms.translate.translate import Known, Translating, read_parts
 
         before, paid = join(output, memory.MEMORY_FILE), join(output, PAID)
         memories = [*self.memory, before] if is_there(before) else self.memory
@@ -117,7 +117,7 @@ class TranslationOptions(Options):
         chosen = plugin_of(engine)
         if chosen is None:
             return None
-        from parapet.transforms.translation.memory import Engine as Protocol
+        from parapet.transforms.translate.memory import Engine as Protocol
 
         values = {name: getattr(self, name) for name in ("parallel_calls", *self.engines)}
         options = {name: value for name, value in values.items() if value not in (None, "", [])}
@@ -126,7 +126,7 @@ class TranslationOptions(Options):
 
     def settle(self, how: Translating, counters: Mapping[str, int]) -> None:
         """Deletes the answers that the published memory now has, and says what the engine was sent, and the cost."""
-        from parapet.transforms.storage.files import clear
+        from parapet.transforms.core.files import clear
 
         clear(how.paid)
         if how.engine:

@@ -297,7 +297,7 @@ ASR_TURNS = pa.schema(
         pa.field("hypothesis", pa.string(), nullable=False),  # the transcript
         pa.field(
             "alignment", pa.string(), nullable=False
-        ),  # reference>hypothesis, see parapet.transforms.perturbations.speech.alignment
+        ),  # reference>hypothesis, see parapet.transforms.perturb.speech.alignment
         pa.field("words", pa.int32(), nullable=False),
         pa.field("substitutions", pa.int32(), nullable=False),
         pa.field("deletions", pa.int32(), nullable=False),

@@ -22,7 +22,7 @@ from parapet import __version__
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
-from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.core.seeding import stable_hash
 
 NAMES = list(lines("", ""))
 LINES = lines("/place", "/place/out")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit import cases, corpus, sample_dialogues
 
 import parapet
-from parapet.transforms.perturbation.edits import Ranges
+from parapet.transforms.perturb.edits import Ranges
 from parapet.transforms.variants import distance
 
 LENGTH = 20_000

@@ -13,8 +13,8 @@ from plugin_packages import bring, record
 import parapet
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturbations.speech import engine
-from parapet.transforms.running import plugins
+from parapet.transforms.core import plugins
+from parapet.transforms.perturb.speech import engine
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,7 +7,7 @@ from kit import json_of, refused, run, write
 from plugin_packages import record
 
 import parapet
-from parapet.transforms.running import plugins
+from parapet.transforms.core import plugins
 
 ROOT = Path(__file__).parents[1]
 CROWD = ROOT / "schemas" / "sample" / "crowd"

@@ -22,14 +22,14 @@ from parapet.schemas.json_text import parse_json
 from parapet.schemas.messages import read_messages
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import Service
+from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, read_responses, read_sheet
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS
 from parapet.transforms.release.plan import dialogue_faults
 from parapet.transforms.release.reading import LATEST, find_release
 from parapet.transforms.release.verify import examine as verify_release
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.progress import advance, expect
+from parapet.transforms.report.text import counted
 
 Severity = Literal["error", "warning", "information"]
 Fault = tuple[str, str, str]  # kind, place in the dialogue, reason

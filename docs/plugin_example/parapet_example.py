@@ -8,14 +8,14 @@ from random import Random
 from typing import Any
 
 import parapet
-from parapet.transforms.translation.memory import Limits
+from parapet.transforms.translate.memory import Limits
 
 # ----------------------------------------------------------------------------------------------------------------------
 # parapet.translation_engines: parapet back_translate --engine pig_latin, or --engine pig_latin=ay
 
 
 class PigLatin:
-    """A translation engine, see ``parapet.transforms.translation.memory.Engine``.
+    """A translation engine, see ``parapet.transforms.translate.memory.Engine``.
 
     "pig latin" becomes "latinway pigway" in whatever language, and that comes back as "latin pig".
 
@@ -59,7 +59,7 @@ _MARK = 256  # samples that say where a text begins, and as many where it ends
 
 
 class Synthesiser:
-    """Speaks as a modem does: see ``parapet.transforms.perturbations.speech.engine.Synthesiser``."""
+    """Speaks as a modem does: see ``parapet.transforms.perturb.speech.engine.Synthesiser``."""
 
     name = "modem 1"
     parallel = 1
@@ -91,7 +91,7 @@ class Synthesiser:
 
 
 class Recogniser:
-    """Hears what the modem has said: see ``parapet.transforms.perturbations.speech.engine.Recogniser``."""
+    """Hears what the modem has said: see ``parapet.transforms.perturb.speech.engine.Recogniser``."""
 
     name = "modem 1"
     parallel = 1

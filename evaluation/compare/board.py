@@ -20,7 +20,7 @@ from parapet.evaluation.task import NOISE_REMARK, sha256_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.text import counted
 
 Value = TypeVar("Value")
 

@@ -15,7 +15,7 @@ from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ALL, ORIGINAL
 from parapet.evaluation.task import sensitivity_is_defined
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.text import number
+from parapet.transforms.report.text import number
 
 JGA = "joint_goal_accuracy"
 AVERAGE = "average"

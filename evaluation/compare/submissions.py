@@ -13,10 +13,10 @@ from parapet.evaluation.compare.tables import long_table
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
-from parapet.transforms.reports.markdown import is_url, quoted
-from parapet.transforms.reports.report import Report, Table, page
-from parapet.transforms.reports.text import number
-from parapet.transforms.storage.toml import convert, parse_toml
+from parapet.transforms.core.toml import convert, parse_toml
+from parapet.transforms.report.markdown import is_url, quoted
+from parapet.transforms.report.report import Report, Table, page
+from parapet.transforms.report.text import number
 
 FILE = "submission.toml"
 

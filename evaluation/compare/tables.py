@@ -14,9 +14,9 @@ from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, 
 from parapet.evaluation.sets import MEAN, ORIGINAL, group_label
 from parapet.evaluation.task import NOT_DEFINED, relative_change
 from parapet.schemas.decisions import csv_bytes
-from parapet.transforms.reports import markdown
-from parapet.transforms.reports.report import Table, table_markdown
-from parapet.transforms.reports.text import aligned, number, percent
+from parapet.transforms.report import markdown
+from parapet.transforms.report.report import Table, table_markdown
+from parapet.transforms.report.text import aligned, number, percent
 
 Column = Mapping[str, ResultRow]  # system to its number
 Numbers = Mapping[tuple[str, str], ResultRow]  # by system and column

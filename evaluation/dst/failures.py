@@ -13,10 +13,10 @@ from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, Stat
 from parapet.evaluation.dst.model import Plan
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import json_bytes
-from parapet.transforms.reports.markdown import one_line
-from parapet.transforms.reports.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
-from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.report.markdown import one_line
+from parapet.transforms.report.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
+from parapet.transforms.report.text import counted, percent
 
 WRONG = pa.struct(
     [

@@ -35,10 +35,10 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_services, read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import Corpus, inline, read_corpus, read_file
-from parapet.transforms.running import plugins
-from parapet.transforms.running.progress import advance
-from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.core import plugins
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.progress import advance
+from parapet.transforms.perturb.corpora import Corpus, inline, read_corpus, read_file
 
 
 class Set(msgspec.Struct, frozen=True):

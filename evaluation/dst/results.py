@@ -19,10 +19,10 @@ from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, R
 from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.charts import sets_chart
-from parapet.transforms.reports.report import Dot, Dots, Report, Scatter, Section, Table, Tile, page
-from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running.counts import Counts
+from parapet.transforms.core.counts import Counts
+from parapet.transforms.report.charts import sets_chart
+from parapet.transforms.report.report import Dot, Dots, Report, Scatter, Section, Table, Tile, page
+from parapet.transforms.report.text import counted, percent
 
 Metrics = Mapping[str, Mapping[str, float]]
 

@@ -16,12 +16,12 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms.running.counts import Balance
-from parapet.transforms.running.plugins import recorded
-from parapet.transforms.running.progress import expect_dialogues_in, tracked
-from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.storage.compressed import read_input
-from parapet.transforms.storage.files import prepare, write_staged
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.counts import Balance
+from parapet.transforms.core.files import prepare, write_staged
+from parapet.transforms.core.plugins import recorded
+from parapet.transforms.core.progress import expect_dialogues_in, tracked
+from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
 
 PIPELINE = "evaluate_dst"
 SCORES = "scores"  # tag of the output with the scores of files

@@ -25,8 +25,8 @@ import msgspec
 from parapet.evaluation.dst.model import Context, Example
 from parapet.schemas.dialogue import Action
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.reports.meaning import of_grams
-from parapet.transforms.reports.text import name_words
+from parapet.transforms.report.meaning import of_grams
+from parapet.transforms.report.text import name_words
 
 
 def _words(text: str) -> frozenset[str]:

@@ -20,9 +20,9 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.sets import run_name
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Chat, Endpoint, Message, characters
-from parapet.transforms.running.fence import Refused, Stopped
-from parapet.transforms.running.replies import Reply, Unreadable, written_calls
+from parapet.transforms.core.chat import Chat, Endpoint, Message, characters
+from parapet.transforms.core.fence import Refused, Stopped
+from parapet.transforms.core.replies import Reply, Unreadable, written_calls
 
 
 class Question(NamedTuple):

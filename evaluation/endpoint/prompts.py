@@ -14,7 +14,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.prompting import Prompt
 from parapet.evaluation.endpoint.values import DONTCARE, as_said
 from parapet.schemas.service import Service
-from parapet.transforms.running.replies import Reply, Unreadable, object_in, own_name
+from parapet.transforms.core.replies import Reply, Unreadable, object_in, own_name
 
 Style = Literal["tools", "json", "text"]
 STYLES: tuple[Style, ...] = get_args(Style)

@@ -18,8 +18,8 @@ from parapet.evaluation.models.generation.inference import Generated
 from parapet.evaluation.models.turns import REFUSED, UNREAD, Answer
 from parapet.evaluation.ood import IN_DOMAIN, OOD
 from parapet.schemas.service import Service
-from parapet.transforms.running.chat import Chat
-from parapet.transforms.running.replies import Reply, Unreadable, object_in
+from parapet.transforms.core.chat import Chat
+from parapet.transforms.core.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
 
 _LEAST_SURE, _SUREST = 51, 100  # percent; below, the score would mean the opposite decision

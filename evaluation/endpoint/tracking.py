@@ -10,7 +10,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.endpoint.asking import Asked, Asker, Question
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.endpoint.prompts import Style, request, state_of, unreadable_state
-from parapet.transforms.running.chat import Chat
+from parapet.transforms.core.chat import Chat
 
 _LONGEST = 1_000  # characters of an answer kept with the state; the file of answers has all
 

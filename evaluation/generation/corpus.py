@@ -23,8 +23,8 @@ from parapet.schemas.dialogue import Action, Dialogue, Frame, is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, SplitSchemas, as_path, is_there, read_root
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.perturb.corpora import domain_of
 from parapet.transforms.variants.matching import by_position, name_suffix
 
 Kind = Literal["boolean", "categorical", "free", "marker", "none"]

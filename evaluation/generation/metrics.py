@@ -12,8 +12,8 @@ from parapet.evaluation.generation.corpus import Act, Corpus, Place, SystemTurn
 from parapet.evaluation.generation.scoring import ScoredAct, Scores, TurnAct, Validated
 from parapet.evaluation.sets import ALL, ORIGINAL, with_mean
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.running import plugins
+from parapet.transforms.core import plugins
+from parapet.transforms.perturb.corpora import domain_of
 
 SEEN_DOMAINS, UNSEEN_DOMAINS = "#SEEN_DOMAINS", "#UNSEEN_DOMAINS"
 SEEN_SERVICES, UNSEEN_SERVICES = "#SEEN_SERVICES", "#UNSEEN_SERVICES"

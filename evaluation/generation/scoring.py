@@ -32,8 +32,8 @@ from parapet.evaluation.models import saving
 from parapet.evaluation.sets import ORIGINAL
 from parapet.evaluation.task import Stage
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.progress import advance, expect
-from parapet.transforms.storage import checkpoints
+from parapet.transforms.core import checkpoints
+from parapet.transforms.core.progress import advance, expect
 
 LABELS = ("entailment", "neutral", "contradiction")
 Pair = tuple[str, str]  # premise, hypothesis

@@ -27,11 +27,11 @@ from parapet.evaluation.generation.templates import Templates, key_of, read_temp
 from parapet.evaluation.results import SEEN, UNSEEN, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
-from parapet.transforms.running.chat import Chat, Endpoint
-from parapet.transforms.running.plugins import recorded
+from parapet.transforms.core.chat import Chat, Endpoint
+from parapet.transforms.core.plugins import recorded
+from parapet.transforms.perturb.corpora import domain_of
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Examples, Report, Section, dialogue_example
 
 EXAMPLES = 30
 

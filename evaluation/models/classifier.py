@@ -25,8 +25,8 @@ from parapet.evaluation.models.turns import Answer, Turn, read_labelled
 from parapet.evaluation.ood import OOD, best_threshold, is_of_ood
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
-from parapet.transforms.perturbation import corpora
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
+from parapet.transforms.perturb import corpora
 
 HELD_OUT = 0.1  # share of the dialogues, without --dev
 

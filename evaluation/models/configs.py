@@ -1,6 +1,6 @@
 """Typed configurations of training and prediction, from which ``parapet train`` and ``predict`` make flags.
 
-Fields declared by :func:`parapet.transforms.running.options.option` become flags; the program sets the other fields.
+Fields declared by :func:`parapet.transforms.core.options.option` become flags; the program sets the other fields.
 This module is imported before any help is printed, so it imports neither torch nor Beam.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, RUNNING, folder, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import INPUT, REQUIRED, RUNNING, folder, option
 
 PLATEAU = 3  # evaluations of dev without an improvement, after which the learning rate is halved
 SGP_MODULES = ("intents", "combine", "copy_slot", "cross_copy")

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.core.seeding import stable_hash
 
 Row = TypeVar("Row")
 

@@ -18,9 +18,9 @@ from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
 from parapet.evaluation.dst.model import Set
 from parapet.evaluation.endpoint.outcomes import check_refusals
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.running.progress import advance, expect
-from parapet.transforms.storage import files
-from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.core import files
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.progress import advance, expect
 
 File = TypeVar("File")
 Chunk = TypeVar("Chunk")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage import files
-from parapet.transforms.storage.checkpoints import Checkpoint, check_packages, inspect
+from parapet.transforms.core import files
+from parapet.transforms.core.checkpoints import Checkpoint, check_packages, inspect
+from parapet.transforms.core.seeding import stable_hash
 
 if TYPE_CHECKING:
     import torch
@@ -127,7 +127,7 @@ def load(checkpoint: Checkpoint, model_class: str, new: tuple[str, ...] = (), **
     """Loads the tokenizer and the model of a checkpoint; in single precision, on the CPU, in evaluation mode.
 
     Args:
-      checkpoint: from :func:`parapet.transforms.storage.checkpoints.inspect`.
+      checkpoint: from :func:`parapet.transforms.core.checkpoints.inspect`.
       model_class: a class of transformers, such as ``AutoModelForSeq2SeqLM``.
       new: prefixes of the names of weights that may be missing in the file, as the task adds them.
       options: for the configuration, such as ``num_labels``.

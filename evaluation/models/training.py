@@ -19,10 +19,10 @@ from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.models.saving import enough_memory, seed_all
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
-from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running.progress import expect, tracked
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
+from parapet.transforms.core.progress import expect, tracked
+from parapet.transforms.report.report import Report, Table, Tile, page
+from parapet.transforms.report.text import counted, percent
 
 
 class Learner(ABC):

@@ -19,8 +19,8 @@ from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.perturbation import corpora
-from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.perturb import corpora
 
 INTENT = "intent"
 UNREAD = "unread"  # the label of an answer that could not be read; it always counts as wrong

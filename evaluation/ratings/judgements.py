@@ -38,7 +38,7 @@ from parapet.transforms.crowd.task import (
 )
 from parapet.transforms.crowd.work_times import work_times
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.text import counted
 
 _TASK_ID = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{RATINGS})")
 

@@ -20,8 +20,8 @@ from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_whole
+from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.crowd.hits.page import Place, PlainAct, RatedItem, Stratum
-from parapet.transforms.running.seeding import stable_digest
 
 _TEXTS = ("set", "dialogue_id", "turn", "kind", "act", "slot", "values", "outcome", "utterance")
 _COLUMNS = (*_TEXTS, "sgsacc_all", "sgsacc_acts_all")

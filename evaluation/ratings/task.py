@@ -24,9 +24,9 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.judged import FAITHFUL
 from parapet.transforms.crowd.report import dead_letters_note, reasons_table
 from parapet.transforms.crowd.work_times import TABLE
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
-from parapet.transforms.reports.sections import sections_of
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
+from parapet.transforms.report.sections import sections_of
 
 EXAMPLES = 30
 

@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import as_path, is_there, parse_json
 from parapet.schemas.limits import read_whole
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import domain_of, services_in_turns
+from parapet.transforms.perturb.corpora import domain_of, services_in_turns
 
 Entity = Mapping[str, str]
 # Slot to the accepted values.

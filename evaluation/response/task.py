@@ -46,9 +46,9 @@ from parapet.evaluation.sets import (
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, read_root, services_by_name
-from parapet.transforms.perturbation.corpora import domain_of
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Examples, Report, dialogue_example
+from parapet.transforms.perturb.corpora import domain_of
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Examples, Report, dialogue_example
 
 METRICS = ("inform", "success", "bleu", "combined")
 SEED = "0"  # seed of the bootstrap's weights

@@ -13,8 +13,8 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.tools.conversation import Message, request_of, with_request
 from parapet.evaluation.tools.tasks import UNREADABLE, Expected, ToolTask, read_tasks
-from parapet.transforms.running import replies
-from parapet.transforms.running.chat import Chat
+from parapet.transforms.core import replies
+from parapet.transforms.core.chat import Chat
 
 _CHUNK = 64  # tasks
 _JSON_TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": None}  # BFCL's own types in JSON Schema

@@ -16,7 +16,7 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.dst.trackers import IDLE, NUMBERS, Meaning, stems
 from parapet.evaluation.tools.tasks import Tool, ToolTask
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.reports.text import name_words
+from parapet.transforms.report.text import name_words
 
 
 class Keywords:

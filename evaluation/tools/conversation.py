@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.replies import as_text, text_of
+from parapet.transforms.core.replies import as_text, text_of
 
 Message = dict[str, Any]
 

@@ -30,8 +30,8 @@ from parapet.evaluation.tools.tasks import (
 from parapet.evaluation.user_code import UserCode, make
 from parapet.schemas.errors import InputError
 from parapet.schemas.tasks import contradictions, plain
-from parapet.transforms.reports import text
-from parapet.transforms.reports.report import Examples, Report, Section, dialogue_example
+from parapet.transforms.report import text
+from parapet.transforms.report.report import Examples, Report, Section, dialogue_example
 
 ACCURACY, SENSITIVITY, REWORDED = "accuracy", "schema_sensitivity", "reworded_values"
 BY_MEANING = "accuracy_by_meaning"

@@ -21,7 +21,7 @@ from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_
 from parapet.schemas.tasks import answers_beside
 from parapet.schemas.tools import Tool as Definition
 from parapet.schemas.tools import is_hosted
-from parapet.transforms.running.replies import as_text, call_of, python_calls
+from parapet.transforms.core.replies import as_text, call_of, python_calls
 
 UNREADABLE = {"unreadable": True}  # stands for the calls of an answer that is wrong, whatever is right
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     from parapet.pipelines.app import Command

@@ -18,12 +18,12 @@ from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.endpoint_flags import EndpointOptions, number_or_none, tokens_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import DEAD_LETTERS, sample_root, services_by_name
-from parapet.transforms.running import options
-from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import PARALLEL_CALLS, REQUIRED, option
 
 if TYPE_CHECKING:
+    from parapet.transforms.core.chat import Chat, Endpoint
     from parapet.transforms.crowd.collection.llm import Work
-    from parapet.transforms.running.chat import Chat, Endpoint
 
 ANSWERS = "answers.jsonl"
 
@@ -74,7 +74,7 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
 
     def act(self, settings: tuple[Endpoint, list[Work]]) -> None:
         """Has the forms filled in, and writes the answers; or describes the requests."""
-        from parapet.transforms.running.chat import Chat
+        from parapet.transforms.core.chat import Chat
 
         endpoint, work = settings
         cache = None if self.dry_run and not self.kept_in.exists() else self.kept_in

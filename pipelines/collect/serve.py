@@ -15,9 +15,9 @@ from parapet.pipelines.collect import output_file
 from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
-from parapet.transforms.running import options
-from parapet.transforms.running.fence import THIS_MACHINE
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.fence import THIS_MACHINE
+from parapet.transforms.core.options import REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.transforms.crowd.serving.forms import Form

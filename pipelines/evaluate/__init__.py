@@ -23,8 +23,8 @@ from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, mo
 from parapet.pipelines.sets import BabiOptions, SetOptions, TaskOptions, of_run
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, find_output
-from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, REQUIRED, folder, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import INPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.sets import Sources

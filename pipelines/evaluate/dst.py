@@ -11,9 +11,9 @@ from parapet.pipelines.evaluate import UserModel
 from parapet.pipelines.sets import SetOptions, inputs_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.reports.text import counted, percent
-from parapet.transforms.running import options
-from parapet.transforms.running.options import OUTPUT, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import OUTPUT, option
+from parapet.transforms.report.text import counted, percent
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -83,7 +83,7 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
         """Prints joint goal accuracy by set, and warns about skipped records."""
         from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
         from parapet.evaluation.task import refused_notes
-        from parapet.transforms.running.counts import Counts
+        from parapet.transforms.core.counts import Counts
 
         counts = Counts.of_json(self.written(MANIFEST)["counts"])
         numbers = self.written("robustness.json")

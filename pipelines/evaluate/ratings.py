@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from parapet.pipelines import crowd_answers
 from parapet.pipelines.evaluate import Evaluation
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     from parapet.evaluation.ratings import task

@@ -11,7 +11,7 @@ from typing import Any
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import execute, say
 from parapet.schemas.layout import MANIFEST, as_path
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 
 class Runs(Command[Sequence[Command[Any]]]):
@@ -47,7 +47,7 @@ class Runs(Command[Sequence[Command[Any]]]):
         from parapet.evaluation.repeats import combine
         from parapet.evaluation.sets import run_name
         from parapet.evaluation.task import publish
-        from parapet.transforms.storage.files import clear
+        from parapet.transforms.core.files import clear
 
         for i, evaluation in enumerate(evaluations):
             say(f"{run_name(i)}:")

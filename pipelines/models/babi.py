@@ -15,7 +15,7 @@ from parapet.pipelines.sets import BabiOptions
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
-from parapet.transforms.running.options import OUTPUT, REQUIRED, folder, option
+from parapet.transforms.core.options import OUTPUT, REQUIRED, folder, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.babi.data import Card

@@ -21,14 +21,14 @@ from parapet.pipelines.models.babi import AnswerOptions
 from parapet.pipelines.sets import SetOptions, TaskOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.running import options
-from parapet.transforms.running.options import INPUT, OUTPUT, folder, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import INPUT, OUTPUT, folder, option
 
 if TYPE_CHECKING:
     from parapet.evaluation.endpoint.asking import Asker
     from parapet.evaluation.endpoint.prompting import Prompt
     from parapet.evaluation.models import inference
-    from parapet.transforms.running.chat import Chat
+    from parapet.transforms.core.chat import Chat
 
 _ANSWER = 60  # tokens of an answer, in estimates
 
@@ -130,7 +130,7 @@ class LanguageModel(ModelOptions, family.Predict):
 def _print_plan(job: Any) -> None:
     """Prints the plan of ``--dry_run``: requests, and estimates of tokens and dollars."""
     from parapet.evaluation.endpoint.asking import estimate
-    from parapet.transforms.running.chat import CHARACTERS_OF_TOKEN
+    from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN
 
     estimates = estimate(job)
     calls = estimates.calls - estimates.kept

@@ -20,7 +20,7 @@ from parapet.pipelines.command import counted, say
 from parapet.pipelines.sets import inputs_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -131,8 +131,8 @@ same command is run again, and ends with the same model."""
           InputError: an option or a file cannot be used.
         """
         from parapet.evaluation.models.saving import BY_MODEL, check_installed, device_of
-        from parapet.transforms.storage import files
-        from parapet.transforms.storage.checkpoints import inspect
+        from parapet.transforms.core import files
+        from parapet.transforms.core.checkpoints import inspect
 
         place = getattr(self, "checkpoint", None)
         checkpoint = [inspect(place, BY_MODEL[self.model_name], "--checkpoint")] if place else []
@@ -151,7 +151,7 @@ same command is run again, and ends with the same model."""
         from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
-        from parapet.transforms.storage import checkpoints
+        from parapet.transforms.core import checkpoints
 
         config, learner, inputs = training
         recorded = content_options(config)
@@ -239,7 +239,7 @@ class Predict(Pipeline[Prediction]):
     def build(self, pipeline: beam.Pipeline, prediction: Prediction) -> None:
         """Wires the pipeline: splits files into chunks, predicts, and writes files of predictions."""
         from parapet.evaluation.models.inference import Predict, check_invariants
-        from parapet.transforms.storage import files
+        from parapet.transforms.core import files
 
         files.prepare(self.output, f"predict_{self.model_name}")
         written, counts = pipeline | "Predict" >> Predict(prediction.job)

@@ -11,7 +11,7 @@ from parapet.pipelines.models import family
 from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
-from parapet.transforms.running import options
+from parapet.transforms.core import options
 
 if TYPE_CHECKING:
     from parapet.evaluation.models.generation.inference import Reranker

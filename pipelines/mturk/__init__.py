@@ -8,9 +8,9 @@ from typing import Any
 
 from parapet.pipelines.app import Command
 from parapet.schemas.errors import InputError
+from parapet.transforms.core import options
+from parapet.transforms.core.options import PARALLEL_CALLS, REQUIRED, option
 from parapet.transforms.crowd.hits.terms import REWARD
-from parapet.transforms.running import options
-from parapet.transforms.running.options import PARALLEL_CALLS, REQUIRED, option
 
 ACTIONS = {
     "publish": "publish the HITs of 'parapet hits'; shows the cost first",

@@ -21,6 +21,7 @@ from parapet.pipelines.command import EXIT_FAILURE, counted, say
 from parapet.pipelines.mturk import dollars
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
+from parapet.transforms.core import disk
 from parapet.transforms.crowd import journal
 from parapet.transforms.crowd.hits.plan import workers_needed
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
@@ -30,8 +31,7 @@ from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, 
 from parapet.transforms.crowd.mturk.client import where as place_of
 from parapet.transforms.crowd.work_times import work_lines
 from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.reports.report import page
-from parapet.transforms.storage import disk
+from parapet.transforms.report.report import page
 
 Result = TypeVar("Result")
 

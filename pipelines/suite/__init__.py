@@ -23,9 +23,9 @@ from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_o
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
 from parapet.schemas.layout import dialogue_files, stays_within
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite.graph import Graph
@@ -265,8 +265,8 @@ def write_results(plan: Plan, outcomes: Mapping[str, Outcome]) -> None:
     """
     from parapet.pipelines.suite.page import suite_report  # imports Jinja
     from parapet.pipelines.suite.running import BLOCKED, FAILED, versions
-    from parapet.transforms.reports.report import card, page
-    from parapet.transforms.storage.disk import write
+    from parapet.transforms.core.disk import write
+    from parapet.transforms.report.report import card, page
 
     suite, graph, state = plan.suite, plan.graph, plan.state
     lost = {name: outcome for name, outcome in outcomes.items() if outcome.status in (FAILED, BLOCKED)}

@@ -25,8 +25,8 @@ from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
-from parapet.transforms.reports.text import counted
-from parapet.transforms.storage.toml import toml_of
+from parapet.transforms.core.toml import toml_of
+from parapet.transforms.report.text import counted
 
 # Perturbations of corpora with a command of their own, and the options that it needs.
 _COMMANDS: dict[str, tuple[tuple[str, ...], Options]] = {
@@ -181,7 +181,7 @@ class Graph:
         """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
         if perturbation not in TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
             return ""
-        from parapet.transforms.perturbation.toolkits import Toolkits
+        from parapet.transforms.perturb.toolkits import Toolkits
 
         counts = (1,) if perturbation == "distractors" else ()
         return Toolkits(perturbation, counts).impossible(str(self.suite.folder / self.tasks))

@@ -25,8 +25,8 @@ from parapet.pipelines.suite.running import FAILED, Outcome
 from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
 from parapet.pipelines.suite.suite_file import SEED, Table
 from parapet.schemas.errors import pointer_keys
-from parapet.transforms.reports import report
-from parapet.transforms.reports.text import number, percent
+from parapet.transforms.report import report
+from parapet.transforms.report.text import number, percent
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite import Plan

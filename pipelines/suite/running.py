@@ -43,9 +43,8 @@ from parapet.pipelines.command import execute
 from parapet.pipelines.suite.steps import SAMPLE, Step, command_of, place_of, references, resolved, texts, without
 from parapet.schemas.errors import InputError, code_sha256
 from parapet.schemas.layout import sample_root, stays_within
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import plugins
-from parapet.transforms.storage import disk
+from parapet.transforms.core import disk, plugins
+from parapet.transforms.report.text import counted
 
 if TYPE_CHECKING:
     from parapet.pipelines.suite import Plan

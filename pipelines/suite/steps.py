@@ -17,7 +17,7 @@ import msgspec
 from parapet.pipelines import app, dispatch, perturb
 from parapet.schemas.errors import InputError, install_line, no_such
 from parapet.schemas.layout import sample_root
-from parapet.transforms.running import plugins
+from parapet.transforms.core import plugins
 
 Options = dict[str, Any]
 
@@ -181,7 +181,7 @@ def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
 
     Raises InputError for wrong options.
     """
-    from parapet.transforms.perturbation.corpus import complete
+    from parapet.transforms.perturb.corpus import complete
 
     if step.command[0] == "language_variations":  # which reads translations, which may not exist yet
         env = {key: value for key, value in step.options.items() if key == "env"}

@@ -16,7 +16,7 @@ from msgspec import Meta
 from parapet.pipelines.suite.steps import SAMPLE, Options, replaced
 from parapet.schemas.errors import InputError, no_such, pointer_of, reason_and_place
 from parapet.schemas.limits import read_text
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.text import counted
 
 SUITES = Path(__file__).parent / "suites"
 SEED = "{seed}"  # a text with this placeholder is repeated for each seed of the suite

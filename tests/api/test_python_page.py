@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parapet.transforms.perturbation.corpora import Corpus
+from parapet.transforms.perturb.corpora import Corpus
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)

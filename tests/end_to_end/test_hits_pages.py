@@ -11,10 +11,10 @@ import pytest
 from kit import rows_of, run, write
 from page_recorder import serve
 
+from parapet.transforms.core.files import prepare
+from parapet.transforms.core.runs import RunInfo
 from parapet.transforms.crowd.hits.make_hits import MakeHits
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
-from parapet.transforms.running.runs import RunInfo
-from parapet.transforms.storage.files import prepare
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -13,7 +13,7 @@ from kit import BUNDLED, SAMPLE, cases, json_of, refused, rows_of, run
 
 from parapet.pipelines.main import main
 from parapet.schemas import layout
-from parapet.transforms.perturbations.speech import CACHE
+from parapet.transforms.perturb.speech import CACHE
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium")

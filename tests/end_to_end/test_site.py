@@ -115,7 +115,7 @@ def test_every_address_is_a_file_of_the_site(site, pages):
 def test_every_public_name_is_in_the_reference(pages):
     assert {f"parapet.{name}" for name in parapet.__all__ if name != "beam"} <= pages["api/index.html"].ids
     assert {"parapet.beam.Perturb", "parapet.beam.ApplyVariants"} <= pages["api/beam.html"].ids
-    assert {"parapet.transforms.translation.memory", "parapet.transforms.perturbations.speech.engine"} <= {
+    assert {"parapet.transforms.translate.memory", "parapet.transforms.perturb.speech.engine"} <= {
         name.rpartition(".")[0] for name in pages["api/plugins.html"].ids
     }
 

@@ -16,7 +16,7 @@ from parapet.evaluation.compare.tables import pivot, terminal_lines
 from parapet.evaluation.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
-from parapet.transforms.reports.report import Dots, Table
+from parapet.transforms.report.report import Dots, Table
 
 # RADDLE, Table 2: joint goal accuracy and Combined of six sets, joint goal accuracy and intent accuracy on unseen
 # entities, joint goal accuracy and F1 out of domain.

@@ -15,7 +15,7 @@ from parapet.pipelines.progress import Run, text_of
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.replies import Reply, Unreadable, object_in
+from parapet.transforms.core.replies import Reply, Unreadable, object_in
 from parapet.transforms.simulators.babi_format import Exchange, candidates_text, dialogue_text
 
 

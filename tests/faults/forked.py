@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 def publish(output: str, contents: str) -> int:
     """What a pipeline does in the end, without the pipeline."""
-    from parapet.transforms.storage import files
+    from parapet.transforms.core import files
 
     files.prepare(output, "compose")
     written = [files.write_staged(output, path, text.encode()) for path, text in json.loads(contents).items()]
@@ -68,7 +68,7 @@ def main() -> None:
     import apache_beam.runners.portability.fn_api_runner
     import pyarrow.parquet
 
-    import parapet.transforms.perturbation.files
+    import parapet.transforms.perturb.files
 
     assert all((apache_beam, pyarrow, parapet))
     for module in sys.argv[1:]:

@@ -27,12 +27,11 @@ from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, w
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
-from parapet.transforms.perturbation import edits
-from parapet.transforms.perturbations import language as english
-from parapet.transforms.perturbations import typos
-from parapet.transforms.perturbations.entities import forms
-from parapet.transforms.perturbations.speech.spoken import spoken_words
-from parapet.transforms.reports import markdown, text
+from parapet.transforms.perturb import edits, typos
+from parapet.transforms.perturb import language as english
+from parapet.transforms.perturb.entities import forms
+from parapet.transforms.perturb.speech.spoken import spoken_words
+from parapet.transforms.report import markdown, text
 
 SECONDS = 10.0
 WORKER = "A2ZX81QWERT3KV"

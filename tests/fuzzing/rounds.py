@@ -20,7 +20,7 @@ from kit import files_of, json_of, quoted, rows_of, write
 from fuzzing.mutations import mutated, mutated_bytes, mutated_text, reformatted, spliced
 from fuzzing.watching import Finding, output_findings, run
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import id_of
+from parapet.transforms.core.counts import id_of
 
 LINES = lines("/place", "/place/out")
 TARGETS = [(name, i) for name in LINES for i, _, _ in inputs_of(LINES[name], "/place")]

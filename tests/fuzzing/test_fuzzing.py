@@ -17,10 +17,10 @@ from kit import cases, json_of, sample_dialogues
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.compare import board, submissions
 from parapet.schemas.errors import InputError
+from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.crowd.mturk import pay, publish
-from parapet.transforms.perturbation import files
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage.set_files import SetFiles
+from parapet.transforms.perturb import files
 
 DAY = int(os.environ.get("PARAPET_FUZZ_DAY", "0"))  # begins elsewhere
 SLOW = ("speech_errors", "suite", "train", "predict classifier")

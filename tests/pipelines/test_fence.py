@@ -16,8 +16,8 @@ from kit import TWO_PROCESSES, TWO_THREADS, cases, files_of, json_of, rows_of, r
 from plugin_packages import bring
 
 from parapet.schemas.errors import ISSUES
-from parapet.transforms.perturbation import files
-from parapet.transforms.perturbation import files as corpus_files
+from parapet.transforms.perturb import files
+from parapet.transforms.perturb import files as corpus_files
 from parapet.transforms.splits import few_shot
 
 VICTIM, TRAINED = "1_victim", "1_trained"  # a dialogue of test, and one of train

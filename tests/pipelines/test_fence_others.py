@@ -116,8 +116,8 @@ class Broken:
 
 
 def test_an_engine_that_raises_costs_its_texts():
-    from parapet.transforms.translation.memory import Batch
-    from parapet.transforms.translation.translate import Untranslated, _Translate
+    from parapet.transforms.translate.memory import Batch
+    from parapet.transforms.translate.translate import Untranslated, _Translate
 
     translate = _Translate(Broken(), "")
     ((outcomes, sent),) = translate._requests(Batch("en", "ja", ("a", "b")))

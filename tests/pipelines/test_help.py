@@ -8,7 +8,7 @@ from kit import THOROUGH, cases, raised, run
 
 from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
 from parapet.pipelines.flags import wrap_commands
-from parapet.transforms.running import plugins
+from parapet.transforms.core import plugins
 
 COMMON_LINES, ALL_LINES = 45, 100
 PERTURBATIONS = [plugin.name for plugin in plugins.installed(plugins.PERTURBATIONS) if plugin.built_in]

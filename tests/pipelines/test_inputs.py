@@ -11,7 +11,7 @@ from parapet.pipelines.app import Command, flags_of
 from parapet.pipelines.command import check_there, execute
 from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of
 from parapet.schemas.errors import InputError, MissingExtra, install_line
-from parapet.transforms.running.options import REQUIRED
+from parapet.transforms.core.options import REQUIRED
 
 
 class Practice(Command[None]):

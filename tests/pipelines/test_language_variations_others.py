@@ -7,8 +7,8 @@ from test_language_variations import check_turn, rows_of, user_turns, vary
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturbation.user_turns import user_turns as list_user_turns
-from parapet.transforms.perturbations.variations import Verbose
+from parapet.transforms.perturb.user_turns import user_turns as list_user_turns
+from parapet.transforms.perturb.variations import Verbose
 
 
 def original_turns():

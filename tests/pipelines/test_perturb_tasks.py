@@ -9,8 +9,8 @@ from kit import BUNDLED, TWO_WORKERS, cases, files_of, refused, rows_of, run, wr
 
 from parapet.evaluation.tools.tasks import read_tasks
 from parapet.schemas.plain_texts import user_turn, values_in
-from parapet.transforms.perturbation.task_corpus import reworded_tasks, texts_of_tasks
-from parapet.transforms.perturbation.toolkits import Catalogue, may_be_same, things_of
+from parapet.transforms.perturb.task_corpus import reworded_tasks, texts_of_tasks
+from parapet.transforms.perturb.toolkits import Catalogue, may_be_same, things_of
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
 TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Oslo"}]], "function": [BOOK], "more": 1}

@@ -14,7 +14,7 @@ from parapet.pipelines.app import flags_of, from_table, read_config
 from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import MODELS, train_command
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 
 def parsed(*argv, model="t5dst"):

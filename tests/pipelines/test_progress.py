@@ -15,7 +15,7 @@ from parapet.pipelines import progress
 from parapet.pipelines.command import configure_logging
 from parapet.pipelines.main import main
 from parapet.pipelines.progress import Display, Event, running
-from parapet.transforms.running.progress import READING, VARIABLE, advance, expect, tracked
+from parapet.transforms.core.progress import READING, VARIABLE, advance, expect, tracked
 
 
 class Clock:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from kit import THOROUGH, cases, json_of, lacking, refused, run, write
 
-from parapet.transforms.running.counts import Counts, check_invariants
+from parapet.transforms.core.counts import Counts, check_invariants
 from parapet.transforms.simulators.babi_format import (
     FACTS,
     SILENCE,

@@ -12,7 +12,7 @@ pytest.importorskip("azure.cognitiveservices.speech")
 from azure_speech_server import KEY, AzureSpeechServer
 from heard_sets import files_of, rows_of, three_dialogues, write_corpus
 
-from parapet.transforms.perturbations.speech.spoken import spoken_words
+from parapet.transforms.perturb.speech.spoken import spoken_words
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def run(out, server, *flags, status=0, **options):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """The key, and no patience: what a service answers in a test is all that it will answer."""
-    from parapet.transforms.perturbations.speech import azure
+    from parapet.transforms.perturb.speech import azure
 
     monkeypatch.setenv("AZURE_SPEECH_KEY", KEY)
     for engine in (azure.AzureSynthesiser, azure.AzureRecogniser):

@@ -14,7 +14,7 @@ from tiny_checkpoints import save_gpt2
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import beside_ours
 from parapet.pipelines.suite.suite_file import SUITES, read_suite
-from parapet.transforms.perturbations.ood.plan import FALLBACK
+from parapet.transforms.perturb.ood.plan import FALLBACK
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
 # Shares that the paper of SGSAcc has as such, and we in per cent, as all others.

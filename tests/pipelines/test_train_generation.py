@@ -13,7 +13,7 @@ from tiny_checkpoints import save_t5
 
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.transforms.storage.checkpoints import digest
+from parapet.transforms.core.checkpoints import digest
 
 FILE = Path("test", "utterances.jsonl")
 LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]

@@ -10,7 +10,7 @@ import parapet
 import parapet.beam
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published, sample_root
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 SCHEMA = (sample_root() / "test/schema.json").read_bytes()

@@ -8,8 +8,8 @@ from apache_beam.io.filesystem import BeamIOError
 from kit import cases, raised
 
 from parapet.schemas.errors import MissingExtra, NoRoomError, UserCodeError
-from parapet.transforms.running.counts import Counts
-from parapet.transforms.running.fence import Fault, Stopped, bad_record, fatal, trace_of
+from parapet.transforms.core.counts import Counts
+from parapet.transforms.core.fence import Fault, Stopped, bad_record, fatal, trace_of
 
 PLUGIN = """
 def perturb(counts):
@@ -56,11 +56,11 @@ def test_what_is_no_fault_of_a_record_is_passed_on(error):
 def test_a_fault_of_parapet_has_the_innermost_place_in_it():
     fault = bad_record(wrong_count())
     assert isinstance(fault, Fault)
-    head = "unsupported operand type(s) for +=: 'int' and 'str' (transforms/running/counts.py:"
+    head = "unsupported operand type(s) for +=: 'int' and 'str' (transforms/core/counts.py:"
     assert fault.reason.startswith(f"internal_error: TypeError: {head}")
     assert fault.reason.endswith(", in add)")
     assert fault.trace.startswith("Traceback (most recent call last):\n")
-    assert 'transforms/running/counts.py", line ' in fault.trace
+    assert 'transforms/core/counts.py", line ' in fault.trace
     assert "self[CountKey(name, set, split, value)] += n" in fault.trace
     assert str(fatal(fault)).startswith("a bug in Parapet: TypeError: ")
     assert "please report it at https://" in str(fatal(fault))

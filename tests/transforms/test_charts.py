@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.reports import charts
-from parapet.transforms.reports.charts import Bars, Dot, Dots, Scatter
-from parapet.transforms.reports.report import Report, page
+from parapet.transforms.report import charts
+from parapet.transforms.report.charts import Bars, Dot, Dots, Scatter
+from parapet.transforms.report.report import Report, page
 
 LABEL = st.text(max_size=40)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))

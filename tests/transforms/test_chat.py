@@ -14,10 +14,10 @@ from kit import cases, opened, raised
 from local_http import Answer
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.chat import Chat, Endpoint
-from parapet.transforms.running.exchange import LARGEST, read_answer
-from parapet.transforms.running.fence import Refused, Stopped
-from parapet.transforms.running.replies import Unreadable
+from parapet.transforms.core.chat import Chat, Endpoint
+from parapet.transforms.core.exchange import LARGEST, read_answer
+from parapet.transforms.core.fence import Refused, Stopped
+from parapet.transforms.core.replies import Unreadable
 
 pytest.importorskip("httpx", reason="the extra llm is not installed")
 HELLO = [{"role": "user", "content": "Hello"}]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
-from parapet.transforms.running.counts import Balance, CountKey, Counts, Exact, Zero, check_invariants
+from parapet.transforms.core.counts import Balance, CountKey, Counts, Exact, Zero, check_invariants
 
 NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kit import raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import Tally, check_bad, warnings_of
-from parapet.transforms.running.options import parse_share
+from parapet.transforms.core.counts import Tally, check_bad, warnings_of
+from parapet.transforms.core.options import parse_share
 
 ONE = Fraction(1, 100)
 

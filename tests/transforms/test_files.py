@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from kit import cases, files_of, raised, write
 
 from parapet.schemas.errors import InputError, NoRoomError
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 FIRST = {"v1/train/schema.json": b"[1]\n", "report.html": b"<p>one</p>", "shortfall.csv": b"old"}

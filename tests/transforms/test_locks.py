@@ -8,11 +8,11 @@ import pytest
 from kit import cases, run
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import disk
+from parapet.transforms.core import disk
 
 HOLDS = """
 import os, sys
-from parapet.transforms.storage import disk
+from parapet.transforms.core import disk
 with getattr(disk, sys.argv[1])(sys.argv[2]):
     reader, writer = os.pipe()
     if "fork" not in sys.argv[3:] or os.fork():

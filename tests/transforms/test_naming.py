@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.reports.text import Convention, find_convention, join_words, name_words
-from parapet.transforms.storage.toml import toml_of
+from parapet.transforms.core.toml import toml_of
+from parapet.transforms.report.text import Convention, find_convention, join_words, name_words
 
 FORM = {
     Convention.SNAKE: r"[a-z0-9]+(_[a-z0-9]+)*",

@@ -6,7 +6,7 @@ import pytest
 from kit import cases, files_of, raised, refused, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
 
 HEADER = {"pipeline": "compose", "version": "1"}
 FIRST = {"v1/test/schema.json": b"[1]", "v1/dev/schema.json": b"[2]", "report.html": b"<p>"}

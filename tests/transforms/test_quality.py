@@ -3,9 +3,9 @@
 import pytest
 from kit import frame, run, span, turn
 
-from parapet.transforms.perturbation import quality
-from parapet.transforms.perturbation.quality import Changed, drawn_turns, quality_of
-from parapet.transforms.reports import meaning
+from parapet.transforms.perturb import quality
+from parapet.transforms.perturb.quality import Changed, drawn_turns, quality_of
+from parapet.transforms.report import meaning
 
 SETS = (("typos", "1"), ("verbose", "2"))
 HELLO = [turn("SYSTEM", "What do you need?"), turn("USER", "A bus to Fresno.")]

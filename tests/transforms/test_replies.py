@@ -3,7 +3,7 @@
 import pytest
 from kit import cases, raised
 
-from parapet.transforms.running.replies import (
+from parapet.transforms.core.replies import (
     Reply,
     Unreadable,
     is_meant_as_call,

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 from kit import lacking
 from markdown_it import MarkdownIt
 
-from parapet.transforms.reports import report as reports
-from parapet.transforms.reports.report import Dot, Dots, Report, Scatter, Table, Text, Tile, card, page
+from parapet.transforms.report import report as reports
+from parapet.transforms.report.report import Dot, Dots, Report, Scatter, Table, Text, Tile, card, page
 
 HOSTILE = '<script>alert(1)</script>\'" onload="x" ](javascript:x) |*_`<b>` \ud800\x00\n# h'
 

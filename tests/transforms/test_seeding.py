@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import THOROUGH
 
-from parapet.transforms.perturbations.mixes import level_of, size_of, thresholds
-from parapet.transforms.running import seeding
-from parapet.transforms.running.seeding import NumberRng, SeededRng, StratifiedRng, key_of, stable_digest, stable_hash
+from parapet.transforms.core import seeding
+from parapet.transforms.core.seeding import NumberRng, SeededRng, StratifiedRng, key_of, stable_digest, stable_hash
+from parapet.transforms.perturb.mixes import level_of, size_of, thresholds
 
 ANY_TEXT = st.text(alphabet=st.characters(codec=None, categories=None), max_size=8)
 

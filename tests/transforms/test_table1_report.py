@@ -1,6 +1,6 @@
 """The report of ``statistics``: measured and published numbers, and what was left out."""
 
-from parapet.transforms.reports.report import Bars, Table, page
+from parapet.transforms.report.report import Bars, Table, page
 from parapet.transforms.variants.table1 import statistics_report, text_table
 
 MEASURES = ("slot_names_seen", "intent_names_seen", "name_distance", "description_bleu")

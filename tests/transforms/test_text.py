@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from parapet.transforms.crowd.vet import as_description
-from parapet.transforms.reports.text import clean, words
+from parapet.transforms.report.text import clean, words
 
 # What typed text has seen: spaces of all kinds, zero-width and direction marks, controls, combining marks,
 # compatibility forms, fillers, surrogates, private use.

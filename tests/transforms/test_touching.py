@@ -14,8 +14,8 @@ from multiwoz_corpus import DOMAINS, dialogue
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation import corpora
-from parapet.transforms.perturbation.corpora import services_in_turns
+from parapet.transforms.perturb import corpora
+from parapet.transforms.perturb.corpora import services_in_turns
 
 SERVICES = {name: Service(name, "", [], []) for name in ("A_1", "B_1", "C")}
 

@@ -15,8 +15,8 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.reports.text import check_plain_text
-from parapet.transforms.running.spacy_models import load_spacy_model
+from parapet.transforms.core.spacy_models import load_spacy_model
+from parapet.transforms.report.text import check_plain_text
 
 # Kinds of mentions and their meanings, by precedence: if two overlap, the earlier kind takes the characters.
 KINDS = {
@@ -212,7 +212,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
     """Yield mentions recognised by form; they may overlap.
 
     Args:
-      text: a text cleaned by ``parapet.transforms.reports.text.clean``.
+      text: a text cleaned by ``parapet.transforms.report.text.clean``.
       regions: the regions of phone numbers without a country code, such as ``US``, ``GB``.
     """
     for kind, pattern in _SIMPLE:

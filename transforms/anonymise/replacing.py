@@ -27,8 +27,8 @@ from parapet.transforms.anonymise.mentions import (
     settled,
 )
 from parapet.transforms.crowd.lexicon import word_frequency
-from parapet.transforms.perturbation.edits import Edit, edited
-from parapet.transforms.reports.text import clean
+from parapet.transforms.perturb.edits import Edit, edited
+from parapet.transforms.report.text import clean
 
 _TOKEN = re.compile(r"[^\W_]+")
 _NAMES = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "ENTITY"})

@@ -29,17 +29,17 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
-from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
-from parapet.transforms.reports.report import Report, Text, Tile, report_files
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
-from parapet.transforms.running.fence import Fault, bad_record, trace_of
-from parapet.transforms.running.progress import expect, tracked
-from parapet.transforms.running.runs import FileResult
-from parapet.transforms.running.seeding import stable_digest
+from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
+from parapet.transforms.core.fence import Fault, bad_record, trace_of
+from parapet.transforms.core.files import HashingWriter, staged, write_staged
+from parapet.transforms.core.progress import expect, tracked
+from parapet.transforms.core.runs import FileResult
+from parapet.transforms.core.seeding import stable_digest
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.report import Report, Text, Tile, report_files
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import babi_format as babi
-from parapet.transforms.storage.files import HashingWriter, staged, write_staged
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions

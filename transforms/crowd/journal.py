@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import disk
+from parapet.transforms.core import disk
 
 FILE = "journal.jsonl"
 

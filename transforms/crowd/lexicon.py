@@ -9,7 +9,7 @@ import re
 from functools import cache, lru_cache
 from importlib import resources
 
-from parapet.transforms.reports.text import name_words
+from parapet.transforms.report.text import name_words
 
 # HTML, a web or e-mail address, or a spreadsheet formula.
 # No part can match what the part before it may end with, so the time is linear in the length of the text.

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parapet.schemas.service import TASKS, Element, Task
-from parapet.transforms.reports import meaning
-from parapet.transforms.reports.text import cached_words, name_words
+from parapet.transforms.report import meaning
+from parapet.transforms.report.text import cached_words, name_words
 
 _GRAMS = (2, 3, 4)
 _OTHERS = 2.0  # weight of other workers' answers: as much as name and description together

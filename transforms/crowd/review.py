@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from parapet.schemas.decisions import COLUMNS, MAX_CELL, csv_lines
 from parapet.schemas.rows import IN_WORDS
-from parapet.transforms.reports.report import render
+from parapet.transforms.report.report import render
 
 SHEET_COLUMNS = (*COLUMNS, "element_id", "task", "flags", "prompt", "original", "answer", "neighbours")
 

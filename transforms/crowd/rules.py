@@ -23,10 +23,10 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
+from parapet.transforms.core import plugins
 from parapet.transforms.crowd import contrast, lexicon
 from parapet.transforms.crowd.worker_ids import MASK
-from parapet.transforms.reports.text import cached_words, name_words
-from parapet.transforms.running import plugins
+from parapet.transforms.report.text import cached_words, name_words
 from parapet.transforms.variants.distance import levenshtein_ratio
 
 AnswerT = TypeVar("AnswerT")

@@ -20,6 +20,7 @@ from parapet.schemas.errors import storable
 from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import VARIANTS, Task, parse_service
+from parapet.transforms.core import files, plugins
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, payload
 from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service, elements_by_place
@@ -31,8 +32,6 @@ from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
 from parapet.transforms.crowd.vet import SchemaAnswer, Vet, Vetting
 from parapet.transforms.crowd.worker_ids import without_ids
-from parapet.transforms.running import plugins
-from parapet.transforms.storage import files
 from parapet.transforms.variants import distance, table1
 
 SHORTFALL_COLUMNS = (

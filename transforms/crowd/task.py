@@ -27,8 +27,8 @@ from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order
 from parapet.transforms.crowd.rules import PASS, Verdict
 from parapet.transforms.crowd.work_times import Work
 from parapet.transforms.crowd.worker_ids import redact
-from parapet.transforms.reports.report import Report
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.report import Report
+from parapet.transforms.report.text import counted
 
 _SHOWN = 3  # examples in a warning
 _RANK = {"": 0, "review": 1, "reject": 2}

@@ -28,8 +28,8 @@ from parapet.transforms.crowd.dedupe import no_answer
 from parapet.transforms.crowd.ingest import as_assignments
 from parapet.transforms.crowd.outputs import Group, WithDeadLetters
 from parapet.transforms.crowd.worker_ids import load_worker_key
-from parapet.transforms.perturbation.corpora import Corpus
-from parapet.transforms.reports.text import (
+from parapet.transforms.perturb.corpora import Corpus
+from parapet.transforms.report.text import (
     Convention,
     Conventions,
     clean,

@@ -8,7 +8,7 @@ from decimal import Decimal
 from statistics import median
 from typing import Any
 
-from parapet.transforms.reports.numbers import Metric, Numbers
+from parapet.transforms.report.numbers import Metric, Numbers
 
 # An assignment's task, its seconds from acceptance to submission, and its reward in dollars; None for what is unknown.
 Work = tuple[str, int | None, Decimal | None]

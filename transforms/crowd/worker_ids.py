@@ -19,7 +19,7 @@ import msgspec
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import DeadLetter
-from parapet.transforms.storage import disk
+from parapet.transforms.core import disk
 
 MASK = "[worker id]"
 VARIABLE = "PARAPET_WORKER_KEY"

@@ -19,14 +19,14 @@ from apache_beam.utils.windowed_value import WindowedValue
 from parapet.schemas.errors import run_header
 from parapet.schemas.layout import STAGING
 from parapet.schemas.rows import WRITERS, Assignment, DeadLetter
+from parapet.transforms.core import files
 from parapet.transforms.crowd.review import review_order, review_pages, review_sheet
 from parapet.transforms.crowd.task import Answer, CrowdTask, Notes, Outcome, total
 from parapet.transforms.crowd.work_times import TABLE, work_times
 from parapet.transforms.crowd.worker_ids import without_ids
-from parapet.transforms.reports.report import Text, page
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted
-from parapet.transforms.storage import files
+from parapet.transforms.report.report import Text, page
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted
 
 AUDIT = "responses.parquet"
 _ROW_GROUP_SIZE = 1 << 16

@@ -19,10 +19,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from parapet.transforms.core import web
+from parapet.transforms.core.fence import THIS_MACHINE
 from parapet.transforms.proxy.raw_json import fields_of, text_of
 from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, write_log
-from parapet.transforms.running import web
-from parapet.transforms.running.fence import THIS_MACHINE
 
 LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event
 STATISTICS = "/parapet/statistics"

@@ -13,11 +13,11 @@ from typing import IO, Any, NamedTuple
 
 from msgspec import Raw
 
+from parapet.transforms.core import disk
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
 from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.storage import disk
 from parapet.transforms.variants.tool_variants import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")

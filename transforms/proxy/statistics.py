@@ -8,7 +8,7 @@ from statistics import quantiles
 from typing import Any
 
 from parapet.transforms.proxy.rewording import RewordedTools
-from parapet.transforms.reports.text import counted
+from parapet.transforms.report.text import counted
 
 _MOST_UNMAPPED = 1_000  # different calls that are counted, as models invent names
 _MOST_TIMES = 10_000  # the latest requests whose time is known

@@ -26,16 +26,16 @@ from parapet.schemas import release as model
 from parapet.schemas.errors import InputError, code_sha256, parapet_version
 from parapet.schemas.layout import as_path
 from parapet.schemas.tasks import CONTRADICTIONS
+from parapet.transforms.core import disk
+from parapet.transforms.core import files as storage
+from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import reading
 from parapet.transforms.release.card import card, changelog, release_report
 from parapet.transforms.release.citation import citation_cff, licence_text
 from parapet.transforms.release.croissant import Columns, croissant
 from parapet.transforms.release.diff import compare
 from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
-from parapet.transforms.reports.report import page
-from parapet.transforms.running.progress import advance, expect
-from parapet.transforms.storage import disk
-from parapet.transforms.storage import files as storage
+from parapet.transforms.report.report import page
 
 SUMMARY = ".summary.json"
 _STAGE = "writing Parquet"

@@ -23,10 +23,10 @@ from parapet.transforms.release.citation import KEYWORDS, authors_line, bibtex, 
 from parapet.transforms.release.croissant import MEANINGS, Columns, in_words
 from parapet.transforms.release.diff import LEVELS, size
 from parapet.transforms.release.reading import split_sha256
-from parapet.transforms.reports import report
-from parapet.transforms.reports.markdown import bullets, is_url, one_line, quoted, text
-from parapet.transforms.reports.report import Report, Section, Table, Text, Tile
-from parapet.transforms.reports.text import number
+from parapet.transforms.report import report
+from parapet.transforms.report.markdown import bullets, is_url, one_line, quoted, text
+from parapet.transforms.report.report import Report, Section, Table, Text, Tile
+from parapet.transforms.report.text import number
 from parapet.transforms.variants.table1 import MEASURES, measures_table, terms_of
 
 _TAGS = [keyword.replace(" ", "-") for keyword in (*KEYWORDS, "paraphrases")]

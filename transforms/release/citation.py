@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from parapet.schemas.release import LICENCES, Author, Manifest
-from parapet.transforms.reports.markdown import is_url, one_line, quoted
+from parapet.transforms.report.markdown import is_url, one_line, quoted
 
 KEYWORDS = (
     "dialogue",

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from parapet.schemas.release import Config, File, Manifest
 from parapet.transforms.release.citation import KEYWORDS, bibtex, licence_url, title_of
-from parapet.transforms.reports.markdown import is_url, one_line, quoted
+from parapet.transforms.report.markdown import is_url, one_line, quoted
 
 Columns = Mapping[str, pa.Schema]  # by configuration
 

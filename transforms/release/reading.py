@@ -24,7 +24,7 @@ from parapet.schemas.dialogue_table import DIALOGUES, lines_table
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published
 from parapet.schemas.release import MANIFEST, SUMS, VERSION, File, Manifest, parse_manifest
-from parapet.transforms.storage.files import HashingWriter, join, whole
+from parapet.transforms.core.files import HashingWriter, join, whole
 
 LATEST = "latest.json"
 ROWS_AT_ONCE = 500

@@ -22,6 +22,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, NAMES, SINGLE, TEST, as_path, read_schema_file
 from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest
 from parapet.schemas.service import Service
+from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
     ROWS_AT_ONCE,
@@ -29,7 +30,6 @@ from parapet.transforms.release.reading import (
     read_manifest,
     row_json,
 )
-from parapet.transforms.running.progress import advance, expect
 
 MOST = 10  # findings per check and file that are reported in full
 

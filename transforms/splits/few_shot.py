@@ -18,12 +18,7 @@ import msgspec
 from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes
-from parapet.transforms.perturbation.corpora import dialogues_of, domain_of, domains_of, services_in, without
-from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
-from parapet.transforms.reports.report import Report, Tile, report_files
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import number
-from parapet.transforms.running.counts import (
+from parapet.transforms.core.counts import (
     Balance,
     CountKey,
     Counts,
@@ -33,11 +28,16 @@ from parapet.transforms.running.counts import (
     in_order,
     of_dialogues,
 )
-from parapet.transforms.running.fence import bad_record, needed
-from parapet.transforms.running.progress import tracked
-from parapet.transforms.running.runs import FileResult, FinishRun, Letters, RunInfo, Sums, WriteEach
-from parapet.transforms.running.seeding import key_of, short_digest, stable_hash
-from parapet.transforms.storage.files import WriteFiles
+from parapet.transforms.core.fence import bad_record, needed
+from parapet.transforms.core.files import WriteFiles
+from parapet.transforms.core.progress import tracked
+from parapet.transforms.core.runs import FileResult, FinishRun, Letters, RunInfo, Sums, WriteEach
+from parapet.transforms.core.seeding import key_of, short_digest, stable_hash
+from parapet.transforms.perturb.corpora import dialogues_of, domain_of, domains_of, services_in, without
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.report import Report, Tile, report_files
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import number
 
 FILE = "dialogues_001.json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from parapet.transforms.perturbation.options import PerturbationOptions
-from parapet.transforms.running import options
-from parapet.transforms.running.options import REQUIRED, option
+from parapet.transforms.core import options
+from parapet.transforms.core.options import REQUIRED, option
+from parapet.transforms.perturb.options import PerturbationOptions
 
 
 class VariantOptions(PerturbationOptions):

@@ -22,14 +22,14 @@ from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_by
 from parapet.schemas.service import Service, Task, elements_of, parse_service
 from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
-from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Report, Table, Tile, page
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import Conventions, counted, join_words, name_words, number
-from parapet.transforms.running.counts import Tally, check_bad
-from parapet.transforms.running.fence import needed
-from parapet.transforms.translation.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
-from parapet.transforms.translation.translate import Untranslated
+from parapet.transforms.core.counts import Tally, check_bad
+from parapet.transforms.core.fence import needed
+from parapet.transforms.report.numbers import Metric, Numbers
+from parapet.transforms.report.report import Report, Table, Tile, page
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import Conventions, counted, join_words, name_words, number
+from parapet.transforms.translate.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
+from parapet.transforms.translate.translate import Untranslated
 from parapet.transforms.variants import schema_gate, table1
 from parapet.transforms.variants.distance import levenshtein_ratio
 from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes

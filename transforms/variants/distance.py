@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import storable
-from parapet.transforms.running import plugins
-from parapet.transforms.running.imports import without
-from parapet.transforms.running.spacy_models import load_spacy_model
+from parapet.transforms.core import plugins
+from parapet.transforms.core.imports import without
+from parapet.transforms.core.spacy_models import load_spacy_model
 
 Metric = Callable[[str, str], float]
 

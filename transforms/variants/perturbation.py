@@ -14,10 +14,10 @@ from parapet.schemas.dialogue import DialogueFile, is_marker, typed
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
-from parapet.transforms.perturbation import base
-from parapet.transforms.perturbation.corpora import Corpus, Item
-from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.running.counts import Counts, Tally, of_variants
+from parapet.transforms.core.counts import Counts, Tally, of_variants
+from parapet.transforms.perturb import base
+from parapet.transforms.perturb.corpora import Corpus, Item
+from parapet.transforms.report.numbers import Metric, Numbers
 from parapet.transforms.variants import matching
 
 _FRAME_KEYS = {"service", "slots", "actions", "state", "service_call", "service_results"}

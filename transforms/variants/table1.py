@@ -34,11 +34,11 @@ import msgspec
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.reports.numbers import Metric, Numbers
-from parapet.transforms.reports.report import Bars, Dot, Report, Section, Tile
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import aligned, counted, number, percent
-from parapet.transforms.running.fence import needed
+from parapet.transforms.core.fence import needed
+from parapet.transforms.report.numbers import Metric, Numbers
+from parapet.transforms.report.report import Bars, Dot, Report, Section, Tile
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import aligned, counted, number, percent
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio
 
@@ -287,7 +287,7 @@ def statistics_files(inputs: Inputs, services: Sequence[ServiceMeasures]) -> Ite
     """Yield the output: statistics.json and report.html."""
     from apache_beam.metrics import Metrics
 
-    from parapet.transforms.reports.report import page
+    from parapet.transforms.report.report import page
 
     statistics = statistics_of(inputs, services)
     Metrics.counter("parapet", "services").inc(len(inputs.items))

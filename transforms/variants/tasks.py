@@ -17,8 +17,7 @@ from parapet.schemas.layout import NAMES, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
 from parapet.schemas.tools import Toolset
-from parapet.transforms.perturbation.task_corpus import write_rows
-from parapet.transforms.running.counts import (
+from parapet.transforms.core.counts import (
     Balance,
     CountKey,
     Counts,
@@ -28,8 +27,9 @@ from parapet.transforms.running.counts import (
     dead_dialogue,
     of_files,
 )
-from parapet.transforms.running.fence import bad_record
-from parapet.transforms.running.runs import FileResult
+from parapet.transforms.core.fence import bad_record
+from parapet.transforms.core.runs import FileResult
+from parapet.transforms.perturb.task_corpus import write_rows
 from parapet.transforms.variants.tool_variants import TaskVariant, renamings_of
 
 

@@ -28,6 +28,7 @@ from parapet.evaluation.models.babi.data import (
 )
 from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode
 from parapet.schemas.errors import InputError
+from parapet.transforms.core.toml import toml_of
 from parapet.transforms.simulators.babi_format import BabiDialogue, Fact
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
@@ -40,7 +41,6 @@ from parapet.transforms.simulators.task6.rules import (
     read_script,
     values_of,
 )
-from parapet.transforms.storage.toml import toml_of
 
 
 class Nearest(Answerer):

@@ -16,6 +16,7 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.transforms.core import files
 from parapet.transforms.simulators.babi_format import (
     BabiDialogue,
     Exchange,
@@ -27,7 +28,6 @@ from parapet.transforms.simulators.babi_format import (
     parse_facts,
 )
 from parapet.transforms.simulators.task6.rules import Script
-from parapet.transforms.storage import files
 
 _TASK = re.compile(r"task([0-9]+)")
 

@@ -21,9 +21,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import read_corpus
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.perturb.corpora import read_corpus
 
 
 class Labelled(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from parapet.evaluation.models.dst.sgp_learning import groups_of, labelled_turns
 from parapet.evaluation.models.dst.sgp_tracking import NEVER, Texts, best_spans, load_encoder
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
 
 # What a turn does with a slot: it keeps its value, gets a new one, or "dontcare".
 KEPT, NEW, ANY = 0, 1, 2

@@ -20,7 +20,7 @@ from parapet.evaluation.models.dst.data import Labelled, joint_goal_accuracy, so
 from parapet.evaluation.models.saving import device_of, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
 
 BETAS = (0.9, 0.999)
 

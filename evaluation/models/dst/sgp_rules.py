@@ -12,7 +12,7 @@ import msgspec
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.reports.text import name_words
+from parapet.transforms.report.text import name_words
 
 # The authors' names. "combine" predicts values of categorical and free slots and requested slots; "copy_slot" whether
 # the user accepts a value offered by the system; "cross_copy" whether a slot takes the value of another service's slot.

@@ -21,7 +21,7 @@ from parapet.evaluation.models.dst.data import Tracker
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
 
 ROOM = 16  # least number of tokens for the dialogue
 

@@ -24,8 +24,8 @@ from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst.data import Labelled, Tracker, joint_goal_accuracy, some
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.service import Service, Slot
-from parapet.transforms.running.seeding import stable_hash
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
+from parapet.transforms.core.seeding import stable_hash
 
 NONE = "NONE"
 

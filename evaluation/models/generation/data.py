@@ -35,7 +35,7 @@ from parapet.schemas.dialogue import DialogueFile, is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
 
 # As in T2G2: the order of the acts in a frame, and the beginning of a frame with a CONFIRM.
 ORDER = ("SELECT", "INFORM_COUNT", "NOTIFY_SUCCESS", "NOTIFY_FAILURE", "INFORM", "REQUEST", "CONFIRM")

@@ -17,7 +17,7 @@ from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import device_of, enough_memory
 from parapet.evaluation.sets import read_lines
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
 
 
 class Search(msgspec.Struct, frozen=True):

@@ -31,8 +31,8 @@ from parapet.evaluation.models.generation.inference import Generated, Search
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, longest
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage import checkpoints
-from parapet.transforms.storage.checkpoints import Checkpoint, digest
+from parapet.transforms.core import checkpoints
+from parapet.transforms.core.checkpoints import Checkpoint, digest
 
 Kind = Literal["encoder", "decoder", "cross"]
 

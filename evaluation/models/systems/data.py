@@ -24,9 +24,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.perturbation.corpora import read_corpus, touched_in_turns
-from parapet.transforms.perturbations.ood.plan import FALLBACK, FALLBACKS
-from parapet.transforms.storage.compressed import read_input
+from parapet.transforms.core.compressed import read_input
+from parapet.transforms.perturb.corpora import read_corpus, touched_in_turns
+from parapet.transforms.perturb.ood.plan import FALLBACK, FALLBACKS
 
 
 class Database:

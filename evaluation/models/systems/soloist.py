@@ -19,7 +19,7 @@ from parapet.evaluation.models.systems import data
 from parapet.evaluation.models.training import Learner
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage.checkpoints import Checkpoint
+from parapet.transforms.core.checkpoints import Checkpoint
 
 
 class Sequenced(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published, sample_root
-from parapet.transforms.storage import files
+from parapet.transforms.core import files
 
 # A pipeline of each kind; later ones read what earlier ones wrote.
 CHAIN = ("compose", "rewrite", "back_translate", "language_variations", "speech_errors")

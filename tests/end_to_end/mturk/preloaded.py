@@ -5,7 +5,7 @@ import botocore.endpoint
 
 from parapet.pipelines.mturk import session as work
 from parapet.transforms.crowd.mturk import client
-from parapet.transforms.reports import report
+from parapet.transforms.report import report
 
 assert work
 report.environment().get_template("report.html.jinja")

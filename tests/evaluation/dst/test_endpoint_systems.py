@@ -36,7 +36,7 @@ from parapet.pipelines.suite.page import _asked
 from parapet.pipelines.suite.steps import command_of
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.replies import Reply, Unreadable
+from parapet.transforms.core.replies import Reply, Unreadable
 
 SLOTS = [slot("to", "Where to"), slot("time", "When"), slot("seats", "How many", "1", "2")]
 SLOTS.append(slot("wifi", "WiFi", "True", "False"))

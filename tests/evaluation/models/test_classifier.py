@@ -18,7 +18,7 @@ from parapet.evaluation.models.saving import MODEL
 from parapet.evaluation.models.training import train
 from parapet.evaluation.models.turns import INTENT, read_turns
 from parapet.schemas.errors import InputError
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "clip": 1.0}
 

@@ -15,7 +15,7 @@ from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.generation.data import read_examples
 from parapet.evaluation.models.generation.inference import Search, merged
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 WORDS = {
     "Cafes_1": ServiceWords(

@@ -19,7 +19,7 @@ from parapet.evaluation.models.dst.sgp_rules import START, needed
 from parapet.evaluation.models.dst.sgp_tracking import NEVER, Texts, load_encoder
 from parapet.evaluation.models.saving import BY_MODEL
 from parapet.schemas.service import Service
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 EXCHANGE = ("there is Zum Hirsch .", "i want pizza")

@@ -45,7 +45,7 @@ from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 FOODS, TAXIS = msgspec.convert(FOOD, Service), msgspec.convert(TAXI, Service)
 DISH, AREA, PLACE, PHONE = FOODS.slots

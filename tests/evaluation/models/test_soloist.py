@@ -44,8 +44,8 @@ from parapet.schemas.dialogue import Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.service import parse_service
-from parapet.transforms.perturbations.ood.plan import FALLBACKS
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
+from parapet.transforms.perturb.ood.plan import FALLBACKS
 
 OF = SERVICE_MARK
 KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))

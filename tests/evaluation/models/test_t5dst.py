@@ -28,7 +28,7 @@ from parapet.evaluation.models.dst.t5 import (
 )
 from parapet.evaluation.models.saving import BY_MODEL, load
 from parapet.schemas.service import Service
-from parapet.transforms.storage.checkpoints import inspect
+from parapet.transforms.core.checkpoints import inspect
 
 SERVICE = msgspec.convert(FOOD, Service)
 DISH, AREA, PLACE, PHONE = SERVICE.slots

@@ -14,8 +14,8 @@ from kit import as_nobody, cases, edit, files_of, holding, json_of, lacking, ref
 from page_form import html_of
 
 from parapet.schemas.dialogue import read_dialogues
+from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.crowd.mturk import collect as collected
-from parapet.transforms.running.seeding import stable_hash
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")

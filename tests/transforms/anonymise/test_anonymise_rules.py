@@ -13,7 +13,7 @@ from labelled_chats import SEEN, UNSEEN
 from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
 from parapet.transforms.anonymise.mentions import KINDS, Gazetteer, Mention, names_in, numbers_in, settled
 from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Rules, Suspect, normalised, suspects_in
-from parapet.transforms.reports.text import clean
+from parapet.transforms.report.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
 REGIONS = ("US", "GB")

@@ -8,7 +8,7 @@ import shutil
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.running.counts import CountKey
+from parapet.transforms.core.counts import CountKey
 from parapet.transforms.splits.augment import plan as planning
 from parapet.transforms.splits.augment.augmenting import augment_file
 

@@ -7,7 +7,7 @@ from kit import cases
 
 from parapet.schemas.rows import BackTranslation
 from parapet.schemas.service import parse_service
-from parapet.transforms.reports.text import Conventions
+from parapet.transforms.report.text import Conventions
 from parapet.transforms.variants.back_translation import back_translated, source_texts, without_collisions
 
 ACCOUNT = kit.slot("account_type", "", "checking")

@@ -2,7 +2,7 @@
 
 from parapet.transforms.crowd import meaning
 from parapet.transforms.crowd.report import compose_report, missing_answers
-from parapet.transforms.reports.report import Table, Text, page
+from parapet.transforms.report.report import Table, Text, page
 
 DISPOSITIONS = ("used", "surplus", "duplicate", "rejected", "review")
 

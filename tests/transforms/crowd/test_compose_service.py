@@ -16,7 +16,7 @@ from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd import vet
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.crowd.vet import canonical_form
-from parapet.transforms.reports.text import Convention
+from parapet.transforms.report.text import Convention
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -15,8 +15,8 @@ from parapet.schemas.service import elements_of, parse_service
 from parapet.transforms.crowd import contrast, rules
 from parapet.transforms.crowd.meaning import OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
-from parapet.transforms.reports import meaning
-from parapet.transforms.reports.text import clean, name_words, words
+from parapet.transforms.report import meaning
+from parapet.transforms.report.text import clean, name_words, words
 
 DATA = os.environ.get("PARAPET_DATA")
 real = pytest.mark.skipif(not DATA, reason="PARAPET_DATA is not set: the real SGD data are not at hand")

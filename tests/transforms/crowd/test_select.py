@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.rank import draw, most_diverse
-from parapet.transforms.reports.text import words
+from parapet.transforms.report.text import words
 from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)

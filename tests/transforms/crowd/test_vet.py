@@ -20,7 +20,7 @@ from parapet.transforms.crowd.rules import (
     vet_assignment,
     vet_typing,
 )
-from parapet.transforms.reports.text import clean, name_words, words
+from parapet.transforms.report.text import clean, name_words, words
 
 NAME, DESCRIPTION = "pickup_date", "Date on which the rental car is picked up"
 

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from wordings import arguments_of
 
+from parapet.transforms.core import web
 from parapet.transforms.proxy import server
 from parapet.transforms.proxy.sides import ModelSide, Record
-from parapet.transforms.running import web
 
 
 class Upstream:

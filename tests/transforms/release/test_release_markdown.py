@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from release_pages import HOSTILE
 
-from parapet.transforms.reports import markdown as md
+from parapet.transforms.report import markdown as md
 
 TEXTS = st.one_of(
     st.sampled_from(HOSTILE), st.text(alphabet="ab1. |<>`*_[]()#-+=~!&;\\\n\t$:/", max_size=20), st.text()

@@ -9,7 +9,7 @@ from release_pages import Page
 from parapet.schemas.release import Author, Input, Source
 from parapet.transforms.release.card import release_report
 from parapet.transforms.release.diff import size
-from parapet.transforms.reports.report import Table, page
+from parapet.transforms.report.report import Table, page
 
 
 def show(of):

@@ -12,8 +12,8 @@ from kit import raised
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
-from parapet.transforms.running.counts import Counts, check_invariants
-from parapet.transforms.running.seeding import SeededRng
+from parapet.transforms.core.counts import Counts, check_invariants
+from parapet.transforms.core.seeding import SeededRng
 from parapet.transforms.simulators.common import state
 from parapet.transforms.simulators.reminders import corpus, user
 from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE

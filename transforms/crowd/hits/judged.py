@@ -12,9 +12,9 @@ from itertools import islice
 
 import msgspec
 
+from parapet.transforms.core.seeding import stable_digest, stable_hash
 from parapet.transforms.crowd.hits import markup, terms
 from parapet.transforms.crowd.hits.page import CHECK, Hits, Part, Place, RatedItem, Settings, add_pages, render_part
-from parapet.transforms.running.seeding import stable_digest, stable_hash
 
 FAITHFUL, NATURAL = "faithful", "natural"
 YES, NO = "yes", "no"

@@ -14,12 +14,11 @@ import msgspec
 from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.service import TASKS, Service, elements_of
+from parapet.transforms.core import compressed, counts, files, progress, runs
 from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages, terms
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
 from parapet.transforms.crowd.hits.plan import Plan, make_plan
-from parapet.transforms.reports.report import render
-from parapet.transforms.running import counts, progress, runs
-from parapet.transforms.storage import compressed, files
+from parapet.transforms.report.report import render
 
 # The columns of the requester site's CSV.
 _OF_SCHEMAS = ("task_id", "service_name", "task", "fields", "body")

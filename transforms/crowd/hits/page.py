@@ -15,7 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.crowd.hits.terms import SCHEMAS, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
-from parapet.transforms.reports.report import render
+from parapet.transforms.report.report import render
 
 AUTO, NONE = "auto", "none"  # values of --cues
 

@@ -14,7 +14,7 @@ from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.page import NotAsked, PageRecord, Settings
 from parapet.transforms.crowd.hits.terms import CENT, EXTRA_FEE_FROM, HOUR, HitTask, Terms, fee_rate
-from parapet.transforms.reports.text import aligned, counted
+from parapet.transforms.report.text import aligned, counted
 
 # The assignments of a worker of SGD-X, whose authors paid 1 to 2 dollars for each, 2,000 in all, to over 400 workers.
 SPREAD = 3

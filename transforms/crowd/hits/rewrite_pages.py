@@ -13,10 +13,10 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn, dialogue_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
+from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.crowd.hits import markup, terms
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Settings, add_pages, render_part
-from parapet.transforms.perturbation.corpora import services_in_turns
-from parapet.transforms.running.seeding import stable_digest
+from parapet.transforms.perturb.corpora import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
 

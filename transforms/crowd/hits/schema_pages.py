@@ -26,7 +26,7 @@ from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, tas
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits.markup import shown
 from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
-from parapet.transforms.reports.text import name_words
+from parapet.transforms.report.text import name_words
 from parapet.transforms.variants.distance import lemma
 
 # More values than this do not help to understand a slot.

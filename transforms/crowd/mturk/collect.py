@@ -18,10 +18,10 @@ import orjson
 
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import parse_json_line
+from parapet.transforms.core import disk
 from parapet.transforms.crowd.journal import Event
 from parapet.transforms.crowd.mturk import client
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, Progress, PublishedHit
-from parapet.transforms.storage import disk
 
 FILE = "assignments.jsonl"
 

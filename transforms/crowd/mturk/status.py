@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
+from parapet.transforms.core import disk
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.times import read_time
 from parapet.transforms.crowd.work_times import TABLE, Work, work_times
-from parapet.transforms.reports.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import aligned, number
-from parapet.transforms.storage import disk
+from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import aligned, number
 
 LEDGER, PAGE = "ledger.csv", "status.html"
 

@@ -18,8 +18,8 @@ from parapet.schemas.rows import Assignment, Kind
 from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.hits.markup import find_word, speakable
 from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units
-from parapet.transforms.perturbation.edits import NEGATIONS, YES
-from parapet.transforms.reports.text import clean, words
+from parapet.transforms.perturb.edits import NEGATIONS, YES
+from parapet.transforms.report.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
 
 # The same limits as on the page.

@@ -14,6 +14,8 @@ from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import DISPOSITIONS, IN_WORDS, KINDS, REWRITINGS, DeadLetter, Kind, RewrittenTurn
+from parapet.transforms.core.counts import id_of
+from parapet.transforms.core.progress import tracked
 from parapet.transforms.crowd import report
 from parapet.transforms.crowd import task as crowd
 from parapet.transforms.crowd.decided import JoinDecisions, Submission
@@ -24,13 +26,11 @@ from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetter
 from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
-from parapet.transforms.perturbation.corpora import dialogues_of
-from parapet.transforms.reports.numbers import Metric, Numbers, metrics_named
-from parapet.transforms.reports.report import Report, Table
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted, number
-from parapet.transforms.running.counts import id_of
-from parapet.transforms.running.progress import tracked
+from parapet.transforms.perturb.corpora import dialogues_of
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.report import Report, Table
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted, number
 from parapet.transforms.variants.distance import levenshtein
 
 SHOWN = 6  # number of examples of each kind in the report

@@ -16,7 +16,7 @@ from parapet.transforms.crowd.hits import rewrite_pages
 from parapet.transforms.crowd.hits.markup import Mark, find_word, speakable
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.perturbation.corpora import services_in_turns
+from parapet.transforms.perturb.corpora import services_in_turns
 
 # The form field of the page for each kind of variation.
 FIELD_OF: Mapping[Kind, str] = dict(zip(KINDS, rewrite_pages.FIELDS, strict=True))

@@ -12,7 +12,7 @@ from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
-from parapet.transforms.reports.report import render
+from parapet.transforms.report.report import render
 
 _FORM = re.compile(r'<form id="mturk_form" method="post" action="[^"]*" autocomplete="off">')
 _INLINE = re.compile(r"<(style|script)(?: type=\"module\")?>(.*?)</\1>", re.DOTALL)

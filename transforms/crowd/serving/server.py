@@ -16,12 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
+from parapet.transforms.core import disk, web
 from parapet.transforms.crowd.serving.guard import Protocol
 from parapet.transforms.crowd.serving.site import PARAMETERS, REQUESTER, Run, Site
 from parapet.transforms.crowd.serving.store import Store
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running import web
-from parapet.transforms.storage import disk
+from parapet.transforms.report.text import counted
 
 _EXPORT_SECONDS = 5
 _INVITATION = ("person", "name", "link")

@@ -27,7 +27,7 @@ from parapet.transforms.crowd.serving import guard
 from parapet.transforms.crowd.serving.forms import Form, page, policy
 from parapet.transforms.crowd.serving.guard import Rate, Refused
 from parapet.transforms.crowd.serving.store import Store
-from parapet.transforms.reports.report import render
+from parapet.transforms.report.report import render
 
 _PROLIFIC_ID = re.compile(r"[A-Za-z0-9]{8,40}")
 REQUESTER = 0  # people begin with 1

@@ -26,11 +26,11 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.core import disk
 from parapet.transforms.crowd.answer_files import FilledForm
 from parapet.transforms.crowd.serving.assign import Event, choose
 from parapet.transforms.crowd.serving.forms import Form
-from parapet.transforms.reports.text import clean
-from parapet.transforms.storage import disk
+from parapet.transforms.report.text import clean
 
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file

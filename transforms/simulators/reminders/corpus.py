@@ -17,15 +17,16 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.running.fence import needed
-from parapet.transforms.running.progress import tracked
-from parapet.transforms.running.runs import FileResult
-from parapet.transforms.running.seeding import SeededRng
+from parapet.transforms.core.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.core.fence import needed
+from parapet.transforms.core.progress import tracked
+from parapet.transforms.core.runs import FileResult
+from parapet.transforms.core.seeding import SeededRng
+from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted
 from parapet.transforms.simulators.common import count_distinct, state, system_turn, user_turn
 from parapet.transforms.simulators.reminders.user import (
     CONFIRMED,
@@ -56,7 +57,6 @@ from parapet.transforms.simulators.reminders.user import (
     time_value,
     values_of,
 )
-from parapet.transforms.storage.set_files import SetFiles
 
 NO_INTENT = "NONE"
 

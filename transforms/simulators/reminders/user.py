@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.perturbations.entities.forms import ordinal
-from parapet.transforms.running.seeding import SeededRng
+from parapet.transforms.core.seeding import SeededRng
+from parapet.transforms.core.toml import read_table
+from parapet.transforms.perturb.entities.forms import ordinal
 from parapet.transforms.simulators import common
-from parapet.transforms.storage.toml import read_table
 
 SERVICE = "Reminders_1"
 SET, FIND, MOVE, CANCEL = "SetReminder", "FindReminders", "MoveReminder", "CancelReminder"

@@ -18,11 +18,13 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.reports.report import report_files
-from parapet.transforms.running.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.running.fence import needed
-from parapet.transforms.running.progress import tracked
-from parapet.transforms.running.runs import FileResult
+from parapet.transforms.core.counts import CountKey, Counts, Equal, Invariant
+from parapet.transforms.core.fence import needed
+from parapet.transforms.core.files import HashingWriter, staged
+from parapet.transforms.core.progress import tracked
+from parapet.transforms.core.runs import FileResult
+from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.report.report import report_files
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.restaurants.bot import Rules, solve
@@ -40,8 +42,6 @@ from parapet.transforms.simulators.restaurants.simulating import (
     simulate,
 )
 from parapet.transforms.simulators.restaurants.statistics import count, report_on, solved, statistics
-from parapet.transforms.storage.files import HashingWriter, staged
-from parapet.transforms.storage.set_files import SetFiles
 
 SHOWN = 2  # dialogues of a task on the page
 

@@ -31,12 +31,12 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturbation.edits import Edit, edited, moved
-from parapet.transforms.running.seeding import StratifiedRng, stable_hash
+from parapet.transforms.core.seeding import StratifiedRng, stable_hash
+from parapet.transforms.core.toml import read_table
+from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
 from parapet.transforms.simulators.common import Sentence, filled, joined
 from parapet.transforms.simulators.restaurants.ontology import CALLS, Ontology, Range
-from parapet.transforms.storage.toml import read_table
 
 SPLITS = ("train", "dev", "test", "oov")
 LEAST_RESULTS = 3  # of a request in tasks 3 and 5, whose entities are offered

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.counts import Counts
+from parapet.transforms.core.counts import Counts
+from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted
 from parapet.transforms.simulators.restaurants.simulating import RATES, Dialogue, World
 
 # Bordes et al. 2017, Table 1: means per dialogue. The first row is the sum of the others except for task 3, where the

@@ -15,10 +15,10 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json
 from parapet.schemas.limits import MAX_FILE, read_text, read_whole
-from parapet.transforms.running.seeding import stable_hash
+from parapet.transforms.core.files import join, read_bytes
+from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core.toml import convert
 from parapet.transforms.simulators import babi_format as babi
-from parapet.transforms.storage.files import join, read_bytes
-from parapet.transforms.storage.toml import convert
 
 DONTCARE = "dontcare"
 TRANSCRIPTION, ASR = "transcription", "asr"  # the sources of the caller's utterances

@@ -18,14 +18,15 @@ from apache_beam.pvalue import TaggedOutput
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
-from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted
-from parapet.transforms.running.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
-from parapet.transforms.running.fence import bad_record, trace_of
-from parapet.transforms.running.progress import expect, tracked
-from parapet.transforms.running.runs import FileResult
+from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
+from parapet.transforms.core.fence import bad_record, trace_of
+from parapet.transforms.core.progress import expect, tracked
+from parapet.transforms.core.runs import FileResult
+from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common
 from parapet.transforms.simulators.task6.calls import (
@@ -52,7 +53,6 @@ from parapet.transforms.simulators.task6.calls import (
     statements_of,
     token,
 )
-from parapet.transforms.storage.set_files import SetFiles
 
 _ANSWERS = frozenset({"offer", "canthelp", "canthelp.exception"})  # system acts that need a search
 

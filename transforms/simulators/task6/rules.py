@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.core.toml import convert, parse_toml
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.common import best_rated, filled, slots_of
-from parapet.transforms.storage.toml import convert, parse_toml
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")
 ENTITY, ANY = "entity", "any"  # values that a rule may set: the entity in the utterance, or no preference

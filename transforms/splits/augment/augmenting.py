@@ -16,12 +16,7 @@ from parapet.schemas.dialogue import DialogueFile, dialogue_text, typed
 from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms.perturbation.corpora import read_items
-from parapet.transforms.reports.numbers import Numbers, metrics_named
-from parapet.transforms.reports.report import Report, Tile, report_files
-from parapet.transforms.reports.sections import sections_of
-from parapet.transforms.reports.text import counted, number
-from parapet.transforms.running.counts import (
+from parapet.transforms.core.counts import (
     Balance,
     Counts,
     Invariant,
@@ -29,12 +24,17 @@ from parapet.transforms.running.counts import (
     id_of,
     of_variants,
 )
-from parapet.transforms.running.fence import bad_record
-from parapet.transforms.running.progress import tracked
-from parapet.transforms.running.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.core.fence import bad_record
+from parapet.transforms.core.files import write_staged
+from parapet.transforms.core.progress import tracked
+from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
+from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.perturb.corpora import read_items
+from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.report import Report, Tile, report_files
+from parapet.transforms.report.sections import sections_of
+from parapet.transforms.report.text import counted, number
 from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
-from parapet.transforms.storage.files import write_staged
-from parapet.transforms.storage.set_files import SetFiles
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes
 from parapet.transforms.variants.perturbation import Places
 

@@ -20,7 +20,7 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, list_files
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Element, Service, elements_of, parse_service
-from parapet.transforms.reports.text import Convention, Conventions, conventions_of, join_words, name_words
+from parapet.transforms.report.text import Convention, Conventions, conventions_of, join_words, name_words
 from parapet.transforms.variants import matching
 
 _ATTEMPTS = 20

@@ -1,0 +1,269 @@
+"""Pages of dialogues: their files, what they show, which turns are drawn."""
+
+import html
+import re
+
+import jinja2
+import msgspec
+import pytest
+from hits_dialogues import dialogue, hostile_dialogue, system, user
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import cases, lacking, raised, run, write
+from page_form import html_of
+
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
+from parapet.schemas.errors import InputError
+from parapet.transforms.core.seeding import stable_digest
+from parapet.transforms.crowd.hits import markup, rewrite_pages
+from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, marks, question_xml, shown, speakable
+from parapet.transforms.crowd.hits.page import Settings, page_html
+from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths, turn_task_id
+from parapet.transforms.crowd.hits.terms import REWRITES
+
+SETTINGS = Settings(tasks=(REWRITES,))
+
+
+def render(*dialogues, settings=SETTINGS):
+    return rewrite_pages.render_dialogues("test/dialogues_001.json", dialogues, None, settings)
+
+
+def page_of(*turns, **more):
+    hits = render(dialogue(*turns), **more)
+    assert not hits.not_asked
+    return hits.pages[-1]
+
+
+def reasons(*dialogues):
+    return [each.reason.split(":")[0] for each in render(*dialogues).not_asked]
+
+
+def part(page, pattern):
+    """The texts of a page's parts, whose tags are left out."""
+    return [html.unescape(re.sub("<[^>]*>", "", text)) for text in re.findall(pattern, page, re.S)]
+
+
+def parts(page):
+    """The sentence of a page, its bold pieces, the values to keep, and the turns before."""
+    said, *_ = re.findall('id="hit-said" dir="auto">(.*?)</p>', page, re.S)
+    keep = "".join(re.findall('id="hit-keep">(.*?)</p>', page, re.S))
+    past = "".join(re.findall('id="hit-past"(.*?)</ol>', page, re.S))
+    quoted, heard = part(keep, '<q dir="auto">(.*?)</q>'), part(past, '<span dir="auto">(.*?)</span>')
+    return part(said, "^(.*)$")[0], part(said, "<b>(.*?)</b>"), quoted, heard
+
+
+SAMPLE = (
+    user("I need a hotel."),
+    system("Where & when?"),
+    user("In Palo Alto, cheap.", ("city", "Palo Alto"), actions=[Action("INFORM", "price", ["cheap"])]),
+)
+
+
+def test_the_body_of_a_page():
+    assert page_of(*SAMPLE).body == (
+        '<h2 id="hit-heard">The conversation so far</h2>'
+        '<div class="past" id="hit-past" role="region" tabindex="0" aria-labelledby="hit-heard"><ol>'
+        '<li class="u"><b>User</b> <span dir="auto">I need a hotel.</span></li>'
+        '<li><b>Assistant</b> <span dir="auto">Where &amp; when?</span></li></ol></div>'
+        '<h2 id="hit-what">What the user says now</h2>'
+        '<p class="said" id="hit-said" dir="auto">In <b>Palo Alto</b>, <b>cheap</b>.</p>'
+        '<p class="keep" id="hit-keep">Keep in every answer, letter for letter: '
+        '<q dir="auto">Palo Alto</q>, <q dir="auto">cheap</q></p>'
+    )
+
+
+def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
+    text = page_of(*SAMPLE).html.decode()
+    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *rewrite_pages.FIELDS]
+    assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
+    assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
+
+
+TEXT = st.text(
+    st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab2 <>&\"'`${}]\r\n\x00\u2028\u202e\U0001f600"))
+)
+
+
+@given(TEXT, TEXT, TEXT, TEXT)
+def test_any_text_is_read_as_it_was_said_and_bold_where_the_span_is(heard, before, value, after):
+    spans = [SlotSpan("x", len(before), len(before) + len(value))] if speakable(value) else []
+    turn = Turn("USER", before + value + after, [Frame("A_1", spans)])
+    hits = render(Dialogue("1", ["A_1"], [system(heard), turn]))
+    if hits.not_asked:
+        assert not re.search(r"[^\W_]", before + after + ("" if spans else value))
+        return
+    (page,) = hits.pages
+    text = html_of(page.question)
+    assert text.encode() == page.html
+    kept = [speakable(value)] * len(spans)
+    assert parts(text) == (speakable(turn.utterance), kept, kept, [speakable(heard) or "(says nothing)"])
+    assert text.count("<script") == 1
+
+
+@given(st.text(st.one_of(st.characters(), st.sampled_from("./%\\:~\0")), max_size=300))
+def test_any_id_is_asked_safely_or_refused(dialogue_id):
+    hits = render(Dialogue(dialogue_id, [], [user("Hello")]))
+    for page in hits.pages:
+        assert re.fullmatch(r"pages/[\w%~-][\w.%~-]*\.0\.rewrites\.html", page.record.page, re.ASCII)
+        assert page.record.task_id == f"{dialogue_id}:0:rewrites"
+        assert len(page.record.requester_annotation) <= 255
+    assert {each.reason.split(":")[0] for each in hits.not_asked} <= {"bad_id", "long_id"}
+    assert len(hits.pages) + len(hits.not_asked) == 1
+
+
+def test_what_cannot_be_asked_has_its_reason():
+    assert reasons(dialogue(user(" \x00\n"), user("?!"))) == ["no_text", "no_text"]
+    assert reasons(dialogue(user("Palo Alto.", ("city", "Palo Alto")))) == ["only_values"]
+    assert reasons(dialogue(user("Hi"), id=""), dialogue(user("Hi"), id="\U0001f600")) == ["bad_id", "bad_id"]
+    assert reasons(dialogue(user("Hi"), id="x" * 151), dialogue(user("Hi"), id="<" * 51)) == ["long_id", "long_id"]
+    assert reasons(dialogue(user("Hi"), id="x" * 150), dialogue(user("Hi"), id="<" * 50)) == []
+    assert reasons(dialogue(Turn("USER", "Hi", [Frame("A", [SlotSpan("x", 0, 9)])]))) == ["bad_span"]
+    assert reasons(dialogue(user("Hi"), system("word " * 20_000), user("Oh"), user("Ah"))) == ["too_large", "too_large"]
+
+
+def test_the_index_has_a_line_a_page_and_the_reasons(tmp_path):
+    dialogues = [hostile_dialogue(), dialogue(*SAMPLE, user(""))]
+    path = write(tmp_path / "dialogues_001.json", msgspec.to_builtins(dialogues))
+    out = run("hits", task="rewrites", dialogues=path, output=tmp_path / "out")
+    index = out.text("index.html")
+    assert 'href="pages/1_00000.2.rewrites.html"' in index
+    assert not lacking(index, 'href="pages/%252E.%252F%253Cb%253E1.0.rewrites.html"', html.escape("../<b>1"), "no_text")
+    assert {path.name for path in (out.folder / "requester").iterdir()} == {"rewrites.html", "rewrites.csv"}
+    assert list(out.json("plan.json")["tasks"]) == ["rewrites"]
+
+
+@cases("sandbox", False, True)
+def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
+    for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
+        assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
+        assert ("workersandbox" in page.html.decode()) == sandbox
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    places = ("train/dialogues_002.json", "train/dialogues_001.json", "test/dialogues_001.json", "train/schema.json")
+    for place in places:
+        write(tmp_path / "corpus" / place, "[]")
+    return tmp_path / "corpus"
+
+
+@cases(
+    "place split reason",
+    ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
+)
+def test_what_is_not_there_is_told(corpus, place, split, reason):
+    (corpus / "dev").mkdir()
+    raised(InputError, dialogue_paths, [corpus / place], split, match=reason)
+
+
+def talks(n, ids="a"):
+    turns = [user("Hello there"), system("Yes?"), user("Find a room"), system("Done."), user("")]
+    return [dialogue(*turns, id=f"{ids}{i}") for i in range(n)]
+
+
+@cases("turns", 1, 3, 50)
+def test_as_many_are_drawn_as_of_a_plain_list(turns, tmp_path):
+    sizes = {"a": 8, "b": 4}
+    paths = [write(tmp_path / f"{name}.json", msgspec.to_builtins(talks(n, name))) for name, n in sizes.items()]
+    drawn = run("hits", task="rewrites", dialogues=paths, turns=turns, output=tmp_path / "out").rows("manifest.jsonl")
+    asked = [turn_task_id(f"{name}{i}", turn) for name, n in sizes.items() for i in range(n) for turn in (0, 2)]
+    expected = sorted(asked, key=lambda task_id: stable_digest("0", task_id))[:turns]
+    assert {row["task_id"] for row in drawn} == set(expected)
+
+
+def kept(turn, before=None):
+    return [(mark.kept.slot, mark.kept.value) for mark in marks(turn, before)]
+
+
+def bold(turn):
+    return [text for text, is_bold in bold_pieces(speakable(turn.utterance), marks(turn)) if is_bold]
+
+
+def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
+    """MultiWOZ 2.2: no actions, and the state repeats what was said before."""
+
+    def turn(text, values):
+        return Turn("USER", text, [Frame("hotel", [], state=State("find_hotel", [], values))])
+
+    first = turn("In the north", {"area": ["north"]})
+    second = turn("A cheap one, north is fine", {"area": ["north"], "price": ["cheap", "low"]})
+    assert (kept(first), kept(second, first)) == ([("area", "north")], [("price", "cheap")])
+
+
+def test_copied_slots_have_no_place():
+    turn = Turn("USER", "the same place", [Frame("taxi", [SlotSpan("to", copy_from="hotel-name", value="place")])])
+    assert marks(turn) == []
+
+
+@cases("span", (-1, 2), (0, 99), (3, 3), (4, 2), (2, 4))
+def test_a_span_that_points_nowhere_is_told(span):
+    turn = Turn("USER", "ab  cd", [Frame("A", [SlotSpan("x", *span)])])
+    raised(ValueError, marks, turn, match=f"slot 'x': {span[0]}-{span[1]}")
+
+
+def test_overlapping_values_are_one_bold_piece_and_both_kept():
+    turn = user("Palo Alto, California", ("city", "Palo Alto"), ("place", "Alto, California"))
+    assert kept(turn) == [("city", "Palo Alto"), ("place", "Alto, California")]
+    assert bold(turn) == ["Palo Alto, California"]
+
+
+PIECES = st.text(st.sampled_from("ab2. \t\r\n\x00\x1f\u2028\ufeff\U0001f600<&\u0301"), max_size=12)
+
+
+@given(PIECES, PIECES.filter(speakable), PIECES)
+def test_bold_is_the_value_and_nothing_else(before, value, after):
+    start = len(before)
+    turn = Turn("USER", before + value + after, [Frame("A", [SlotSpan("x", start, start + len(value))])])
+    assert kept(turn) == [("x", speakable(value))]
+    pieces = bold_pieces(speakable(turn.utterance), marks(turn))
+    assert "".join(text for text, _ in pieces) == speakable(turn.utterance)
+    assert [text for text, is_bold in pieces if is_bold] == [speakable(value)]
+    # What stands on either side is what is left of it.
+    at = [is_bold for _, is_bold in pieces].index(True)
+    assert "".join(text for text, _ in pieces[:at]).split() == speakable(before).split()
+    assert "".join(text for text, _ in pieces[at + 1 :]).split() == speakable(after).split()
+
+
+def test_values_without_a_span_are_kept_where_they_are_said_as_words_of_their_own():
+    said = [Action("INFORM", "guests", ["2"]), Action("INFORM", "wifi", ["True"]), Action("INFORM", "kind", ["cheap"])]
+    turn = user("True 12 and 2nd, cheaply: 2 at 2:30", actions=said[:1] + said[2:])
+    assert [(mark.kept.value, mark.start) for mark in marks(turn)] == [("2", 26)]
+    assert kept(user("Does it have wifi?", actions=said)) == []
+    assert kept(user("A cheap one for 2", actions=said)) == [("kind", "cheap"), ("guests", "2")]
+
+
+ANY = st.text(alphabet=st.characters())  # surrogates and controls included
+NASTY = st.lists(
+    st.sampled_from(["]]>", "]]", ">", "&", "<", "\r", "\n", "\x00", "\x1f", "\U0001f600", "\ud800", "\uffff", "a"])
+)
+
+
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
+    page = carriable(text)
+    assert html_of(question_xml(page)) == page
+
+
+@given(st.one_of(ANY, NASTY.map("".join)))
+def test_any_text_is_read_as_it_was_shown(text):
+    kept = shown(text)
+    page = carriable(str(jinja2.Environment(autoescape=True).from_string("{{ text }}").render(text=kept)))
+    assert html.unescape(markup.without_variables(html_of(question_xml(page)))) == kept
+
+
+@given(ANY)
+def test_shown_and_carriable_are_idempotent(text):
+    assert (shown(shown(text)), carriable(carriable(text))) == (shown(text), carriable(text))
+
+
+@given(ANY)
+def test_nothing_that_mturk_refuses_is_left(text):
+    page = carriable(text)
+    assert all(ord(c) < 0x10000 for c in page)
+    assert not any(ord(c) < 32 and c not in "\t\n" for c in page)
+
+
+def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
+    monkeypatch.chdir(corpus)
+    given = ["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]
+    assert [file.relative for file in dialogue_paths(given)] == ["test/dialogues_001.json"]

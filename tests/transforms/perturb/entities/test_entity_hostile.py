@@ -1,0 +1,143 @@
+"""Dialogues that nobody would write: each is replaced or refused, and never else."""
+
+import copy
+import json
+import random
+from pathlib import Path
+
+from entity_corpora import SERVICE
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import THOROUGH, cases
+
+from parapet.schemas.dialogue import typed
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SplitSchemas
+from parapet.schemas.service import Service
+from parapet.schemas.service import Slot as ServiceSlot
+from parapet.transforms.perturb.corpora import read_corpus
+from parapet.transforms.perturb.corpus import fitted
+from parapet.transforms.perturb.entities.mentions import (
+    DialogueValues,
+    Group,
+    Table,
+    distinct_annotations,
+    find_values,
+)
+from parapet.transforms.perturb.entities.perturbation import UnseenEntities
+from parapet.transforms.perturb.entities.replacing import replaced
+from parapet.transforms.perturb.entities.study import kinds_of
+from parapet.transforms.perturb.entities.words import located_words, words_of
+
+MUTATED = 12_000 if THOROUGH else 300
+CHANGES = [
+    *(str.lower, str.upper, str.swapcase, str.title, str.casefold, str.strip),
+    *(lambda text, old=old, new=new: text.replace(old, new) for old, new in (
+        (" ", "  "), (" ", "\u00a0"), (" ", "\n"), (" ", ""), ("i", "İ"), ("ss", "ß"), ("s", "ſ"), ("k", "\u212a"),
+        ("fi", "ﬁ"), ("'", "’"), ("1", "１"), ("0", "٠"), ("e", "e\u0301"),
+    )),
+    *(lambda text: f" {text} ", lambda text: f"${text}", lambda text: text + text, lambda text: text[: len(text) // 2]),
+]  # fmt: skip
+ODD = (
+    *("", " ", "\u200b", "ß", "SS", "İ", "ı", "ŉ", "ΐ", "🙂", "\x00", "\ud800", ".", "-", "$", "a", "an", "one"),
+    *("9" * 40, "9" * 400, "9" * 5000, "1,2,3", "1.2.3", "1e5", "inf", "nan", "½", "²", "Ⅷ", "٣", "$.5", "+1", "(408)"),
+    *("12:60", "25:00", "0 am", "13 pm", "１２:３０", "2019-02-30", "9999-12-31", "0001-01-01", "٢٠١٩-٠٣-٠٥"),
+    *("today", "the 4th", "March", "5 pm", "dontcare", "None", "AB12", "cb1 3ef"),
+)
+VALUES = {"values", "canonical_values", "slot_values", "parameters", "service_results", "value"}
+
+
+def strings_in(value, path=()):
+    """The places of all strings."""
+    if isinstance(value, str):
+        yield path
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in below:
+        yield from strings_in(child, (*path, key))
+
+
+def mutated(raw, rng):
+    """A dialogue of which some texts, the same in some places or in all, or some spans, are others."""
+    made = copy.deepcopy(raw)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        turns = made["turns"]
+        places = [path for path in strings_in(turns) if "utterance" in path or not VALUES.isdisjoint(path)]
+        if rng.random() < 0.2:
+            spans = [span for one in turns for frame in one["frames"] for span in frame["slots"]]
+            span = rng.choice(spans or [{}])
+            span[rng.choice(("start", "exclusive_end"))] = rng.randrange(-2, 40)
+            continue
+        odd = rng.choice(ODD)
+        change = rng.choice(CHANGES) if rng.random() < 0.7 else lambda _, odd=odd: odd
+        place = rng.choice(places)
+        old = at(turns, place)
+        everywhere = rng.random()
+        for one in places:
+            same_field = ("utterance" in one) == ("utterance" in place)
+            if one == place or (everywhere < 0.4 and at(turns, one) == old) or (everywhere > 0.7 and same_field):
+                at(turns, one[:-1])[one[-1]] = change(at(turns, one))
+    return made
+
+
+def at(value, path):
+    for key in path:
+        value = value[key]
+    return value
+
+
+def test_mutated_dialogues_are_replaced_or_refused(sample):
+    """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
+    corpus = read_corpus(sample, ["train", "dev", "test"])
+    schemas = list(corpus.folders.values())
+    perturbation = UnseenEntities(training=sample)
+    replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
+    raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
+    rng, done = random.Random("generated"), 0
+    for _ in range(MUTATED // 2):
+        raw = mutated(rng.choice(raws), rng)
+        try:
+            dialogue = typed(raw)
+            found = {}
+            for slot, same, canonical in distinct_annotations(dialogue):
+                found.setdefault(slot, (set(), set()))[0].update(same)
+                found[slot][1].update({canonical} - {None})
+            find_values(dialogue, kinds_of(found, schemas))
+            assert replaced(raw, dialogue, replacer).leaks == 0
+            done += 1
+        except InputError:
+            pass
+    assert done > MUTATED // 6
+
+
+@cases("value", " ", "\u3000", "9" * 400, ".", "\ud800")
+@cases("slot usual", ("location", "Oakland;Novato;Fremont"), ("price", "$5;$20;$12.50"), ("time", "12:30;9:15;17:00"))
+def test_one_odd_value_does_not_end_the_run(slot, usual, value):
+    """The kind of a slot and its steps are told from the values of all dialogues: one tells no less than without."""
+    service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
+    schemas = [SplitSchemas("test", "", [], [service])]
+    usually, with_odd = (
+        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas) for more in ((), (value,))
+    )
+    assert with_odd == usually
+
+
+WORDS = st.lists(
+    st.sampled_from(["Elm", "elm", "Zorb", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6
+)
+
+
+@given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4))
+def test_mentions_as_word_by_word(utterance, values):
+    """From left to right, the longest value first: the plain reference compares words."""
+    texts = sorted({" ".join(value) for value in values if len(value) > 1}) or ["Port b"]
+    groups = [Group({text}, {(SERVICE, "city")}, canonical=text, kind="city") for text in texts]
+    text = " ".join(utterance)
+    words, wanted, place = words_of(text), [], 0
+    by_words = sorted({words_of(text) for text in texts}, key=lambda one: -len(one))
+    while place < len(words):
+        size = next((len(one) for one in by_words if words[place : place + len(one)] == one), 0)
+        if size:
+            wanted.append(words[place : place + size])
+        place += size or 1
+    mentions = Table(DialogueValues(groups, set(), {}), {*words}).unmarked(text, located_words(text))
+    assert [words_of(mention.text) for mention in mentions] == wanted

@@ -1,0 +1,119 @@
+"""Which turns of a corpus are requests that stand on their own, and whose dialogues would understand them."""
+
+import re
+
+import kit
+import msgspec
+from kit import cases, frame, state
+
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.layout import read_root
+from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturb.ood import requests
+
+ALONE = """I need a bus to Fresno, can you find one?|I want to rent a car and keep it until the 8th of March.
+Is there any rain forecast for the weekend in Paris?|Some friends told me that they love the album Mercury Lane.
+Hi there, I'd like to book the Alder Inn this Friday.|My friends and I want a house, can you find them one?"""
+BACK = """Where's the venue at?|I want to reserve a hotel there.|Do you know whether it is furnished?
+Can you find me another song, please?|What's the rent, and do they allow pets?|I like that one a lot.|I need two please.
+Actually, make that two tickets.|What station does this bus go to?|Leaving from Anaheim, on Monday.
+Auntie Mame sounds good.|I would like a show of it on Saturday.|I want to send the money to Ann.
+Yes, I want to make a transfer.|Thanks, please play a song.|Now send money to their account.
+Is there any additional bus?|Will you find me some interesting events in and around?|Can you find me a bus to the ?"""
+
+
+@cases("texts alone", (ALONE, True), (BACK, False))
+def test_what_stands_alone(texts, alone):
+    assert [
+        text
+        for text in re.split(r"[|\n]", texts)
+        if requests.is_self_contained(requests.without_greeting(text)) != alone
+    ] == []
+
+
+@cases(
+    "text asks action",
+    ("Find me a hotel.", True, True),
+    ("Can you look for a dentist in Ulm?", True, True),
+    ("Is there a bus to Fresno?", True, False),
+    ("What is the weather like in Ulm?", True, False),
+    ("2 bedrooms.", False, False),
+    ("I will be planning to leave on March 5th.", False, False),
+    ("My cat is sitting on my keyboard.", False, False),
+)
+def test_what_is_asked(text, asks, action):
+    assert (requests.is_request(text), requests.asks_for_action(text)) == (asks, action)
+
+
+@cases(
+    "text said",
+    ("Hi, can you  find a bus?", "Can you find a bus?"),
+    ("Good morning! I need a bus.", "I need a bus."),
+    ("Hello", ""),
+    ("Hiking boots, please", "Hiking boots, please"),
+)
+def test_greetings_are_left_out(text, said):
+    assert requests.without_greeting(text) == said
+
+
+SERVICES = [
+    Service("Inns_1", "Find hotels", [Slot("pets", "Whether dogs are allowed")], [Intent("FindHotel", "")]),
+    Service("Buses_1", "Buses and their tickets", [Slot("fare", "")], [Intent("FindBus", "")]),
+    Service("Plays_1", "Theatres", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
+    Service("Games_1", "Matches", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
+]
+TOPICS = requests.topics_of_services(SERVICES)
+
+
+@cases(
+    "text about",
+    ("Do you take my dog?", {"Inns"}),
+    ("A bus to the hotel", {"Buses", "Inns"}),
+    ("Two tickets", {"Buses", "Plays", "Games"}),
+    ("Why do wolves howl?", set()),
+    ("At 5 pm on Monday", set()),
+)
+def test_what_a_text_is_about(text, about):
+    assert TOPICS.about(text) == about
+
+
+def test_what_several_services_have_names_none():
+    assert TOPICS.named("a bus", ["Buses"])
+    assert not TOPICS.named("a bus", ["Inns"])
+    assert not TOPICS.named("two tickets", ["Plays"])  # three have it
+    assert not TOPICS.named("a dog", ["Inns"])  # a slot's word is no name
+
+
+def test_words_without_a_topic():
+    assert requests.topics_of("I would like to find two hotels in a place near Ulm, please") == {"near", "hotel", "ulm"}
+
+
+def dialogue(*said):
+    """Of (text, service, active intent)."""
+    turns = [kit.turn("USER", text, frame(service, state=state(intent))) for text, service, intent in said]
+    return msgspec.convert(kit.dialogue("1", *turns), Dialogue)
+
+
+def test_requests_start_something_new():
+    made = dialogue(
+        ("Hi! I need a hotel in Ulm.", "Inns_1", "FindHotel"),
+        ("I need a hotel with a pool.", "Inns_1", "FindHotel"),
+        ("Can you find me a bus to Ulm?", "Buses_1", "FindBus"),
+        ("Can you find me a place in Ulm?", "Plays_1", "BuyTicket"),
+        ("I want a bus to Bonn.", "Buses_1", "NONE"),
+    )
+    assert list(requests.requests_of(made, TOPICS)) == [
+        (0, "I need a hotel in Ulm."),
+        (2, "Can you find me a bus to Ulm?"),
+    ]
+
+
+def test_sgd(real_data):
+    """Of services that no rule was written on: a request in every second dialogue, and no answers."""
+    root = real_data / "sgd_more"
+    topics = requests.topics_of_services(service for of in read_root(root) for service in of.services)
+    dialogues = [one for file in read_corpus(root, ["train"]).files[:3] for *_, one in dialogues_of(file)]
+    texts = [text for one in dialogues for _, text in requests.requests_of(one, topics)]
+    assert len(texts) > len(dialogues) / 2
+    assert not [text for text in texts if re.match(r"(?:yes|no|thanks|thank you|hi|hello)\b", text, re.I)]

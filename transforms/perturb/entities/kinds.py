@@ -1,0 +1,281 @@
+"""Infer what kind of values a slot has from its name, its description and the form of its values.
+
+The name is classified by its head: the last informative word of ``hotel_phone_number`` is ``phone``; a preceding domain
+("hotel-postcode") is ignored. If the name is not informative, the head of the description is used. The form of the
+values has a veto: something that looks like a reference is not a hotel, whatever the name. Otherwise the kind is
+``other``, whose values are kept, since an unchanged value is better than nonsense.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from parapet.transforms.perturb.entities import forms
+from parapet.transforms.perturb.entities.names import GENERIC, HOUSES
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# Values that mean the absence of a value, in SGD and MultiWOZ 2.2.
+NONE = frozenset({"", "dontcare", "don't care", "do n't care", "none", "not mentioned", "?"})
+
+# kinds with a fixed form: always generated, never drawn from a pool
+FORMS = ("date", "time", "price", "phone", "postcode", "code")
+NAMES = (
+    "address", "airport", "station", "cuisine", "genre", "music", "person", "task", "title", "car", "city", "business",
+    "place",
+)  # fmt: skip
+OTHER = "other"
+KINDS = (*FORMS, *NAMES)
+
+_CLOCK = re.compile(r"\d?\d:\d\d(?: ?[ap]\.?m\.?)?|\d?\d ?[ap]\.?m\.?", re.IGNORECASE)
+_NUMBER = re.compile(r"[$£€]?\d[\d,]*(?:\.\d+)?%?")
+_MONEY = re.compile(
+    r"[$£€]\d[\d,]*(?:\.\d+)?|(?<!\d)(?<!\d,)\d[\d,]*(?:\.\d+)? ?(?:pounds?|dollars?|euros?|bucks|gbp|usd|eur)", re.I
+)
+_PHONE = re.compile(r"[+(]?\d[\d ().+-]{5,}\d")
+_POSTCODE = re.compile(r"[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]\d[a-z] ?\d[a-z]\d", re.IGNORECASE)  # British, Canadian
+# One word of letters and digits. At least five characters, to exclude ordinals and models of cars.
+_CODE = re.compile(r"#?(?=[a-z-]*\d)(?=[\d-]*[a-z])[a-z\d-]{5,}", re.IGNORECASE)
+_TRUTH = frozenset({"true", "false", "yes", "no", "free"})
+_ADDRESS = re.compile(
+    r"\d+[A-Za-z]?,? .*\b(?:st|street|rd|road|ave?|avenue|ln|lane|dr|drive|blvd|boulevard|ct|court|pl|place|pkwy|"
+    r"parkway|hwy|highway|way|row|alley|terrace|circle|square|real|rue|yard)\b",
+    re.IGNORECASE,
+)
+_AIRPORT = re.compile(r"\b(?:air|jet)(?:port|field)\b", re.IGNORECASE)
+_AIRPORT_CODE = re.compile(r"[A-Z]{3}", re.IGNORECASE)
+_PRACTICE = re.compile(
+    r"\b(?:dental|dentistry|lab|clinic|medical|salon|studio|care|center|practice|company)\b", re.IGNORECASE
+)
+_STATION = re.compile(r"\b(?:station|terminal|depot|transit|intermodal)\b", re.IGNORECASE)
+# A calendar's "title" for an event is a description, not a name: "Reservation at Mcdonald's".
+_OCCASION = re.compile(
+    r"(?:.* )?(?:reservation|booking|appointment|meeting|lunch|dinner|breakfast|brunch|visit|interview|show|food|movie|"
+    r"concert|flight|trip|checkup|check-up)(?: (?:at|for|with|to|in|on) .*)?",
+    re.IGNORECASE,
+)
+
+_PRICE_WORDS = _set("price fare cost costs amount balance rent fee fees total money charge deposit salary budget bill")
+_PHONE_WORDS = _set("phone telephone mobile cell fax")
+_CODE_WORDS = _set(
+    "ref reference code id identifier confirmation booking order tracking pnr voucher serial plate itinerary"
+)
+_POSTCODE_WORDS = _set("postcode zip zipcode postal")
+# Uninformative heads: for "restaurant_name" the word before is used, for "name of the hotel" the words after it.
+_EMPTY_HEADS = _set(
+    "name names title place number numbers no value full common exact account category kind list info information text"
+)
+_BREAKS = _set(
+    "of for at in by from to with on near per that which who whom whose where when is are was be used known or "
+    "and if what either during as into about how until why while"
+)
+_ARTICLES = _set("the a an this its their his her each every some any your my desired preferred")
+
+# The head determines the kind. A "location" may be a town, a station or a house, which its values determine.
+LOCATION = "location"
+_BY_HEAD = {
+    word: kind
+    for kind, words in (
+        ("address", "address street"),
+        ("airport", "airport"),
+        ("station", "station terminus terminal"),
+        ("cuisine", "cuisine food"),
+        ("genre", "genre genres"),
+        (
+            "person",
+            "director directed actor actors actress starring cast artist artists singer recipient receiver contact "
+            "instructor trainer driver therapist dentist doctor physician author writer person guest passenger host",
+        ),
+        ("task", "alarm reminder task todo chore"),
+        ("title", "movie film song track album event show book play game podcast"),
+        ("car", "car"),
+        ("city", "city town cities"),
+        ("place", "attraction venue museum gallery park stadium landmark monument church college sight"),
+        (
+            "business",
+            "restaurant hotel salon property shop store gym library branch stylist company line bank accommodation "
+            "house apartment hostel inn cafe bar pub clinic business bakery guesthouse theater theatre cinema",
+        ),
+        (
+            LOCATION,
+            "location area origin departure destination arrival port harbour harbor where pickup dropoff start end",
+        ),
+    )
+    for word in words.split()
+}
+_NO_KIND = _set("police fire radio tv television gas petrol weather space")  # "police station" is not a station
+_TOWN = frozenset({"city", "town"})
+_QUARTERS = _set(
+    "north south east west centre center central downtown uptown midtown northern southern eastern western "
+    "northeast northwest southeast southwest"
+)
+
+
+def is_none(value: str) -> bool:
+    """Whether a value means that there is none, or that any will do."""
+    return value.casefold() in NONE
+
+
+def kind_of(name: str, description: str, values: Iterable[str], service: str = "") -> str:
+    """Infer the kind of an open slot.
+
+    Args:
+      name: the slot's name.
+      description: its description; may be empty.
+      values: its distinct values in dialogues, in any order.
+      service: the name of its service, with which many slot names begin.
+    """
+    real = [value for value in values if not is_none(value)]
+    own = own_words(name, service)
+    described = [word for word in _words(description) if word not in _ARTICLES]
+    if real and all(value.casefold() in _TRUTH for value in real):
+        return "boolean"
+    for kind, shape in (("date", forms.ISO_DATE), ("time", _CLOCK)):
+        if _mostly(shape, real):
+            return kind
+    heads = {*_heads(own), *_heads(described)}
+    postal = not _POSTCODE_WORDS.isdisjoint([*own, *next(filter(None, _phrases(described)), [])])
+    if _mostly(_POSTCODE, real) or (postal and _mostly(_NUMBER, real)):
+        return "postcode"
+    # before "price", since phone numbers may have no dash
+    if not _PHONE_WORDS.isdisjoint(own):
+        return "phone" if _mostly(_PHONE, real) or not real else OTHER
+    if _mostly(_MONEY, real):
+        return "price"
+    if _mostly(_NUMBER, real):
+        if _CODE_WORDS & heads:
+            return "code"
+        return "price" if _PRICE_WORDS.intersection([*own, *described]) else "number"
+    if _mostly(_PHONE, real):
+        return "phone" if not _PHONE_WORDS.isdisjoint(described) else OTHER
+    if _mostly(_CODE, real):
+        return "code"
+    kind = _named_kind(own, described, service)
+    if kind == "genre" and {"music", "song", "songs", "album", "track"}.intersection(described):
+        return "music"
+    if kind == LOCATION:
+        return _kind_of_places(real, described)
+    return kind if _are_names(real) else OTHER
+
+
+def are_quarters(times: Iterable[str]) -> bool:
+    """Whether nearly all times are quarters of an hour: tables are not booked at 6:35, but trains leave then."""
+    minutes = [minutes for text in times if (minutes := forms.minutes_said(text)) is not None]
+    return 20 * sum(n % 15 == 0 for n in minutes) >= 19 * len(minutes)
+
+
+def own_words(name: str, service: str) -> list[str]:
+    """Split a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
+    name_words = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
+    domain = _words(re.sub(r"_?(?<!\d)\d+$", "", service))
+    return (
+        name_words[len(domain) :]
+        if domain and name_words[: len(domain)] == domain and len(name_words) > len(domain)
+        else name_words
+    )
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+", text.casefold())
+
+
+def _phrases(words: Sequence[str]) -> list[list[str]]:
+    """Split words into phrases at prepositions and the like."""
+    phrases: list[list[str]] = [[]]
+    for word in words:
+        if word in _BREAKS:
+            phrases.append([])
+        else:
+            phrases[-1].append(word)
+    return phrases
+
+
+def _heads(words: Sequence[str]) -> Iterator[str]:
+    """Yield the possible heads of words, the most probable first.
+
+    These are the first head, and its neighbours if it is uninformative.
+    """
+    for phrase in _phrases(words):
+        for word in reversed(phrase):
+            yield word
+            if word not in _EMPTY_HEADS:
+                return
+
+
+def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> str:
+    """Return the kind by the slot's name or description; for a plain "name", by its service."""
+    if not _NO_KIND.isdisjoint([*own, *described]):
+        return OTHER
+    about = _until_clause(described)
+    bare = "name" in own and _EMPTY_HEADS.issuperset([*own, *_heads(about)])
+    for phrase in (own, about, _words(service) if bare else []):
+        heads = list(_heads(phrase))
+        for head in heads:
+            kind = _BY_HEAD.get(head) or _BY_HEAD.get(head.removesuffix("s"))
+            if kind:
+                return kind
+        if not _CODE_WORDS.isdisjoint(heads) or not _PRICE_WORDS.isdisjoint(heads):
+            return OTHER  # references have no known form
+    return "title" if "title" in own else LOCATION if "place" in own else OTHER
+
+
+def _until_clause(words: Sequence[str]) -> list[str]:
+    """Return a description up to its first participle: "food offered by the restaurant" is about food."""
+    for i, word in enumerate(words):
+        if i and len(word) > 4 and word.endswith(("ed", "ing")):
+            return list(words[:i])
+    return list(words)
+
+
+def _kind_of_places(values: Sequence[str], described: Sequence[str]) -> str:
+    if values and all(_QUARTERS.intersection(_words(value)) for value in values):
+        return OTHER  # districts of a town
+    if not _are_names(values):
+        return OTHER
+    short = sum(len(value.split()) < 3 and not _is_house(value) for value in values)
+    are_towns = values and 10 * short >= 7 * len(values)
+    return "city" if are_towns or _TOWN.intersection(described) else "place"
+
+
+def _is_house(value: str) -> bool:
+    return any(char.isdigit() for char in value) or any(word.casefold() in HOUSES for word in value.split()[-1:])
+
+
+def _are_names(values: Sequence[str]) -> bool:
+    """Whether most values may be names: they have letters, and are not references, e-mail or web addresses."""
+    plain = sum(
+        any(char.isalpha() for char in value) and not _CODE.fullmatch(value) and "@" not in value and "://" not in value
+        for value in values
+    )
+    return 2 * plain >= len(values)
+
+
+def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
+    """Whether at least half of the values have a shape; users may express the others in words."""
+    return bool(values) and 2 * sum(shape.fullmatch(value) is not None for value in values) >= len(values)
+
+
+@lru_cache(1 << 16)
+def kind_of_value(kind: str, value: str) -> str:
+    """Return the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
+    if kind == "person" and (_is_house(value) or _PRACTICE.search(value)):
+        return "business"
+    if (kind == "airport" and not _AIRPORT.search(value) and not _AIRPORT_CODE.fullmatch(value)) or (
+        kind == "station" and GENERIC.isdisjoint(_words(value))
+    ):
+        return "city"  # "The airport or city to depart from"
+    if kind in ("city", "place", "business", "title"):
+        if _ADDRESS.match(value) and kind != "title":
+            return "address"
+        if _AIRPORT.search(value) and kind not in ("business", "title"):
+            return "airport"
+        if kind in ("city", "place") and _STATION.search(value):
+            return "station"
+        if kind == "title" and _OCCASION.fullmatch(value):
+            return OTHER
+    return kind

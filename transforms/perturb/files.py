@@ -1,0 +1,253 @@
+"""Perturb a corpus as a run: each dialogue file is read once and written for every set, together with the rows.
+
+The unit of work is a file, in the layout of the corpus. The perturbation determines the content of a set's files; this
+module handles what all perturbations share: corrupt input, dead letters, counts, rows, schemas, statistics, card and
+page.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from operator import index
+from typing import Any
+
+import apache_beam as beam
+
+from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text
+from parapet.schemas.errors import InputError
+from parapet.schemas.messages import LINE, line_text
+from parapet.transforms.core.counts import FAULTS, CountKey, Counts, DeadLetter, dead_dialogue, dead_file, id_of
+from parapet.transforms.core.fence import Fault, bad_record, is_plugin
+from parapet.transforms.core.files import write_staged
+from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
+from parapet.transforms.core.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
+from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.perturb import quality
+from parapet.transforms.perturb.base import Analysis, Perturbation, Perturbed, States, analysis_of
+from parapet.transforms.perturb.corpora import Corpus, Item, read_items
+from parapet.transforms.perturb.corpus import Analyzed, Services, rows_file, services_by_folder, table_of_rows
+from parapet.transforms.perturb.languages import OTHER_LANGUAGES, other_language
+from parapet.transforms.perturb.report import example_of, report_of
+from parapet.transforms.report.report import report_files
+
+Element = tuple[DialogueFile, States]  # a file, and the states of its dialogues
+
+
+class PerturbCorpus(beam.PTransform):
+    """Writes and publishes the sets of a perturbation.
+
+    Args:
+      perturbation: the fitted perturbation.
+      corpus: the dialogues to perturb.
+      info: the run.
+      analyzed: the files to analyze, which may be of other splits, too.
+    """
+
+    def __init__(
+        self, perturbation: Perturbation, corpus: Corpus, info: RunInfo, analyzed: Sequence[DialogueFile]
+    ) -> None:
+        super().__init__()
+        self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
+        self.tallies = perturbation.tallies  # for the command, which warns about what was left out
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
+        """Return a PCollection with one element, the manifest of the run."""
+        expect_dialogues(self.corpus.files)
+        files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
+        analyzed = None
+        if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
+            expect_dialogues(self.analyzed, ANALYSIS)
+            analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
+        elements, analysis = with_states(files, self.perturbation, analyzed)
+        services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
+        write = WriteEach(
+            partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
+            *map(beam.pvalue.AsDict, analysis.shared.values()),
+            shown=quality.DRAWN,
+            setup=partial(_opened, self.perturbation),
+        )
+        of_dialogues: Outputs = elements | "Sets" >> write
+        outputs = of_dialogues.with_more("Of the analysis", counts=analysis.counts, dead_letters=analysis.dead_letters)
+        return outputs | "Finish" >> FinishRun(
+            self.info,
+            partial(
+                metadata_files,
+                perturbation=self.perturbation,
+                options=self.info.options,
+                schemas=self.perturbation.schema_files(self.corpus),
+            ),
+            tallies=self.tallies,
+            invariants=self.perturbation.invariants(),
+            shown=quality.DRAWN,
+        )
+
+
+def with_states(
+    files: beam.PCollection, perturbation: Perturbation, analyzed: beam.PCollection | None = None
+) -> tuple[beam.PCollection, Analysis]:
+    """Analyze a corpus, and join its files with the states of their dialogues.
+
+    Args:
+      files: PCollection of DialogueFile, to perturb.
+      perturbation: the fitted perturbation.
+      analyzed: the files to analyze, if they differ.
+
+    Returns:
+      PCollection of Element, and the analysis; elements with states are spread over the workers.
+    """
+    analysis = analysis_of(perturbation, files if analyzed is None else analyzed)
+    if analysis.states is None:
+        return files | "Without states" >> beam.Map(lambda file: (file, {})), analysis
+    states = analysis.states | "States by file" >> beam.MapTuple(lambda place, state: (place[0], (place, state)))
+    by_path = files | "Files by path" >> beam.Map(lambda file: (file.relative, file))
+    joined = {"file": by_path, "states": states} | "Join states" >> beam.CoGroupByKey()
+    return joined | "With states" >> beam.FlatMapTuple(_joined) | "Spread joined files" >> beam.Reshuffle(), analysis
+
+
+def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
+    """Join a file with the states of its dialogues; files that are only analyzed produce no output."""
+    files = list(grouped["file"])
+    if len(files) > 1:
+        raise InputError(f"{len(files)} dialogues have this id", f"dialogue {path}")
+    return [(file, dict(grouped["states"])) for file in files]
+
+
+def _opened(perturbation: Perturbation) -> Perturbation:
+    gc.freeze()  # what is imported stays: collections need not look at it
+    gc.set_threshold(50_000, 20, 50)  # dialogues are many small objects without cycles
+    perturbation.open()
+    return perturbation
+
+
+def write_file(
+    element: Element,
+    perturbation: Perturbation,
+    *shared: Mapping[Any, Any],
+    output: str,
+    shared_names: Sequence[str],
+    services: Mapping[str, Services],
+) -> FileResult:
+    """Write one dialogue file for every set into staging; nothing if it cannot be read."""
+    file, states = element
+    analyzed = Analyzed(perturbation, states, dict(zip(shared_names, shared, strict=True)))
+    of_sets = _FileOfSets(file, analyzed, output, services.get(file.split))
+    try:
+        of_sets.write()
+    except Exception as error:
+        return of_sets.result.failed(dead_file(file, bad_record(error, perturbation)))
+    return of_sets.result
+
+
+class _FileOfSets:
+    """A dialogue file in every set."""
+
+    def __init__(self, file: DialogueFile, analyzed: Analyzed, output: str, services: Services | None) -> None:
+        self.file, self.analyzed, self.output, self.services = file, analyzed, output, services
+        self.perturbation = perturbation = analyzed.perturbation
+        self.result = FileResult(file.relative)
+        self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
+        self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
+
+    def write(self) -> None:
+        counts = self.result.counts
+        counts.add("files")
+        with ExitStack() as stack:
+            is_lines = self.file.form == MESSAGES
+            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
+            for position, raw in enumerate(tracked(read_items(self.file), "dialogues")):
+                item = Item(position, raw)
+                counts.add("dialogues")
+                try:
+                    of_sets = self._perturbed(item)
+                except Exception as error:
+                    self._leave_out(item, bad_record(error, self.perturbation))
+                    continue
+                for name, text, result, own_counts in of_sets:
+                    if isinstance(result, InputError):
+                        self._leave_out(item, result, name)
+                    else:
+                        files.add(self.folders[name], text)
+                        counts.update(own_counts)
+                        self._add(name, item, result)
+            files.close(keep_empty=not counts[CountKey("dialogues")])
+        for name, folder in self.folders.items():
+            counts.add("dialogues", files.dialogues[folder], set=name, split=self.file.split)
+        self.result.written += files.written()
+        for name, rows in self.rows.items():
+            path, data = rows_file(self.perturbation, self.file, rows)
+            path = f"{self.folders[name]}/{path}" if self.folders[name] else path
+            self.result.written.append(write_staged(self.output, path, data))
+
+    def _perturbed(self, item: Item) -> list[tuple[str, bytes, Any, Counts]]:
+        """Return the dialogue in each set: its text, the result or error, and counts.
+
+        Nothing is written yet: a dialogue for which this raises is in no set.
+        """
+        item = self.analyzed.usable(self.file.relative, item)
+        if item.dialogue and (language := other_language(item.dialogue, self.perturbation.languages)):
+            self.result.counts.add(OTHER_LANGUAGES, value=language)
+        of_sets = []
+        is_ours = not is_plugin(self.perturbation)
+        for name, result in self.analyzed.results(self.file.relative, item, self.services):
+            text, counts = b"", Counts()
+            if not isinstance(result, InputError):
+                turns = result.dialogue["turns"]
+                is_line = self.file.form == MESSAGES
+                text = line_text(item.raw[LINE], turns) if is_line else dialogue_text(result.dialogue, is_ours)
+                if name in self.rows and not is_ours:
+                    table_of_rows(self.perturbation, result.rows)  # raises if they do not fit its schema
+                for key, n in result.counts.items():
+                    count, value = (key, "") if isinstance(key, str) else key
+                    counts.add(count, index(n), set=name, split=self.file.split, value=value)
+                if self.perturbation.tables is None:
+                    self._count_changes(counts, name, item.raw["turns"], turns)
+            of_sets.append((name, text, result, counts))
+        return of_sets
+
+    def _count_changes(self, counts: Counts, name: str, before: Sequence[Any], after: Sequence[Any]) -> None:
+        changed = sum(old is not new and old != new for old, new in zip(before, after, strict=False))
+        n_turns = min(len(before), len(after))
+        for count, n in (("turns", n_turns), ("turns_changed", changed), ("dialogues_changed", changed > 0)):
+            counts.add(count, int(n), set=name, split=self.file.split)
+
+    def _add(self, name: str, item: Item, perturbed: Perturbed) -> None:
+        """Add the rows, changed turns, problems and files of a dialogue in a set."""
+        result, place = self.result, f"{self.file.relative}\0{item.position}"
+        if name in self.rows:  # a mix has turns of another set
+            self.rows[name] += perturbed.rows
+            turns = quality.drawn_turns(place, item.raw, perturbed.dialogue)
+            result.examples.setdefault(name, []).extend(turns)
+        result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
+        result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
+
+    def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
+        self.result.dead_letters.append(self._letter(item, error, name))
+        self.result.counts.add("left_out", set=name)
+        if isinstance(error, Fault):
+            self.result.counts.add(FAULTS)
+
+    def _letter(self, item: Item, error: InputError, name: str = "") -> DeadLetter:
+        return dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
+
+
+def metadata_files(
+    counts: Counts,
+    changed: Mapping[str, Sequence[quality.Changed]],
+    *,
+    perturbation: Perturbation,
+    options: Mapping[str, object],
+    schemas: Mapping[str, bytes],
+) -> dict[str, bytes]:
+    """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
+    statistics = perturbation.statistics(counts)
+    in_order = {name: changed[name] for name in perturbation.sets if name in changed}
+    if in_order:
+        statistics["quality"] = {name: quality.quality_of(turns) for name, turns in in_order.items()}
+    examples = {name: [*map(example_of, turns[: quality.SHOWN])] for name, turns in in_order.items()}
+    if others := counts.by("value", OTHER_LANGUAGES):
+        statistics[OTHER_LANGUAGES] = others
+    report = report_of(perturbation, statistics, examples, options)
+    return {**schemas, **report_files(statistics, report)}
