@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import app, command, runners
+from parapet.pipelines import app, command
 from parapet.pipelines.command import say
 from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, resolved
@@ -140,7 +140,7 @@ class Suite(app.Command[Plan]):
             return 0
         with locked(plan.state.output):
             with Display(plan.suite.title, len(plan.names)) as display:
-                outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
+                outcomes = Runner(plan, self.runner_flags, self.jobs or command.cores(), display).run()
             plan.state.save()
             write_results(plan, outcomes)
         return _end(plan, outcomes)

@@ -20,7 +20,7 @@ from parapet.evaluation.compare.tables import by_set
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
 from parapet.evaluation.sets import ORIGINAL, mixes, run_name
-from parapet.pipelines.dispatch import PIPELINES
+from parapet.pipelines.main import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome
 from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
 from parapet.pipelines.suite.suite_file import SEED, Table
