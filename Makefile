@@ -10,7 +10,7 @@ LOCKS := $(wildcard requirements/*.txt)
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines test-faults record fuzz lint style types bench notebooks lock audit sbom clean help
+.PHONY: demo demo-core docs test test-all test-machines record fuzz lint style types bench notebooks lock audit sbom clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -18,7 +18,6 @@ help:
 	@echo "make test   install what the tests need, lint, type-check, test"
 	@echo "make test-all  the same, and the tests that take long"
 	@echo "make test-machines  the tests that train, as other machines would run them"
-	@echo "make test-faults  commands killed, and their disk failing, at hundreds of operations"
 	@echo "make record  write down what each command makes of the sample, after a change that is meant"
 	@echo "make fuzz   damaged inputs of every command for an hour: make fuzz MINUTES=5 SEED=2"
 	@echo "make lint   ruff and mypy alone"
@@ -80,9 +79,6 @@ test-machines: $(VENV)/.test
 
 record: $(VENV)/.test
 	PARAPET_RECORD=1 $(PYTEST) tests/test_laws.py -k on_record
-
-test-faults: $(VENV)/.test
-	PYTHONPATH=tests $(BIN)/python -m faults
 
 MINUTES ?= 60
 SEED ?= 0

@@ -27,7 +27,6 @@ struct state {
   int64_t at;          /* the one that is meant, from 1 */
   int32_t mode, error; /* what is done to it, with which errno */
   int32_t kinds;       /* bits: which kinds count */
-  int32_t is_traced;   /* whether all are written to TRACE */
   int32_t fired;       /* how many failed; the kind of the first and its path */
   int32_t fired_kind;
   int32_t leader;      /* the process group that is killed besides that of the process itself */
@@ -35,7 +34,6 @@ struct state {
   int64_t of_kind[KINDS];
   char fired_path[4096];
   char folder[4096]; /* ends with a slash */
-  char trace[4096];
 };
 
 static struct state *state;
@@ -87,18 +85,6 @@ static int is_watched(const char *path) {
   return strncmp(path, state->folder, n) == 0 || (strncmp(path, state->folder, n - 1) == 0 && path[n - 1] == 0);
 }
 
-static void trace(int kind, const char *path, const char *other, int64_t at, const void *data, int64_t size) {
-  if (!state->is_traced || kind == SEND) return;
-  int64_t head[5] = {kind, (int64_t)strlen(path), (int64_t)strlen(other), at, size};
-  struct iovec parts[4] = {
-      {head, sizeof head}, {(void *)path, head[1]}, {(void *)other, head[2]}, {(void *)data, (size_t)size}};
-  inside++;
-  int handle = open(state->trace, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-  if (writev(handle, parts, 4) < 0) abort();
-  close(handle);
-  inside--;
-}
-
 static void end(void) {
   if (state->leader > 1) kill(-state->leader, SIGKILL);
   kill(0, SIGKILL);
@@ -127,7 +113,6 @@ static int before(int kind, const char *path) {
   if (what == 1) return -1; \
   __typeof__(call) result = call; \
   int kept = errno; \
-  if (result >= 0) trace(kind, path, other, at, data, size); \
   if (what == 2) end(); \
   errno = kept; \
   return result

@@ -4,19 +4,15 @@ A library in C is preloaded below it (``operations.c``): what pyarrow, orjson or
 workers and the steps of a suite share the count.
 """
 
-import contextlib
 import ctypes
 import hashlib
 import json
 import mmap
 import os
 import shutil
-import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,9 +21,8 @@ from unittest import SkipTest
 
 FILES = ("create", "write", "fsync", "rename", "unlink", "mkdir", "rmdir", "link", "truncate")
 KINDS = (*FILES, "send")
-# What is done at an operation; FAIL_ON: and at all after it; KILL_HALF: when half of it is written; KILL_LATER: after
-# so many milliseconds, wherever it is.
-COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_HALF, KILL_LATER = range(7)
+# What is done at an operation; FAIL_ON: and at all after it; KILL_HALF: when half of it is written.
+COUNT, FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER, KILL_HALF = range(6)
 SOURCE = Path(__file__).parent / "operations.c"
 ENVIRONMENT = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
 
@@ -35,29 +30,11 @@ ENVIRONMENT = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
 class _State(ctypes.Structure):
     _fields_ = [
         ("count", ctypes.c_int64), ("at", ctypes.c_int64), ("mode", ctypes.c_int32), ("error", ctypes.c_int32),
-        ("kinds", ctypes.c_int32), ("is_traced", ctypes.c_int32), ("fired", ctypes.c_int32),
+        ("kinds", ctypes.c_int32), ("fired", ctypes.c_int32),
         ("fired_kind", ctypes.c_int32), ("leader", ctypes.c_int32), ("unused", ctypes.c_int32),
         ("of_kind", ctypes.c_int64 * len(KINDS)), ("fired_path", ctypes.c_char * 4096),
-        ("folder", ctypes.c_char * 4096), ("trace", ctypes.c_char * 4096),
+        ("folder", ctypes.c_char * 4096),
     ]  # fmt: skip
-
-
-class Operation(NamedTuple):
-    """An operation that succeeded.
-
-    Attributes:
-      kind: see KINDS.
-      path: absolute.
-      other: the new name, of a rename or link.
-      at: the offset of a write, the new length of a file that was cut.
-      data: of a write.
-    """
-
-    kind: str
-    path: str
-    other: str
-    at: int
-    data: bytes
 
 
 class Ended(NamedTuple):
@@ -106,7 +83,7 @@ class Machine:
         preloaded = library()
         place.mkdir()
         self.place, self.environment = place, dict(environment)
-        self.state_file, self.log, self.trace_file = (place / name for name in ("state", "log.txt", "trace"))
+        self.state_file, self.log = place / "state", place / "log.txt"
         self.state_file.write_bytes(bytes(ctypes.sizeof(_State)))
         with self.state_file.open("r+b") as handle:
             self._state = _State.from_buffer(mmap.mmap(handle.fileno(), 0))
@@ -127,7 +104,6 @@ class Machine:
         at: int = 0,
         error: int = 0,
         kinds: tuple[str, ...] = FILES,
-        traced: bool = False,
     ) -> Ended:
         """Runs a command.
 
@@ -135,50 +111,24 @@ class Machine:
           folder: the operations below it count.
           argv: of ``parapet``, or a function of ``forked.CALLS`` with its arguments.
           mode: what happens at the operation.
-          at: its number, from 1; of KILL_LATER the milliseconds.
+          at: its number, from 1.
           error: the errno that it fails with.
           kinds: those that count.
-          traced: whether they are written down, for :meth:`trace`.
         """
         state = self._state
         ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
-        state.folder, state.trace = f"{folder}/".encode(), str(self.trace_file).encode()
-        state.mode, state.error, state.is_traced = COUNT if mode == KILL_LATER else mode, error, traced
-        state.at = 0 if mode == KILL_LATER else at
+        state.folder, state.mode, state.error, state.at = f"{folder}/".encode(), mode, error, at
         state.kinds = sum(1 << KINDS.index(kind) for kind in kinds)
-        self.trace_file.write_bytes(b"")
         order = {"state": str(self.state_file), "log": str(self.log), "environment": self.environment,
                  "folder": str(self.place), "argv": argv}  # fmt: skip
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
-        timer = threading.Timer(at / 1000, self._kill)
-        if mode == KILL_LATER:
-            timer.start()
         status = json.loads(self.process.stdout.readline())
-        timer.cancel()
         counted = Counter({kind: n for kind, n in zip(KINDS, state.of_kind, strict=True) if n})
         where = (KINDS[state.fired_kind], state.fired_path.decode()) if state.fired else ("", "")
         return Ended(status, self.log.read_text(errors="replace"), counted, state.fired, where)
-
-    def _kill(self) -> None:
-        if self._state.leader > 1:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._state.leader, signal.SIGKILL)
-
-    def trace(self) -> list[Operation]:
-        """The operations of the last command that was traced, in order."""
-        data, head, position, operations = self.trace_file.read_bytes(), struct.Struct("=5q"), 0, []
-        while position < len(data):
-            kind, *sizes, at, size = head.unpack_from(data, position)
-            position += head.size
-            texts = []
-            for length in (*sizes, size):
-                texts.append(data[position : position + length])
-                position += length
-            operations.append(Operation(KINDS[kind], texts[0].decode(), texts[1].decode(), at, texts[2]))
-        return operations
 
     def __enter__(self) -> "Machine":
         return self

@@ -5,16 +5,13 @@ the bytes of an undisturbed run.
 """
 
 import errno
-import random
 import re
 import shutil
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from faults.operations import COUNT, FAIL, FAIL_ON, FILES, KILL_AFTER, KILL_BEFORE, KILL_LATER, Ended, Machine
+from faults.operations import FAIL, FAIL_ON, FILES, KILL_AFTER, KILL_BEFORE, Ended, Machine
 from faults.world import Command, Readers
 
 Files = dict[str, bytes]
@@ -33,8 +30,8 @@ class Point(NamedTuple):
     """What is done to a command.
 
     Attributes:
-      mode: FAIL, FAIL_ON, KILL_BEFORE, KILL_AFTER or KILL_LATER.
-      at: the number of the operation, from 1; the milliseconds of KILL_LATER.
+      mode: FAIL, FAIL_ON, KILL_BEFORE or KILL_AFTER.
+      at: the number of the operation, from 1.
       error: the name of the error.
       kinds: the operations that count.
     """
@@ -91,10 +88,7 @@ class Trial:
             self.old = self.visible()
             self._read_whole()
             shutil.copytree(out, self.kept)
-        began = time.monotonic()
-        undisturbed = self._succeed(self.argv)
-        self.milliseconds = 1000 * (time.monotonic() - began)
-        self.operations = undisturbed.operations
+        self.operations = self._succeed(self.argv).operations
         self.new = self.visible()
         self._read_whole()
         assert self.new
@@ -122,7 +116,6 @@ class Trial:
         self._restore()
         error = ERRORS[point.error][0] if point.error else 0
         ended = self.machine.run(self.out, self.argv, mode=point.mode, at=point.at, error=error, kinds=point.kinds)
-        self._wait()
         faults = list(self._faults_of(ended, point))
         fate = self._fate()
         faults += self._read_by_all(fate)
@@ -141,16 +134,9 @@ class Trial:
         if self.kept.exists():
             shutil.copytree(self.kept, self.out)
 
-    def _wait(self) -> None:
-        """The steps of a suite end a moment after it."""
-        if (self.out / ".suite").exists():
-            time.sleep(0.5)
-
     def _faults_of(self, ended: Ended, point: Point) -> Iterator[str]:
-        if not ended.fired and point.mode != KILL_LATER:
+        if not ended.fired:
             yield "the point was not reached"
-        if point.mode == KILL_LATER and ended.status in (0, -9):  # it may have ended before
-            return
         if point.mode in (KILL_BEFORE, KILL_AFTER):
             if ended.status != -9:
                 yield f"was not killed: {ended.status}"
@@ -221,12 +207,6 @@ def kills(trial: Trial, count: int) -> list[Point]:
     return [*[Point(KILL_BEFORE, at) for at in spread(last, count - 1)], Point(KILL_AFTER, last)]
 
 
-def moments(trial: Trial, count: int) -> list[Point]:
-    """Moments at which the command is killed, drawn."""
-    drawn = random.Random(count)
-    return [Point(KILL_LATER, round(drawn.random() * trial.milliseconds)) for _ in range(count)]
-
-
 def failures(trial: Trial, count: int) -> list[Point]:
     """Points at which the disk fails once, and from which on it stays full, for each error."""
     return [
@@ -235,19 +215,3 @@ def failures(trial: Trial, count: int) -> list[Point]:
         for mode in (FAIL, FAIL_ON)
         for at in spread(sum(trial.operations[kind] for kind in kinds), count)
     ]
-
-
-def table(name: str, results: Sequence[Result]) -> Iterator[str]:
-    """Rows of the table of what came of the points, by operation."""
-    ways = {FAIL: "once", FAIL_ON: "from then on", KILL_BEFORE: "killed before", KILL_AFTER: "killed after",
-            KILL_LATER: "killed at a random moment", COUNT: ""}  # fmt: skip
-    groups: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result.point.error, ways[result.point.mode], result.kind), []).append(result)
-    for (error, way, kind), members in sorted(groups.items()):
-        fates = Counter("refused" if result.fate == "neither" else result.fate for result in members)
-        shown = ", ".join(f"{fate} {n}" for fate, n in sorted(fates.items()))
-        statuses = Counter(result.status for result in members)
-        ended = ", ".join(f"{status}: {n}" for status, n in sorted(statuses.items()))
-        wrong = sum(bool(result.faults) for result in members)
-        yield f"| {name} | {error} {way} | {kind} | {len(members)} | {ended} | {shown} | {wrong} |"

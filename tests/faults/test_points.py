@@ -1,12 +1,10 @@
-"""Kills and failing disks at some points of each kind; ``python -m faults`` tries hundreds of each command."""
-
-import re
+"""Kills and failing disks at some points of each kind; hundreds of each in ``make test-all``."""
 
 import pytest
 from kit import THOROUGH
 
 from faults.operations import COUNT, FAIL
-from faults.points import ERRORS, Point, Trial, failures, kills, table
+from faults.points import ERRORS, Point, Trial, failures, kills
 from faults.world import commands_of, make_world, readers
 
 
@@ -22,8 +20,6 @@ def check(trial, points):
     faults = [f"{result.point}, {result.kind}: {fault}" for result in results for fault in result.faults]
     assert not faults, "\n".join(faults)
     assert {result.fate for result in results} > {"new"}
-    rows = list(table("it", results))
-    assert sum(int(re.split(r" *\| *", row)[4]) for row in rows) == len(points)
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["fresh", "over another"])

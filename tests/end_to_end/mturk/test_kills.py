@@ -1,4 +1,4 @@
-"""Killed anywhere, or without power, and run again: each HIT exists once, each assignment and bonus is paid once.
+"""Killed anywhere and run again: each HIT exists once, each assignment and bonus is paid once.
 
 A command is killed before anything that it does to a file or sends, or when half of a piece of a file is written.
 """
@@ -17,18 +17,14 @@ from typing import Any
 import msgspec
 import pytest
 from fake_mturk import FakeMTurk, Faults, invented, play
-from faults.operations import ENVIRONMENT, FILES, KILL_BEFORE, KILL_HALF, KINDS, Machine
-from faults.points import spread
-from faults.power_loss import Disk, put, read_tree
-from kit import THOROUGH, json_of
+from faults.operations import ENVIRONMENT, KILL_BEFORE, KILL_HALF, KINDS, Machine
+from kit import json_of
 
 from parapet.pipelines.main import main
 from parapet.transforms.crowd.mturk import collect as collected
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))
-WITHOUT_POWER = 12 if THOROUGH else 2  # points of each command at which the power fails
-STATES = 4 if THOROUGH else 2  # of the disk, at each of them
 
 DAY_AND_HOUR = 25 * 3_600  # after this no request token is known any more
 
@@ -186,40 +182,3 @@ def test_nothing_is_made_or_paid_twice(stages):
     print(f"{killed.total()} kills: {dict(killed)} of {sum(stage.operations.total() for stage in commands)} operations")
     assert killed.total() >= 0.9 * KILLS
     assert all(killed[stage.name] for stage in commands)
-
-
-@pytest.mark.thorough
-def test_a_power_failure_makes_nothing_twice(stages, tmp_path):
-    """Whatever the disk has kept."""
-    commands, world, machine = stages
-    drawn, fates = random.Random(3), Counter()
-    for stage in commands:
-        count = sum(stage.operations[kind] for kind in FILES)
-        for at in spread(count, WITHOUT_POWER):
-            world.restore(stage.world)
-            disk = Disk(world.place, *read_tree(world.place))
-            with world.server():
-                machine.run(world.place, stage.argv, mode=KILL_BEFORE, at=at, traced=True)
-            for operation in machine.trace():
-                disk.apply(operation)
-            states = {str(sorted(tree.items())): (kept, tree) for kept, tree in disk.states(drawn, 5)}
-            after = world.keep(tmp_path / "after")
-            for kept, tree in drawn.sample(list(states.values()), min(STATES, len(states))):
-                where = f"{stage.name}, the power fails at {at}, kept: {kept}"
-                world.restore(after)  # MTurk has what was sent
-                shutil.rmtree(world.batch, ignore_errors=True)
-                put(world.place, {path: data for path, data in tree.items() if path.startswith("batch/")})
-                with world.server() as server:
-                    again = machine.run(world.place, stage.argv)
-                    there = facts(server, world.batch)
-                    fates[again.status == 0] += 1
-                    if again.status == 0:
-                        assert there == stage.after, where
-                    else:  # what is out is not known: nothing more is made, and a person decides
-                        assert "journal" in again.log, f"{where}: {again.log}"
-                        assert again.log.count("error: ") == 1, f"{where}: {again.log}"
-                        assert len(there["hits"]) <= len(stage.after["hits"]), where
-                        assert there["bonuses"] <= stage.after["bonuses"], where
-            shutil.rmtree(after)
-    print(f"{fates.total()} power failures: {fates[True]} as undisturbed, {fates[False]} refused")
-    assert fates[True] > fates[False]
