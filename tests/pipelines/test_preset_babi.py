@@ -5,14 +5,13 @@ from babi_toy import CANDIDATES, dialogues, write_toy
 from kit import cases, raised, run
 from safetensors.torch import load_file
 
-from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
-from parapet.evaluation.models.babi.inference import load
+from parapet.evaluation.models.babi import load, read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.saving import WEIGHTS
 from parapet.pipelines.app import read_config
 from parapet.pipelines.flags import Parser
 from parapet.pipelines.models import train_command
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import Exchange
+from parapet.transforms.simulators.formats import Exchange
 
 # Learning rate, margin, dimension, negative candidates, and history or hops, as the paper prints them.
 TABLE_8 = """\

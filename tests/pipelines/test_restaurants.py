@@ -7,7 +7,9 @@ import pytest
 from kit import THOROUGH, cases, json_of, lacking, refused, run, write
 
 from parapet.transforms.core.counts import Counts, check_invariants
-from parapet.transforms.simulators.babi_format import (
+from parapet.transforms.simulators import restaurants_corpus as corpus
+from parapet.transforms.simulators import restaurants_simulation as simulating
+from parapet.transforms.simulators.formats import (
     FACTS,
     SILENCE,
     SPLITS,
@@ -18,10 +20,8 @@ from parapet.transforms.simulators.babi_format import (
     parse_dialogues,
     parse_facts,
 )
-from parapet.transforms.simulators.restaurants import corpus, simulating
-from parapet.transforms.simulators.restaurants.ontology import default_ontology
-from parapet.transforms.simulators.restaurants.simulating import World, knowledge_base, lines_of
-from parapet.transforms.simulators.restaurants.statistics import PUBLISHED
+from parapet.transforms.simulators.restaurants_corpus import PUBLISHED
+from parapet.transforms.simulators.restaurants_simulation import World, default_ontology, knowledge_base, lines_of
 
 FIELDS = ("R_cuisine", "R_location", "R_number", "R_price")
 SIMULATED = 1000 if THOROUGH else 300  # dialogues of each split, beside 1000 published ones

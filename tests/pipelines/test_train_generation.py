@@ -11,7 +11,7 @@ from generation_toy import VARIED, texts, write_split, write_toy
 from kit import dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_t5
 
-from parapet.evaluation.models.generation import net
+from parapet.evaluation.models import generation_t5 as net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.transforms.core.checkpoints import digest
 

@@ -10,7 +10,7 @@ from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.transforms.simulators.babi_format import SILENCE, dialogue_text, parse_dialogues
+from parapet.transforms.simulators.formats import SILENCE, dialogue_text, parse_dialogues
 
 SMALL = ["--size", "32", "--batch_size", "8", "--epochs", "60", "--patience", "60", "--quiet"]
 LEARNED = 0.8  # of the answers; 0.6 are so without a memory, which the calls need
@@ -51,7 +51,7 @@ def right(answers, toy_set):
 def test_learns_a_toy_set(model, match, toy, tmp_path):
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     run("train", model, *toy[1], *flags, *SMALL, *RATES[model], output=tmp_path / "model")
-    from parapet.evaluation.models.babi.inference import load
+    from parapet.evaluation.models.babi import load
 
     _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED

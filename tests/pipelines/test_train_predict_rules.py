@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from kit import cases, refused, run, write
 
-from parapet.transforms.simulators.babi_format import CANDIDATES, parse_candidates, parse_dialogues
-from parapet.transforms.simulators.restaurants.ontology import babi_ontology
+from parapet.transforms.simulators.formats import CANDIDATES, parse_candidates, parse_dialogues
+from parapet.transforms.simulators.restaurants_simulation import babi_ontology
 
 
 def test_sentences_that_match_no_pattern_are_counted(tmp_path):

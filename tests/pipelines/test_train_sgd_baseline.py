@@ -10,8 +10,8 @@ from tiny_checkpoints import save_bert
 from tiny_dialogues import texts, write_corpus
 
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.dst import sgd_baseline as baseline
-from parapet.evaluation.models.dst.data import read_labels
+from parapet.evaluation.models import sgd_baseline as baseline
+from parapet.evaluation.models.dst import read_labels
 
 SMALL = ["--batch_size", "8", "--learning_rate", "0.004", "--quiet"]
 

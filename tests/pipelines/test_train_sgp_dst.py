@@ -9,10 +9,9 @@ from kit import edit, files_of, json_of, refused, rows_of, run, train
 from tiny_checkpoints import save_bert
 from tiny_dialogues import texts, write_corpus
 
-from parapet.evaluation.models.dst import sgp_learning as learning
-from parapet.evaluation.models.dst import sgp_tracking as tracking
-from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp_rules import KINDS
+from parapet.evaluation.models import sgp_dst
+from parapet.evaluation.models.dst import read_labels
+from parapet.evaluation.models.sgp_rules import KINDS
 
 SMALL = ["--batch_size", "16", "--learning_rate", "0.003", "--max_length", "128", "--quiet"]
 
@@ -50,8 +49,8 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path):
     dialogues = tmp_path / "corpus" / "test" / "dialogues_001.json"
     dialogues.write_text(dialogues.read_text().replace("where is it ?", 8 * "where is it ? "))
     asked = [one.asked for one in read_labels(corpus, "test").rows]
-    _, expected = tracking.load(str(folder), "cpu", 8).tracked(asked)
-    assert tracking.load(str(model), "cpu", 8).tracked(asked)[1] == 0
+    _, expected = sgp_dst.load(str(folder), "cpu", 8).tracked(asked)
+    assert sgp_dst.load(str(model), "cpu", 8).tracked(asked)[1] == 0
     given = ["sgp_dst", "--model", str(folder), "--reference", corpus, "--sets", f"output={corpus}"]
     said = run("predict", *given, output=tmp_path / "states")
     cut = "the oldest part of the dialogue was cut off"
@@ -64,7 +63,7 @@ def test_what_is_too_long_is_cut_and_counted(model, toy, tmp_path):
 def test_the_papers_training(toy, tmp_path, monkeypatch):
     """Steps and learning rates of each module, as SGD-X has them in Appendix A: of 2e-5, at ten points each."""
     rates = {kind: [] for kind in KINDS}
-    step = learning.BertAdam._step
+    step = sgp_dst.BertAdam._step
 
     def recorded(self):
         before = [group["step"] for group in self.param_groups]
@@ -73,7 +72,7 @@ def test_the_papers_training(toy, tmp_path, monkeypatch):
             if group["step"] > number and group["weight_decay"]:
                 rates[group["module"]].append(group["lr"])
 
-    monkeypatch.setattr(learning.BertAdam, "_step", recorded)
+    monkeypatch.setattr(sgp_dst.BertAdam, "_step", recorded)
     # Batches of one, so that there are steps enough; the paper's are of 32.
     given = ["--preset", "sgdx", "--max_length", "128", "--batch_size", "1", "--dev_frames", "1", "--quiet"]
     more = ["--checkpoint", str(toy / "bert"), "--train", str(toy / "corpus"), "--output", str(tmp_path / "out")]
@@ -122,7 +121,7 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, mo
     assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
     rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
     assert [row["step"] for row in rows] == [16, 22, 28]  # in the second and the third epoch "combine" alone
-    stopped.at_step(monkeypatch, learning.SgpLearner, 18)
+    stopped.at_step(monkeypatch, sgp_dst.SgpLearner, 18)
     assert train(flags(toy, tmp_path / "cut", *few)) == 1
     assert "run the same command again" in capsys.readouterr().err
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]

@@ -9,7 +9,7 @@ from inn_toy import texts, write_corpus
 from kit import files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_gpt2
 
-from parapet.evaluation.models.systems.soloist import SoloistLearner
+from parapet.evaluation.models.soloist import SoloistLearner
 
 LEARNED = 0.6  # of the states and goals; a new model writes none
 FLAGS = ["--max_length", "100", "--learning_rate", "0.006", "--epochs", "60", "--patience", "60", "--batch_size", "4"]

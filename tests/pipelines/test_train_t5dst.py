@@ -11,9 +11,9 @@ from kit import dialogues_of, edit, files_of, json_of, refused, rows_of, run, wr
 from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, texts, write_corpus
 
-from parapet.evaluation.models.dst import t5
-from parapet.evaluation.models.dst.data import Openings, read_labels
-from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models import t5dst
+from parapet.evaluation.models.dst import Openings, read_labels
+from parapet.evaluation.models.inference import held_out
 from parapet.evaluation.models.training import LOG
 
 SMALL = ["--batch_size", "8", "--learning_rate", "0.005", "--warmup", "0.1", "--quiet"]
@@ -37,7 +37,7 @@ def flags(toy, out, *more):
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--epochs", "3", "--negatives", "0.2", "--dev_frames", "4", "--batch_size", "16"]
     run("train", *flags(toy, tmp_path / "whole", *few))
-    stopped.at_step(monkeypatch, t5.T5Learner, 11)  # of 8 an epoch
+    stopped.at_step(monkeypatch, t5dst.T5Learner, 11)  # of 8 an epoch
     assert "run the same command again" in run("train", *flags(toy, tmp_path / "cut", *few), status=1).errors
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
     run("train", *flags(toy, tmp_path / "cut", *few))
@@ -47,14 +47,14 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, mo
 def counted_steps(monkeypatch):
     """The sizes of the batches of all steps; dev is left out."""
     sizes = []
-    loss = t5.T5Learner.loss
+    loss = t5dst.T5Learner.loss
 
     def counting(self, batch):
         sizes.append(len(batch))
         return loss(self, batch)
 
-    monkeypatch.setattr(t5.T5Learner, "loss", counting)
-    monkeypatch.setattr(t5.T5Learner, "dev", lambda self: 0.5)
+    monkeypatch.setattr(t5dst.T5Learner, "loss", counting)
+    monkeypatch.setattr(t5dst.T5Learner, "dev", lambda self: 0.5)
     return sizes
 
 
@@ -107,7 +107,7 @@ def test_t5_base_has_the_parameters_that_it_is_known_for():
 def test_a_preset_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
     few = ["--steps", "14", "--eval_steps", "5", "--max_output", "8", "--dev_frames", "4"]
     run("train", *preset(toy, tmp_path / "whole", *few))
-    stopped.at_step(monkeypatch, t5.T5Learner, 9)
+    stopped.at_step(monkeypatch, t5dst.T5Learner, 9)
     run("train", *preset(toy, tmp_path / "cut", *few), status=1)
     assert [row["step"] for row in rows_of(tmp_path / "cut" / LOG)] == [5]
     run("train", *preset(toy, tmp_path / "cut", *few))
@@ -151,7 +151,7 @@ def test_what_cannot_be_trained_is_told(toy, tmp_path, monkeypatch):
     def full(self, batch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(t5.T5Learner, "loss", full)
+    monkeypatch.setattr(t5dst.T5Learner, "loss", full)
     assert "out of memory: lower --batch_size, which is 8, or the flags for sizes and lengths" in told(status=1)
 
 

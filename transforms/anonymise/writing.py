@@ -39,7 +39,7 @@ from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
 from parapet.transforms.report.report import Report, Text, Tile, report_files
 from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
-from parapet.transforms.simulators import babi_format as babi
+from parapet.transforms.simulators import formats as babi
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions

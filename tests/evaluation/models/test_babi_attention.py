@@ -7,9 +7,8 @@ import torch
 from babi_toy import CANDIDATES, dialogue, dialogues
 from kit import SEED
 
-from parapet.evaluation.models.babi.data import Shape, words_of
-from parapet.evaluation.models.babi.inference import Memory, Response, lines_of, page_of, responses
-from parapet.evaluation.models.babi.nets import NetAnswers, Vocabulary, make
+from parapet.evaluation.models.babi import Memory, Response, Shape, lines_of, page_of, responses, words_of
+from parapet.evaluation.models.babi_models import NetAnswers, Vocabulary, make
 
 SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
 

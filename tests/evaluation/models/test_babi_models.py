@@ -11,21 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
-from parapet.evaluation.models.babi import nets
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf, idf_of
-from parapet.evaluation.models.babi.data import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.nets import (
+from parapet.evaluation.models import babi_models as nets
+from parapet.evaluation.models.babi import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi_models import (
+    DIGITS,
+    TYPE_WEIGHT,
     BabiLearner,
     Matches,
+    Nearest,
     NetAnswers,
     Ragged,
+    TfIdf,
     Vocabulary,
     encode,
+    idf_of,
     make,
 )
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact, Unanswered
+from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Fact, Unanswered
 
 CPU = torch.device("cpu")
 KNOWLEDGE = types_of(FACTS)
@@ -207,9 +211,8 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
 
 
 def test_the_bot_of_the_simulator_answers_its_own_dialogues():
-    from parapet.evaluation.models.babi.baselines import RuleBot
-    from parapet.transforms.simulators.restaurants.ontology import default_ontology
-    from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
+    from parapet.evaluation.models.babi_models import RuleBot
+    from parapet.transforms.simulators.restaurants_simulation import World, default_ontology, lines_of, simulate
 
     world = World(default_ontology(), "0")
     some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]

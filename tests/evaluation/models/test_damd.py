@@ -9,10 +9,10 @@ from inn_toy import CITIES, STARS, dialogues, inns
 from kit import SEED, raised
 
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models import damd
 from parapet.evaluation.models.configs import DamdConfig
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
-from parapet.evaluation.models.systems import damd, damd_encoding
-from parapet.evaluation.models.systems.data import (
+from parapet.evaluation.models.systems import (
     ACT,
     SERVICE,
     SLOT,
@@ -31,7 +31,7 @@ from parapet.schemas.errors import InputError
 
 KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
 STEPS = [step for one in msgspec.convert(dialogues(), list[Dialogue]) for step in steps_of(one, KNOWN)]
-TEXTS = [damd_encoding.texts_of(step) for step in STEPS]
+TEXTS = [damd.texts_of(step) for step in STEPS]
 
 
 NAMES = st.sampled_from(["a", "B_1", "Ü", "x y"])
@@ -49,9 +49,9 @@ STATES = st.builds(
 def test_a_belief_state_comes_back_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
     parts = belief_parts(belief, "")
-    surfaces = damd_encoding.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)])
-    written = damd_encoding.spelled(damd_encoding.parts_of(damd_encoding.span_of(parts)), (), surfaces, ())
-    values = [(" ".join(damd_encoding.words_of(text)), text) for mark, text in parts if mark == VALUE]
+    surfaces = damd.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)])
+    written = damd.spelled(damd.parts_of(damd.span_of(parts)), (), surfaces, ())
+    values = [(" ".join(damd.words_of(text)), text) for mark, text in parts if mark == VALUE]
     if len({words for words, _ in values}) == len(values):
         assert belief_of(written) == belief
     assert [mark for mark, _ in written] == [mark for mark, _ in parts]
@@ -62,7 +62,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
 
     def value(slot, words, before="", *said):
         parts, earlier = [(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else []
-        return damd_encoding.spelled(parts, earlier, surfaces, said)[1][1]
+        return damd.spelled(parts, earlier, surfaces, said)[1][1]
 
     assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
     assert value("city", "san jose", "", "SAN JOSE") == "San José's"
@@ -75,7 +75,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
 @given(st.text(max_size=12))
 def test_no_word_of_a_text_is_a_name(text):
     """Nobody can say a mark or a placeholder, and every word can be written to a file."""
-    for word in damd_encoding.words_of(text):
+    for word in damd.words_of(text):
         assert word.encode()
         assert not word.startswith("<|")
         assert word == "[" or not word.startswith("[")
@@ -83,8 +83,8 @@ def test_no_word_of_a_text_is_a_name(text):
 
 def test_a_users_values_are_replaced_by_placeholders():
     belief = [(SERVICE, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
-    said = damd_encoding.words_of("in new york , near York , york")
-    assert damd_encoding.delexicalised(said, belief) == [
+    said = damd.words_of("in new york , near York , york")
+    assert damd.delexicalised(said, belief) == [
         "in",
         "[inns_1_city]",
         ",",
@@ -93,17 +93,17 @@ def test_a_users_values_are_replaced_by_placeholders():
         ",",
         "york",
     ]
-    assert damd_encoding.delexicalised([], belief) == []
+    assert damd.delexicalised([], belief) == []
 
 
 def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
     names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
     placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
-    room = len(damd_encoding.SPECIAL) + len(names) + len(placeholders)
-    assert damd_encoding.vocabulary_of(TEXTS, room).words == [*damd_encoding.SPECIAL, *names, *placeholders]
-    assert len(damd_encoding.vocabulary_of(TEXTS, room + 3)) == room + 3
-    assert {"please", "rome"} <= {*damd_encoding.vocabulary_of(TEXTS, 3000).words}
-    raised(InputError, damd_encoding.vocabulary_of, TEXTS, room - 1, match="the names and placeholders alone are")
+    room = len(damd.SPECIAL) + len(names) + len(placeholders)
+    assert damd.vocabulary_of(TEXTS, room).words == [*damd.SPECIAL, *names, *placeholders]
+    assert len(damd.vocabulary_of(TEXTS, room + 3)) == room + 3
+    assert {"please", "rome"} <= {*damd.vocabulary_of(TEXTS, 3000).words}
+    raised(InputError, damd.vocabulary_of, TEXTS, room - 1, match="the names and placeholders alone are")
 
 
 def config(**own):
@@ -133,7 +133,7 @@ def model(learner):
 def test_of_long_utterances_the_last_words_are_read(model):
     said = [f"w{n}" for n in range(300)]
     step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
-    assert damd_encoding.texts_of(step).user == said[100:]
+    assert damd.texts_of(step).user == said[100:]
     assert [model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
 
@@ -155,7 +155,7 @@ def test_acts_come_back_without_values():
     parts = act_parts(said)
     assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
     acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
-    assert acts_of(damd_encoding.parts_of(damd_encoding.span_of(parts))) == {"A": [Action(*one) for one in acts]}
+    assert acts_of(damd.parts_of(damd.span_of(parts))) == {"A": [Action(*one) for one in acts]}
     assert acts_of([(ACT, "X"), (SLOT, "s"), (SERVICE, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
 
 

@@ -11,10 +11,9 @@ from tiny_checkpoints import save_t5
 from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import choose
+from parapet.evaluation.models import generation_t5 as net
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.generation import net
-from parapet.evaluation.models.generation.data import read_examples
-from parapet.evaluation.models.generation.inference import Search, merged
+from parapet.evaluation.models.generation import Search, merged, read_examples
 from parapet.transforms.core.checkpoints import inspect
 
 WORDS = {

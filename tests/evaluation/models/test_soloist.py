@@ -13,12 +13,11 @@ from tiny_checkpoints import save_gpt2, save_llama, save_roberta
 
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models import saving
+from parapet.evaluation.models import saving, soloist
 from parapet.evaluation.models.configs import SoloistConfig
-from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.inference import held_out
 from parapet.evaluation.models.saving import MODEL
-from parapet.evaluation.models.systems import soloist
-from parapet.evaluation.models.systems.data import (
+from parapet.evaluation.models.systems import (
     ASKED,
     END,
     MARKS,
@@ -37,7 +36,7 @@ from parapet.evaluation.models.systems.data import (
     read_source,
     steps_of,
 )
-from parapet.evaluation.models.systems.data import SERVICE as SERVICE_MARK
+from parapet.evaluation.models.systems import SERVICE as SERVICE_MARK
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Dialogue, Turn

@@ -10,10 +10,10 @@ from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.batches import Pairs, Tokens
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.t5 import (
+from parapet.evaluation.models.dst import Labelled, read_labels
+from parapet.evaluation.models.saving import BY_MODEL, load
+from parapet.evaluation.models.t5dst import (
     Card,
     Prompt,
     Questions,
@@ -26,7 +26,7 @@ from parapet.evaluation.models.dst.t5 import (
     target,
     value_of,
 )
-from parapet.evaluation.models.saving import BY_MODEL, load
+from parapet.evaluation.models.training import Pairs, Tokens
 from parapet.schemas.service import Service
 from parapet.transforms.core.checkpoints import inspect
 

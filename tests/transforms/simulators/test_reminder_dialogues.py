@@ -14,11 +14,12 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.core.counts import Counts, check_invariants
 from parapet.transforms.core.seeding import SeededRng
-from parapet.transforms.simulators.common import state
-from parapet.transforms.simulators.reminders import corpus, user
-from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
-from parapet.transforms.simulators.reminders.corpus import System, digest_of, simulate, text_digest
-from parapet.transforms.simulators.reminders.user import Act, Calendar, Goal, Reminder, Task, User, Value, pattern_of
+from parapet.transforms.simulators import reminders_corpus as corpus
+from parapet.transforms.simulators import reminders_user as user
+from parapet.transforms.simulators.formats import state
+from parapet.transforms.simulators.reminders_corpus import DIGEST_SIZE as SIZE
+from parapet.transforms.simulators.reminders_corpus import System, digest_of, simulate, text_digest
+from parapet.transforms.simulators.reminders_user import Act, Calendar, Goal, Reminder, Task, User, Value, pattern_of
 
 SET, FIND, MOVE, CANCEL = user.SET, user.FIND, user.MOVE, user.CANCEL
 NAME, DATE, TIME, REPEATS = user.NAME, user.DATE, user.TIME, user.REPEATS

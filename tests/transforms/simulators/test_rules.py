@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from kit import cases, lacking, raised, run
 
-from parapet.evaluation.models.babi.baselines import built_in_rules
+from parapet.evaluation.models.babi_models import built_in_rules
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators import babi_format
-from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
-from parapet.transforms.simulators.task6.rules import Texts, answers_of, extracted, optimised, read_script, values_of
+from parapet.transforms.simulators import formats
+from parapet.transforms.simulators.formats import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
+from parapet.transforms.simulators.task6_rules import Texts, answers_of, extracted, optimised, read_script, values_of
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
 KB = [
@@ -191,7 +191,7 @@ def write(folder):
     for name, of_set in sets.items():
         (folder / f"my-task6-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))
     answers = sorted({line.bot for of_set in sets.values() for one in of_set for line in one.exchanges})
-    (folder / "candidates.txt").write_text(babi_format.candidates_text(answers))
+    (folder / "candidates.txt").write_text(formats.candidates_text(answers))
     (folder / "kb.txt").write_text("".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in FACTS))
     names = {"train": "my-task6-trn.txt", "dev": "my-task6-dev.txt", "match": "kb.txt", "candidates": "candidates.txt"}
     return {flag: str(folder / name) for flag, name in names.items()}
