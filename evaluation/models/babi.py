@@ -114,7 +114,7 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
         return {}
     types = types_of(read_facts(path))
     known = {word for words in types.values() for word in words}
-    if not any(word in known for text in candidates for word in words_of(text)):
+    if not any(word in known for text in candidates for word in text.split()):
         raise InputError(
             "no candidate has a value of this knowledge base: check that they belong to the same domain", path
         )
@@ -185,14 +185,9 @@ def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
         logging.warning(message, path, f"{len(lost):,}", lost[0][0])
 
 
-def words_of(text: str) -> list[str]:
-    """Splits a text into words at spaces."""
-    return text.split()
-
-
 def tokens_of(text: str, bigrams: bool) -> list[str]:
     """Returns the words of a text and, with ``bigrams``, each pair of adjacent words."""
-    words = words_of(text)
+    words = text.split()
     return [*words, *map(" ".join, pairwise(words))] if bigrams else words
 
 
@@ -311,31 +306,24 @@ def load(folder: str, model: str, device: str, batch: int) -> tuple[Card, Answer
     Raises:
       InputError: the model is missing, of another kind, or damaged.
     """
+    from parapet.evaluation.models import babi_models  # which imports torch, unlike what reads a card
+
     card = read_card(folder, model)
-    return card, _answerer(folder, card, device, batch)
-
-
-def _answerer(folder: str, card: Card, device: str, batch: int) -> Answerer:
-    # These import torch, which a card does not need.
+    answerer: Answerer
     if card.script is not None:
-        from parapet.evaluation.models.babi_models import ScriptBot
-
-        return ScriptBot(card.script, card.knowledge, card.candidates)
-    if card.model == "rules":
-        from parapet.evaluation.models.babi_models import RuleBot
-
-        return RuleBot(card.ontology, card.knowledge)
-    from parapet.evaluation.models.babi_models import Nearest, NetAnswers, TfIdf, Vocabulary, make
-    from parapet.evaluation.models.saving import device_of
-
-    if card.model == "nearest":
-        return Nearest(card.pairs, card.candidates, card.similarity)
-    if card.model == "tfidf":
-        return TfIdf(card.candidates, card.knowledge, card.idf, card.history)
-    vocabulary = Vocabulary(card.words, card.candidates, card.knowledge)
-    net = make(card.model, vocabulary, card.settings)
-    saving.load_weights(net, folder)
-    return NetAnswers(net, vocabulary, device_of(device), batch)
+        answerer = babi_models.ScriptBot(card.script, card.knowledge, card.candidates)
+    elif card.model == "rules":
+        answerer = babi_models.RuleBot(card.ontology, card.knowledge)
+    elif card.model == "nearest":
+        answerer = babi_models.Nearest(card.pairs, card.candidates, card.similarity)
+    elif card.model == "tfidf":
+        answerer = babi_models.TfIdf(card.candidates, card.knowledge, card.idf, card.history)
+    else:
+        vocabulary = babi_models.Vocabulary(card.words, card.candidates, card.knowledge)
+        net = babi_models.make(card.model, vocabulary, card.settings)
+        saving.load_weights(net, folder)
+        answerer = babi_models.NetAnswers(net, vocabulary, saving.device_of(device), batch)
+    return card, answerer
 
 
 DIGITS = 6
@@ -414,11 +402,6 @@ def responses(
             yield Response(number, turn, memories, exchange.user, exchange.bot, answers)
 
 
-def lines_of(found: Iterable[Response]) -> bytes:
-    """Encodes the responses as JSON lines."""
-    return b"".join(msgspec.json.encode(response) + b"\n" for response in found)
-
-
 def page_of(name: str, found: Sequence[Response]) -> bytes:
     """Makes an HTML page with a table for each response.
 
@@ -429,14 +412,7 @@ def page_of(name: str, found: Sequence[Response]) -> bytes:
     dialogues = [(number, list(rows)) for number, rows in groupby(found, key=lambda response: response.dialogue)]
     hops = max((len(memory.attention) for response in found for memory in response.memories), default=0)
     right = sum(response.marked[0][1] for response in found)
-    page = render(
-        "attention.html.jinja",
-        name=name,
-        dialogues=dialogues,
-        hops=hops,
-        right=right,
-        total=len(found),
-    )
+    page = render("attention.html.jinja", name=name, dialogues=dialogues, hops=hops, right=right, total=len(found))
     return page.encode("utf-8", "replace")
 
 
@@ -533,5 +509,5 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         assert isinstance(model, NetAnswers)
         some = chunk.dialogues[: self.attention]
         rows = list(responses(chunk.first, some, ranked[: self.attention], model.attention(some)))
-        yield Part(f"{chunk.file.attention}.jsonl", (), lines_of(rows))
+        yield Part(f"{chunk.file.attention}.jsonl", (), b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
         yield Part(f"{chunk.file.attention}.html", (), page_of(as_path(chunk.file.path).name, rows))

@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from heapq import heapify, heappop
 from importlib import resources
 from itertools import chain, islice
 from types import MappingProxyType
@@ -36,7 +35,6 @@ from parapet.evaluation.models.babi import (
     spoken,
     task_of,
     tokens_of,
-    words_of,
 )
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import enough_memory
@@ -178,7 +176,7 @@ def encode(
     ]
     bags = [
         Ragged.of([[words[token] for token in tokens_of(text, bigrams) if token in words] for text in texts]),
-        Ragged.of([[entities[word] for word in words_of(text) if word in entities] for text in texts]),
+        Ragged.of([[entities[word] for word in text.split() if word in entities] for text in texts]),
     ]
     return Turns(*(column.to(device) for column in columns), *(bag.to(device) for bag in bags))
 
@@ -219,7 +217,7 @@ class Matches(nn.Module):
     def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
         self.entities = numbers_of(sorted({word for words in knowledge.values() for word in words}))
-        texts = [list(dict.fromkeys(words_of(text))) for text in candidates]
+        texts = [list(dict.fromkeys(text.split())) for text in candidates]
         own = {word for text in texts for word in text}
         types = [known for words in knowledge.values() if not own.isdisjoint(known := frozenset(words))]
         self.candidates, self.types = len(candidates), len(types)
@@ -666,10 +664,10 @@ class Nearest(Answerer):
     def __init__(self, pairs: Sequence[tuple[str, Sequence[str]]], responses: Sequence[str], similarity: str) -> None:
         self.pairs, self.responses = dict(pairs), responses
         self.utterances = list(self.pairs)
-        self.sizes = [len(set(words_of(utterance))) for utterance in self.utterances]
+        self.sizes = [len(set(utterance.split())) for utterance in self.utterances]
         self.having: dict[str, list[int]] = {}
         for number, utterance in enumerate(self.utterances):
-            for word in set(words_of(utterance)):
+            for word in set(utterance.split()):
                 self.having.setdefault(word, []).append(number)
         self.similar = self._overlapping if similarity == "overlap" else self._same
         self.ranking = cache(self._ranking)
@@ -703,11 +701,9 @@ class Nearest(Answerer):
 
     def _overlapping(self, utterance: str) -> Iterator[str]:
         """Yields the utterances that share a word with this one, the most similar first."""
-        shared = Counter(number for word in set(words_of(utterance)) for number in self.having.get(word, ()))
-        near = [(-count, self.sizes[number], number) for number, count in shared.items()]
-        heapify(near)  # a heap, as the first few usually suffice
-        while near:
-            yield self.utterances[heappop(near)[2]]
+        shared = Counter(number for word in set(utterance.split()) for number in self.having.get(word, ()))
+        for number in sorted(shared, key=lambda number: (-shared[number], self.sizes[number], number)):
+            yield self.utterances[number]
 
 
 TURNS = 512  # at a time
@@ -721,8 +717,8 @@ def idf_of(dialogues: Iterable[BabiDialogue], candidates: Iterable[str]) -> dict
     Words that the user never says count as occurring in one utterance.
     """
     utterances = [exchange.user for dialogue in dialogues for exchange in dialogue.exchanges]
-    having = Counter(word for text in utterances for word in set(words_of(text)))
-    words = sorted({word for text in candidates for word in words_of(text)})
+    having = Counter(word for text in utterances for word in set(text.split()))
+    words = sorted({word for text in candidates for word in text.split()})
     return {word: math.log(len(utterances) / max(having[word], 1)) for word in words}
 
 
@@ -737,13 +733,9 @@ class TfIdf(Answerer):
     """
 
     def __init__(
-        self,
-        candidates: Sequence[str],
-        knowledge: Mapping[str, Sequence[str]],
-        idf: Mapping[str, float],
-        history: bool,
+        self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]], idf: Mapping[str, float], history: bool
     ) -> None:
-        bags = [Counter(words_of(text)) for text in candidates]
+        bags = [Counter(text.split()) for text in candidates]
         self.candidates, self.history = list(candidates), history
         self.words = numbers_of(idf)
         self.idf = torch.tensor(list(idf.values()), dtype=torch.float64)
@@ -808,11 +800,7 @@ class RuleBot(Answerer):
       not_understood: the number of user turns that no pattern matched, in the dialogues of the last call.
     """
 
-    def __init__(
-        self,
-        ontology: str,
-        knowledge: Mapping[str, Sequence[str]] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, ontology: str, knowledge: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
         domain = read_ontology(ontology.encode(), ONTOLOGY) if ontology else default_ontology()
         values = {slot: knowledge[slot] for slot in ("name", *domain.names) if slot in knowledge}
         self.rules = Rules(domain, ValueFinder(values) if values else None)

@@ -620,12 +620,7 @@ class DamdLearner(Learner):
 
     metric = "belief and action spans and response words right"
 
-    def __init__(
-        self,
-        config: DamdConfig,
-        train: Sequence[Step],
-        dev: Sequence[Step],
-    ) -> None:
+    def __init__(self, config: DamdConfig, train: Sequence[Step], dev: Sequence[Step]) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [texts_of(step) for step in train]
         self.vocabulary = vocabulary_of(texts, config.vocabulary)

@@ -6,7 +6,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Dialogues, Examples, Part
-from parapet.evaluation.models.saving import enough_memory
+from parapet.evaluation.models.saving import enough_memory, module_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
@@ -177,13 +176,6 @@ def _in_order(frame: state_frames.Frame) -> state_frames.Frame:
 
 CHUNK = 32  # dialogues
 
-# Each has check(folder) and load(folder, device, batch).
-MODULES = {
-    "t5dst": "parapet.evaluation.models.t5dst",
-    "sgp_dst": "parapet.evaluation.models.sgp_dst",
-    "sgd_baseline": "parapet.evaluation.models.sgd_baseline",
-}
-
 
 class Tracker(ABC):
     """A trained tracker, which reads a limited number of tokens."""
@@ -195,27 +187,6 @@ class Tracker(ABC):
     def predict(self, batch: Sequence[Example]) -> list[state_frames.State]:
         """Predicts the state of each example."""
         return self.tracked(batch)[0]
-
-
-def check(folder: str, model: str) -> None:
-    """Checks a model's folder, except for the weights. Raises InputError if ``model`` is not in it."""
-    import_module(MODULES[model]).check(folder)
-
-
-def load(folder: str, model: str, device: str, batch: int) -> Model:
-    """Loads a model, ready to predict.
-
-    Args:
-      folder: the folder that ``parapet train`` wrote.
-      model: the name of the model.
-      device: ``auto``, ``cpu`` or ``cuda``.
-      batch: examples at a time.
-
-    Raises:
-      InputError: the model is missing, of another kind, or damaged.
-    """
-    tracker: Model = import_module(MODULES[model]).load(folder, device, batch)
-    return tracker
 
 
 class Counting:
@@ -250,7 +221,8 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
 
     def load(self) -> Model:
         """Loads the tracker."""
-        return load(self.folder, self.model, self.device, self.batch_size)
+        tracker: Model = module_of(self.model).load(self.folder, self.device, self.batch_size)
+        return tracker
 
     def answer(self, model: Model, chunk: Dialogues) -> Answers:
         """Encodes the dialogues with predicted states; counts the frames, and inputs that were too long."""

@@ -566,14 +566,6 @@ class Card(saving.Card, frozen=True, kw_only=True):
     length: saving.Positive
 
 
-def files_of(card: Card, tokenizer: Any, modules: Modules) -> dict[str, bytes]:
-    """Makes the files of a model's folder, as path to content."""
-    files = {MODEL: saving.card_bytes(card), WEIGHTS: saving.weights_bytes(modules.heads.state_dict())}
-    for kind in rules.KINDS:
-        files |= saving.saved(tokenizer, modules.encoders[kind], f"{saving.FOLDER}/{kind}")
-    return files
-
-
 def check(folder: str) -> tuple[Card, list[Checkpoint]]:
     """Checks a folder, except for the weights. Raises InputError if it does not have a model of this kind."""
     check_installed("transformers")
@@ -750,11 +742,7 @@ class SgpLearner(Learner):
     metric = "joint goal accuracy"
 
     def __init__(
-        self,
-        config: SgpDstConfig,
-        checkpoint: Checkpoint,
-        train: Sequence[Labelled],
-        dev: Sequence[Labelled],
+        self, config: SgpDstConfig, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
     ) -> None:
         loaded = [load_encoder(checkpoint) for _ in rules.KINDS]
         tokenizer, encoder = loaded[0]
@@ -779,7 +767,12 @@ class SgpLearner(Learner):
         self.optimiser = BertAdam(groups, config.learning_rate, config.clip, config.schedule == "linear")
         self._dev = some(dev, config.dev_frames, config.seed)
         self._tracker = SgpTracker(tokenizer, self.modules, config.max_length, config.batch_size)
-        self._warn()
+        if cut := sum(example.questions.pairs.cut for example in self.examples.values()):
+            message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
+            logging.warning(message, f"{cut:,}", config.max_length)
+        if self.lost:
+            message = "%s values are neither in the dialogue nor among the possible values, and cannot be learned"
+            logging.warning(message, f"{self.lost:,}")
 
     def _read(self, frames: Sequence[Labelled]) -> None:
         """Encodes frames: the questions to each module that has any."""
@@ -794,15 +787,6 @@ class SgpLearner(Learner):
         for example in self.examples.values():
             firsts.append(firsts[-1] + len(example.questions))
         self._firsts = dict(zip(self.examples, firsts, strict=False))
-
-    def _warn(self) -> None:
-        cut = sum(example.questions.pairs.cut for example in self.examples.values())
-        if cut:
-            message = "%s inputs are longer than %d tokens: the oldest part of the dialogue is cut off"
-            logging.warning(message, f"{cut:,}", self.config.max_length)
-        if self.lost:
-            message = "%s values are neither in the dialogue nor among the possible values, and cannot be learned"
-            logging.warning(message, f"{self.lost:,}")
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch, each for one module; input numbers continue from one module to the next.
@@ -844,7 +828,14 @@ class SgpLearner(Learner):
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""
-        return files_of(Card(length=self.config.max_length), self.tokenizer, self.modules.cpu())
+        modules = self.modules.cpu()
+        files = {
+            MODEL: saving.card_bytes(Card(length=self.config.max_length)),
+            WEIGHTS: saving.weights_bytes(modules.heads.state_dict()),
+        }
+        for kind in rules.KINDS:
+            files |= saving.saved(self.tokenizer, modules.encoders[kind], f"{saving.FOLDER}/{kind}")
+        return files
 
 
 def steps_of(config: SgpDstConfig, sizes: Mapping[rules.Kind, int]) -> dict[rules.Kind, int]:

@@ -154,11 +154,7 @@ def value_of(slot: Slot, said: Decision, span: str) -> str:
 
 
 def next_state(
-    before: State,
-    service: Service,
-    intent: str,
-    requested: Iterable[str],
-    *values: Mapping[str, str],
+    before: State, service: Service, intent: str, requested: Iterable[str], *values: Mapping[str, str]
 ) -> State:
     """Updates the state by a user turn; only slots that an intent takes have values.
 

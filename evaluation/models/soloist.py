@@ -203,11 +203,7 @@ class SoloistLearner(Learner):
     metric = "beliefs and response tokens right"
 
     def __init__(
-        self,
-        config: SoloistConfig,
-        checkpoint: Checkpoint,
-        train: Sequence[systems.Step],
-        dev: Sequence[systems.Step],
+        self, config: SoloistConfig, checkpoint: Checkpoint, train: Sequence[systems.Step], dev: Sequence[systems.Step]
     ) -> None:
         self.config, self.device = config, torch.device(config.device)
         tokenizer, model = saving.load(checkpoint, MODEL_CLASS)
@@ -305,13 +301,7 @@ def spoil(steps: Sequence[Sequenced], number: int) -> Sequenced:
 DIGITS = 9  # precision of scores; further digits depend on padding
 
 
-def go_on(
-    model: Any,
-    prompts: Sequence[Sequence[int]],
-    end: int,
-    most: int,
-    batch: int,
-) -> list[list[int]]:
+def go_on(model: Any, prompts: Sequence[Sequence[int]], end: int, most: int, batch: int) -> list[list[int]]:
     """Continues each prompt greedily up to the end token, which is left out.
 
     Prompts are padded on the left, and positions count from their first token, so that a continuation does not depend
@@ -370,13 +360,7 @@ class Soloist:
     """
 
     def __init__(
-        self,
-        card: Card,
-        model: Any,
-        tokens: Tokens,
-        database: systems.Database,
-        device: torch.device,
-        batch: int,
+        self, card: Card, model: Any, tokens: Tokens, database: systems.Database, device: torch.device, batch: int
     ) -> None:
         self.card, self.model, self.tokens = card, model.double().to(device).eval(), tokens
         self.database, self.batch = database, batch

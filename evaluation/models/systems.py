@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -17,6 +16,7 @@ from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Dialogues, Examples
+from parapet.evaluation.models.saving import module_of
 from parapet.evaluation.response.goals import Knowledge, plain_name, read_entities, reference_of, satisfies
 from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues
 from parapet.schemas.errors import InputError
@@ -318,11 +318,12 @@ def steps_of(dialogue: Dialogue, database: Database) -> Iterator[Step]:
         before = parts
 
 
-def asked_of(dialogue_id: str, turns: Sequence[tuple[str, str]]) -> Iterator[Step]:
-    """Yields the user turns of a dialogue, from (speaker, utterance), without outputs."""
+def asked_of(dialogue: state_frames.Dialogue) -> Iterator[Step]:
+    """Yields the user turns of a dialogue, without outputs."""
+    turns = [(turn.speaker, turn.utterance if isinstance(turn.utterance, str) else "") for turn in dialogue.turns]
     for position, (speaker, _) in enumerate(turns):
         if speaker == "USER":
-            yield Step(dialogue_id, position, history_parts(turns[: position + 1]))
+            yield Step(dialogue.dialogue_id, position, history_parts(turns[: position + 1]))
 
 
 def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
@@ -349,11 +350,6 @@ class System(Protocol):
 
     def answers(self, steps: Sequence[Step]) -> list[Reply]:
         """Replies to each user turn. The turns of a dialogue must be adjacent and in order."""
-
-
-def module_of(model: str) -> Any:
-    """Returns the module of a model, which has ``check(folder)`` and ``load(folder, database, device, batch)``."""
-    return import_module(f"parapet.evaluation.models.{model}")
 
 
 class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
@@ -404,7 +400,7 @@ def answered(
       services: the services of the set's schema, by name.
       model: the model.
     """
-    steps = [step for dialogue in dialogues for step in asked_of(dialogue.dialogue_id, _texts(dialogue))]
+    steps = [step for dialogue in dialogues for step in asked_of(dialogue)]
     replies = iter(model.answers(steps))
     counts: Counter[str] = Counter()
     lines, replies_here = [], []
@@ -422,10 +418,6 @@ def answered(
             turns.append(state_frames.Turn(turn.speaker, frames, turn.utterance))
         replies_here.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
     return b",\n".join(replies_here), b"".join(lines), counts
-
-
-def _texts(dialogue: state_frames.Dialogue) -> list[tuple[str, str]]:
-    return [(turn.speaker, turn.utterance if isinstance(turn.utterance, str) else "") for turn in dialogue.turns]
 
 
 def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_frames.Frame:

@@ -133,8 +133,10 @@ def state_of(service: Service, answers: Iterable[tuple[Prompt, str]], read: Answ
         answer = " ".join(answer.split())
         if prompt.kind == "intent":
             state.active_intent = nearest(answer, [NONE, *(intent.name for intent in service.intents)]) or NONE
-        elif prompt.kind == "requested":
-            state.requested_slots = _requested(answer, [slot.name for slot in service.slots])
+        elif prompt.kind == "requested" and answer not in ("", NONE):
+            names = [slot.name for slot in service.slots]
+            nearest_names = {nearest(part.strip(), names) for part in answer.split(",")}
+            state.requested_slots = [name for name in names if name in nearest_names]
         elif prompt.slot is not None:
             value = value_of(answer, prompt.slot, read)
             if value:
@@ -156,13 +158,6 @@ def value_of(answer: str, slot: Slot, read: Answers = "nearest") -> str:
         return answer
     nearest_value = nearest(answer, [*slot.possible_values, DONTCARE, NONE])
     return "" if nearest_value == NONE else nearest_value
-
-
-def _requested(answer: str, names: Sequence[str]) -> list[str]:
-    if answer in ("", NONE):
-        return []
-    nearest_names = {nearest(part.strip(), names) for part in answer.split(",")}
-    return [name for name in names if name in nearest_names]
 
 
 def nearest(answer: str, choices: Sequence[str]) -> str:
@@ -358,11 +353,7 @@ class T5Learner(Learner):
     metric = "joint goal accuracy"
 
     def __init__(
-        self,
-        config: T5DstConfig,
-        checkpoint: Checkpoint,
-        train: Sequence[Labelled],
-        dev: Sequence[Labelled],
+        self, config: T5DstConfig, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
     ) -> None:
         self.tokenizer, t5 = saving.load(checkpoint, "AutoModelForSeq2SeqLM")
         saving.longest(self.tokenizer, t5, config.max_length, "--max_length")
@@ -376,7 +367,11 @@ class T5Learner(Learner):
             length=config.max_length, answer=config.max_output, prompts=config.prompts, answers=config.answers
         )
         self._tracker = T5Tracker(self.tokenizer, t5, self.card, config.batch_size)
-        self._warn(long)
+        if self.inputs.cut:
+            message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
+            logging.warning(message, f"{self.inputs.cut:,}", config.max_length)
+        if long:
+            logging.warning("%s answers are longer than %d tokens: they are cut off", f"{long:,}", config.max_output)
 
     def _read(self, frames: Sequence[Labelled]) -> int:
         """Encodes frames. Returns the number of answers that are too long."""
@@ -395,14 +390,6 @@ class T5Learner(Learner):
         empty = torch.tensor([answer == NONE for answer in answers])
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         return sum(len(ids[answer]) >= config.max_output for answer in answers)
-
-    def _warn(self, long: int) -> None:
-        if self.inputs.cut:
-            message = "%s prompts are longer than %d tokens: the oldest part of the dialogue is cut off"
-            logging.warning(message, f"{self.inputs.cut:,}", self.config.max_length)
-        if long:
-            message = "%s answers are longer than %d tokens: they are cut off"
-            logging.warning(message, f"{long:,}", self.config.max_output)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch: all prompts with a value, and the share of the others."""

@@ -97,25 +97,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     best: bool
 
 
-class Trained(msgspec.Struct, frozen=True):
-    """The best weights, and the log."""
-
-    weights: dict[str, Tensor]
-    log: list[Measurement]
-
-    @property
-    def best(self) -> Measurement:
-        """The row with these weights."""
-        return next(row for row in reversed(self.log) if row.best)
-
-
 class TrainedModel(msgspec.Struct, frozen=True):
     """A trained model.
 
     Attributes:
       files: the files of its folder: path to content.
       log: all measurements.
-      best: the measurement whose weights were kept.
       metric: the metric of dev.
       parameters: the number of trained parameters.
       result: see :meth:`Learner.result`.
@@ -123,17 +110,18 @@ class TrainedModel(msgspec.Struct, frozen=True):
 
     files: dict[str, bytes]
     log: list[Measurement]
-    best: Measurement
     metric: str
     parameters: int
     result: dict[str, float | None]
 
+    @property
+    def best(self) -> Measurement:
+        """The measurement whose weights were kept."""
+        return next(row for row in reversed(self.log) if row.best)
+
 
 def train(
-    config: TrainingConfig,
-    learner_of: Callable[[], Learner],
-    output: str,
-    header: Mapping[str, Any],
+    config: TrainingConfig, learner_of: Callable[[], Learner], output: str, header: Mapping[str, Any]
 ) -> TrainedModel:
     """Trains a model, or resumes an interrupted training.
 
@@ -153,11 +141,11 @@ def train(
     seed_all(config.seed, "parameters")
     with enough_memory(config.batch_size):
         learner = learner_of()
-        trained = fit(learner, config, output, header)
-        learner.module.load_state_dict(trained.weights)
+        weights, log = fit(learner, config, output, header)
+        learner.module.load_state_dict(weights)
         written = learner.files()
     parameters = sum(parameter.numel() for parameter in learner.module.parameters() if parameter.requires_grad)
-    return TrainedModel(written, trained.log, trained.best, learner.metric, parameters, learner.result())
+    return TrainedModel(written, log, learner.metric, parameters, learner.result())
 
 
 class Position(NamedTuple):
@@ -168,8 +156,10 @@ class Position(NamedTuple):
     batches: int = 0
 
 
-def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]) -> Trained:
-    """Trains to the end. An interrupted training resumes from its last state and ends with the same weights.
+def fit(
+    learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]
+) -> tuple[dict[str, Tensor], list[Measurement]]:
+    """Trains to the end, and returns the best weights with the log.
 
     Draws depend on the seed and the position only, with which the generators are seeded. Their states therefore need
     not be stored, on any device.
@@ -230,7 +220,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             "best": best,
         }
         save_state(output, state, log_bytes(log))
-    return Trained(best, log)
+    return best, log
 
 
 def log_bytes(log: Iterable[Measurement]) -> bytes:
@@ -416,11 +406,6 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
         else:
             names.append(key)
     return names
-
-
-def clear_state(output: str) -> None:
-    """Deletes the state, once the model is published."""
-    files.clear(files.join(output, FOLDER))
 
 
 Option = str | int | float | bool | None

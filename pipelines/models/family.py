@@ -147,10 +147,11 @@ same command is run again, and ends with the same model."""
         """Trains, publishes the model with its log, and prints its results."""
         from importlib.metadata import version
 
-        from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
+        from parapet.evaluation.models.training import FOLDER, log_bytes, page_of, train
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.transforms.core import checkpoints
+        from parapet.transforms.core.files import clear, join
 
         config, learner, inputs = training
         recorded = content_options(config)
@@ -165,7 +166,7 @@ same command is run again, and ends with the same model."""
         page = page_of(self.model_name, recorded, trained).encode()
         files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
         publish(self.output, files, {**header, "result": result})
-        clear_state(self.output)
+        clear(join(self.output, FOLDER))
         reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
         measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
         say(f"{self.model_name}: {measured}; the model is in {self.output}")

@@ -112,9 +112,10 @@ Writes dialogues with predicted states: OUT/predictions/original, OUT/prediction
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
         self.check_device()
-        from parapet.evaluation.models.dst import Job, check
+        from parapet.evaluation.models.dst import Job
+        from parapet.evaluation.models.saving import module_of
 
-        check(self.model, self.model_name)
+        module_of(self.model_name).check(self.model)
         return self.prediction(Job, self.sources())
 
 
@@ -408,7 +409,8 @@ Predicts the belief state and the response after each user turn, from the refere
     def check(self) -> family.Prediction:
         """Checks the model and the sets. Raises InputError if they cannot be used."""
         self.check_device(*(("transformers",) if self.model_name == "soloist" else ()))
-        from parapet.evaluation.models.systems import Job, module_of, read_source
+        from parapet.evaluation.models.saving import module_of
+        from parapet.evaluation.models.systems import Job, read_source
         from parapet.evaluation.sets import open_reference
 
         module_of(self.model_name).check(self.model)

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from parapet.schemas.errors import InputError
 
@@ -333,12 +332,7 @@ def schema_service(
 
 def schema_slot(name: str, description: str, values: Sequence[str] = ()) -> dict[str, Any]:
     """Create a slot of a service; with values it is categorical."""
-    return {
-        "name": name,
-        "description": description,
-        "is_categorical": bool(values),
-        "possible_values": list(values),
-    }
+    return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
 
 
 def schema_intent(
@@ -371,8 +365,3 @@ def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rat
             return 0.0
 
     return max(names, key=rated, default="")
-
-
-def count_distinct(digests: Iterable[bytes]) -> int:
-    """Count the different digests of eight bytes in several concatenations of digests."""
-    return len(np.unique(np.frombuffer(b"".join(digests), "<u8")))

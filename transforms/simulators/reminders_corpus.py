@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError
@@ -27,7 +28,7 @@ from parapet.transforms.report.numbers import Numbers, metrics_named
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
-from parapet.transforms.simulators.formats import count_distinct, state, system_turn, user_turn
+from parapet.transforms.simulators.formats import state, system_turn, user_turn
 from parapet.transforms.simulators.reminders_user import (
     CONFIRMED,
     DATE,
@@ -224,6 +225,11 @@ DIGEST_SIZE = 8  # bytes
 def text_digest(text: str) -> bytes:
     """Return a hash of a text; ten million texts have a collision with a probability of 1 in 400,000."""
     return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
+
+
+def count_distinct(digests: Iterable[bytes]) -> int:
+    """Counts the different digests of eight bytes in several concatenations of digests."""
+    return len(np.unique(np.frombuffer(b"".join(digests), "<u8")))
 
 
 def digest_of(dialogue: dict[str, Any]) -> bytes:

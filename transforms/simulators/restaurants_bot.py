@@ -209,75 +209,17 @@ class Rules:
         return self._bot.get(text, "call" if text.startswith("api_call ") else text), ""
 
 
-class State:
-    """The bot's state in one dialogue.
-
-    Args:
-      fields: the fields of the domain, in the order in which the bot asks for them.
-    """
-
-    def __init__(self, fields: Sequence[str]) -> None:
-        self.fields = fields
-        self.facts: dict[str, dict[str, str]] = {}
-        self.wishes: dict[str, str] = {}
-        self.reserved = ""
-        self.last = ""  # the bot's last act
-        self.asked_about = ""  # an extra
-        self._user = ""
-        self._found: dict[str, None] = {}  # entities with facts since the last call; before the first call, all
-        self.offered: list[str] = []
-        self._calls = 0
-
-    def read(self, fact: Fact) -> None:
-        """Add a fact of the dialogue."""
-        self.facts.setdefault(fact.entity, {})[fact.relation] = fact.value
-        self._found[fact.entity] = None
-
-    def take(self, act: str, values: Mapping[str, str]) -> None:
-        """Update the state with the user's act; ``""`` for silence."""
-        self._user, _, name = act.partition(".")
-        if self._user == "question":
-            self.asked_about = name
-        for field, value in values.items():
-            if field == "name":
-                self.reserved = value
-            else:
-                self.wishes[field] = value
-        if act == "accept" and self.offered:
-            self.reserved = self.offered[-1]
-
-    def done(self, act: str, offered: str = "") -> None:
-        """Update the state with the bot's act."""
-        self.last = _SAME.get(act, act)
-        if offered:
-            self.offered.append(offered)
-        if self.last == "call":
-            self._calls += 1
-            self.offered, self._found = [], dict.fromkeys(self._found) if self._calls == 1 else {}
-
-    @property
-    def missing(self) -> str:
-        """The next field to ask for; empty if all are known."""
-        return next((name for name in self.fields if name not in self.wishes), "")
-
-    @property
-    def best(self) -> str:
-        """The entity with the highest rating that was not offered yet; empty if none is left."""
-        left = [name for name in self._found if name not in self.offered]
-        return best_rated(left, self.facts, RATING)
-
-    def next_act(self) -> str:
-        """Return the bot's next act in the course of the tasks; empty if there is none."""
-        user = self._user
-        if user == "answer" or (user == "" and self.last == "acknowledge"):
-            return "ask" if self.missing else "search"
-        if user == "":
-            return "option" if self.best else "call"
-        if user == "request" and self.reserved:
-            return "reserve_by_name"
-        if user == "thank":
-            return "welcome" if self.last == "call" else "anything_else"
-        return ANSWERS.get(user, "")
+# Acts of the user to the bot's answers, if these do not depend on the dialogue so far.
+ANSWERS = {
+    "greet": "greet",
+    "request": "acknowledge",
+    "update": "updated",
+    "no_more": "search_again",
+    "reject": "another",
+    "accept": "reserve",
+    "question": "give",
+    "decline": "farewell",
+}
 
 
 class Bot:
@@ -291,33 +233,40 @@ class Bot:
     """
 
     def __init__(self, rules: Rules) -> None:
-        self.rules, self.state = rules, State(rules.fields)
-        self.not_understood = 0
+        self.rules, self.not_understood = rules, 0
+        self._facts: dict[str, dict[str, str]] = {}
+        self._wishes: dict[str, str] = {}
+        self._user = ""  # the user's last act
+        self._reserved, self._asked_about = "", ""  # an entity and an extra
+        self._results: dict[str, None] = {}  # entities with facts since the last call; before the first call, all
+        self._offered: list[str] = []
+        self._calls = 0
+        self._last = ""  # the bot's last act
         self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
     def read(self, fact: Fact) -> None:
-        """Read a fact in the dialogue."""
-        self.state.read(fact)
+        """Reads a fact in the dialogue."""
+        self._facts.setdefault(fact.entity, {})[fact.relation] = fact.value
+        self._results[fact.entity] = None
 
     def answer(self, user: str) -> str:
-        """Return the answer to an utterance of the user; empty if no rule applies."""
-        state = self.state
-        reading = _SILENCE if user == SILENCE else self.rules.understand(user, state.last)
+        """Returns the answer to an utterance of the user; empty if no rule applies."""
+        reading = _SILENCE if user == SILENCE else self.rules.understand(user, self._last)
         self.not_understood += not reading.understood
-        state.take(reading.act, reading.values)
-        act = state.next_act()
-        values, offered = state.wishes, ""
+        self._take(reading.act, reading.values)
+        act = self._next_act()
+        values, offered = self._wishes, ""
         if act == "ask":
-            act = f"ask.{state.missing}"
+            act = f"ask.{self._missing}"
         elif act == "option":
-            offered = state.best
+            offered = self._best
             values = {**values, "name": offered}
-            act = "next_option" if state.offered else "option"
+            act = "next_option" if self._offered else "option"
         elif act == "give":
-            extra = state.asked_about
-            act, values = f"give.{extra}", {extra: state.facts.get(state.reserved, {}).get(f"R_{extra}", "")}
-        elif act == "call" and state.missing:
-            values = values | {name: f"R_{name}" for name in state.fields if name not in values}
+            extra = self._asked_about
+            act, values = f"give.{extra}", {extra: self._facts.get(self._reserved, {}).get(f"R_{extra}", "")}
+        elif act == "call" and self._missing:
+            values = values | {name: f"R_{name}" for name in self.rules.fields if name not in values}
         texts = self.rules.texts
         text = texts.get(act) or (texts["farewell"] if act == "welcome" else "")
         if "{" in text:
@@ -327,22 +276,53 @@ class Bot:
         return text
 
     def hear(self, text: str) -> None:
-        """Update the state with the right answer, which may differ from the bot's own."""
+        """Updates the state with the right answer, which may differ from the bot's own."""
         own, act, offered = self._own
-        self.state.done(*((act, offered) if text == own else self.rules.act_of(text)))
+        if text != own:
+            act, offered = self.rules.act_of(text)
+        self._last = _SAME.get(act, act)
+        if offered:
+            self._offered.append(offered)
+        if self._last == "call":
+            self._calls += 1
+            self._offered, self._results = [], dict.fromkeys(self._results) if self._calls == 1 else {}
 
+    def _take(self, act: str, values: Mapping[str, str]) -> None:
+        """Updates the state with the user's act; ``""`` for silence."""
+        self._user, _, name = act.partition(".")
+        if self._user == "question":
+            self._asked_about = name
+        for field, value in values.items():
+            if field == "name":
+                self._reserved = value
+            else:
+                self._wishes[field] = value
+        if act == "accept" and self._offered:
+            self._reserved = self._offered[-1]
 
-# Acts of the user to the bot's answers, if these do not depend on the dialogue so far.
-ANSWERS = {
-    "greet": "greet",
-    "request": "acknowledge",
-    "update": "updated",
-    "no_more": "search_again",
-    "reject": "another",
-    "accept": "reserve",
-    "question": "give",
-    "decline": "farewell",
-}
+    @property
+    def _missing(self) -> str:
+        """The next field to ask for; empty if all are known."""
+        return next((name for name in self.rules.fields if name not in self._wishes), "")
+
+    @property
+    def _best(self) -> str:
+        """The entity with the highest rating that was not offered yet; empty if none is left."""
+        left = [name for name in self._results if name not in self._offered]
+        return best_rated(left, self._facts, RATING)
+
+    def _next_act(self) -> str:
+        """Returns the bot's next act in the course of the tasks; empty if there is none."""
+        user = self._user
+        if user == "answer" or (user == "" and self._last == "acknowledge"):
+            return "ask" if self._missing else "search"
+        if user == "":
+            return "option" if self._best else "call"
+        if user == "request" and self._reserved:
+            return "reserve_by_name"
+        if user == "thank":
+            return "welcome" if self._last == "call" else "anything_else"
+        return ANSWERS.get(user, "")
 
 
 def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:

@@ -729,12 +729,7 @@ class Config(msgspec.Struct, frozen=True):
 
     def options(self) -> dict[str, object]:
         """Return the options that affect the content, for ``run.json``."""
-        return {
-            "split_rule": self.split_rule,
-            "user": self.user,
-            "kb": self.knowledge is not None,
-            "seed": self.seed,
-        }
+        return {"split_rule": self.split_rule, "user": self.user, "kb": self.knowledge is not None, "seed": self.seed}
 
     def tallies(self, counts: Counts) -> list[Tally]:
         """Return the records that count against ``max_bad``: the calls of each split."""
@@ -925,7 +920,7 @@ def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]],
                     f"User turns are {user}; bot turns are the system's prompts. API calls are made from the labelled "
                     "states, and ratings are made up for each call, such that what the system offers next has the "
                     f"highest (seed `{config.seed}`). The splits are the lists of DSTC2, with "
-                    f"{counted(numbers['moved_from_dev_to_train'], 'call')} moved from dev to train.",
+                    f"{counted(numbers['moved_from_dev_to_train'], 'call')} moved from dev to train."
                 ],
             ),
             *(

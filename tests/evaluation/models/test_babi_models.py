@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
 from parapet.evaluation.models import babi_models as nets
-from parapet.evaluation.models.babi import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
+from parapet.evaluation.models.babi import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of
 from parapet.evaluation.models.babi_models import (
     DIGITS,
     TYPE_WEIGHT,
@@ -45,7 +45,7 @@ ODD = [
 
 def vocabulary(match=True):
     words = sorted(
-        {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
+        {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
     )
     return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
 

@@ -11,6 +11,7 @@ from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
 from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
 from tiny_checkpoints import save_gpt2, save_llama, save_roberta
 
+from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import saving, soloist
@@ -104,7 +105,8 @@ def test_the_steps_of_a_dialogue():
     assert [step.turn for step in (first, second, third)] == [0, 2, 4]
     assert (second.response, second.database) == ("there is [inns_1_inn_name] only .", ((OF, "Inns_1"), (VALUE, "one")))
     assert third.belief[-1] == (ASKED, "phone")
-    assert next(asked_of("1", [("USER", "hi")])) == Step("1", 0, (("<|user|>", "hi"),))
+    hi = Reference("1", [state_frames.Turn("USER", [], "hi")])
+    assert next(asked_of(hi)) == Step("1", 0, (("<|user|>", "hi"),))
     short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])
     assert [step.response for step in steps_of(short, KNOWN)] == ["how many stars ?", None]
     learned, held = held_out(STEPS, 0.3, "0", lambda step: step.dialogue_id)

@@ -8,7 +8,7 @@ def measured(step, dev, best, loss, epoch=1):
 
 
 def trained(log):
-    return TrainedModel({}, log, next(row for row in reversed(log) if row.best), "joint goal accuracy", 222_903_552, {})
+    return TrainedModel({}, log, "joint goal accuracy", 222_903_552, {})
 
 
 def test_a_training_by_epochs_names_its_epoch():
