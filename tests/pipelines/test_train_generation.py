@@ -6,12 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
 from kit import dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_t5
 
-from parapet.evaluation.models import generation_t5 as net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.transforms.core.checkpoints import digest
 
@@ -102,19 +100,6 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
     assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told.replace(
         str(made), ""
     )
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
-def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, monkeypatch):
-    given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
-    given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
-    run("train", *given, "--output", tmp_path / "whole")
-    stopped.at_step(monkeypatch, net.GenerationLearner, 8)  # of 6 an epoch
-    run("train", *given, "--output", tmp_path / "cut", status=1)
-    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    run("train", *given, "--output", tmp_path / "cut")
-    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
 
 
 @pytest.mark.thorough

@@ -1,6 +1,7 @@
-"""The bAbI models against plain references, word by word and turn by turn."""
+"""The bAbI models against plain references, word by word and turn by turn; and the attention of a memory network."""
 
 import math
+import re
 from collections import Counter
 
 import msgspec
@@ -12,7 +13,19 @@ from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
 from parapet.evaluation.models import babi_models as nets
-from parapet.evaluation.models.babi import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of
+from parapet.evaluation.models.babi import (
+    BOT,
+    USER,
+    Corpus,
+    Memory,
+    Response,
+    Shape,
+    numbers_of,
+    page_of,
+    responses,
+    tokens_of,
+    types_of,
+)
 from parapet.evaluation.models.babi_models import (
     DIGITS,
     TYPE_WEIGHT,
@@ -147,20 +160,6 @@ def babi_config(**options):
     return BabiConfig(train=[], dev=[], candidates="", size=8, **ONE_EPOCH, **options)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
-def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
-    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
-    config = babi_config(model=model, hops=2, memory=9, batch_size=8, learning_rate=0.01, negatives=negatives)
-    learner = BabiLearner(config, corpus)
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = learner.loss(torch.arange(20))
-    loss.backward()
-    learner.optimiser.step()
-    assert loss.dtype == torch.float32
-    assert all(value.grad.isfinite().all() for value in learner.module.parameters())
-
-
 WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", "\u00e9", "zzz"])
 
 
@@ -208,18 +207,6 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
         assert all(len(one) == len(set(one)) == 3 for rankings in found for one in rankings)
         assert model.ranked(some[::-1], 3) == found[::-1]
         assert [[one[:3] for one in rankings] for rankings in model.ranked(some, 999)] == found
-
-
-def test_the_bot_of_the_simulator_answers_its_own_dialogues():
-    from parapet.evaluation.models.babi_models import RuleBot
-    from parapet.transforms.simulators.restaurants_simulation import World, default_ontology, lines_of, simulate
-
-    world = World(default_ontology(), "0")
-    some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
-    assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
-    bot = RuleBot("")
-    assert bot.answers([ODD[2], some[0]]) == [[bot.rules.texts["greet"], ""], [line.bot for line in some[0].exchanges]]
-    assert bot.not_understood == 2
 
 
 SHAPES = [
@@ -385,3 +372,38 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
     assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
     assert ranking(model, "d e", 3) == ["one", "two", "long"]
     assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
+
+
+SOME = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
+
+
+def answering(hops=2, memory=20):
+    torch.manual_seed(SEED)
+    words = sorted(
+        {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
+    )
+    known = Vocabulary(words, CANDIDATES, {})
+    net = make("memn2n", known, Shape(size=6, hops=hops, memory=memory), initial=1.0)
+    return NetAnswers(net, known, torch.device("cpu"), batch=3)
+
+
+def found_in(model, first=0):
+    return list(responses(first, SOME, model.ranked(SOME, 1), model.attention(SOME)))
+
+
+def test_a_short_memory_has_the_last_lines():
+    assert [memory.time for memory in found_in(answering(memory=2))[3].memories] == [6, 7]
+
+
+def test_the_page_shows_all_lines_with_their_attention():
+    shares = [0.5, 0.004, 0.405, 0.0]
+    memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
+    found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
+    page = page_of("task1-tst", found).decode()
+    rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
+    assert rows == ["1", "2", "3", "4"]
+    assert page.count('style="--p: 0.405">0.405</td>') == 2
+    assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
+    assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect", "Incorrect", "Correct"]
+    assert re.findall(r"Predicted answer( #\d)?<", page) == ["", " #1", " #2", " #3"]
+    assert (page.count("<details open>"), page.count("<details>")) == (1, 1)

@@ -246,14 +246,6 @@ def test_predictions_depend_on_the_example_alone(loaded, frames):
     assert ([alone.predict([one])[0] for one in asked], alone.predict([])) == (together, [])
 
 
-def test_examples_have_the_actions_of_the_system_alone(frames):
-    for one in frames:
-        assert len(one.asked.frames) == len(one.asked.history)
-        for (speaker, _), some in zip(one.asked.history, one.asked.frames, strict=True):
-            assert some
-            assert all(bool(frame.actions) == (speaker == "SYSTEM") for frame in some)
-
-
 def plain_adam(weights, gradients, rates, decay):
     """BertAdam of one tensor, written out."""
     means, squares = [0.0] * len(weights), [0.0] * len(weights)

@@ -1,4 +1,4 @@
-"""The sequence model: parts, placeholders, token ids, decoding that depends on nothing else, what is learned."""
+"""Whole systems: belief states as parts, words and token ids, placeholders, decoding that depends on nothing else."""
 
 import kit
 import msgspec
@@ -14,18 +14,21 @@ from tiny_checkpoints import save_gpt2, save_llama, save_roberta
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models import saving, soloist
-from parapet.evaluation.models.configs import SoloistConfig
+from parapet.evaluation.models import damd, saving, soloist
+from parapet.evaluation.models.configs import DamdConfig, SoloistConfig
 from parapet.evaluation.models.inference import held_out
-from parapet.evaluation.models.saving import MODEL
+from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
 from parapet.evaluation.models.systems import (
+    ACT,
     ASKED,
     END,
     MARKS,
+    SLOT,
     VALUE,
     Database,
     Reply,
     Step,
+    act_parts,
     acts_of,
     answered,
     asked_of,
@@ -40,7 +43,7 @@ from parapet.evaluation.models.systems import (
 from parapet.evaluation.models.systems import SERVICE as SERVICE_MARK
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
-from parapet.schemas.dialogue import Dialogue, Turn
+from parapet.schemas.dialogue import Action, Dialogue, Turn
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.service import parse_service
@@ -208,30 +211,6 @@ def learner(gpt2):
     return learner_of(gpt2)
 
 
-def test_the_recommended_length_leaves_room_for_all_that_may_be_written(gpt2, monkeypatch):
-    """A history of that length is read as a whole, however long the model's outputs are."""
-    error = raised(InputError, learner_of, gpt2, max_length=999, match="use [0-9]+ or fewer")
-    length = int(str(error).split("use ")[1].split()[0])
-    learner = learner_of(gpt2, max_length=length)
-    step = max(learner.steps, key=lambda step: len(step.database))
-    assert len(step.database) > 1
-    longest = {learner.tokens.marks["<|database|>"]: step.belief[:-1], learner.tokens.marks[END]: step.response[:-1]}
-    prompts = []
-
-    def written(model, given, end, most, batch):
-        prompts.append(len(given[0]) + most)
-        return [(longest[end] + [learner.tokens.marks[VALUE]] * most)[:most] for _ in given]
-
-    monkeypatch.setattr(soloist, "go_on", written)
-    model = soloist.Soloist(learner.card, learner.net.model, learner.tokens, KNOWN, torch.device("cpu"), 8)
-    odd = (length - 1) % 2  # an empty text has two tokens with its mark, "x" has three
-    history = (("<|user|>", "x"),) * odd + (("<|user|>", ""),) * ((length - 1 - 3 * odd) // 2)
-    model.tokens.learn(["x", ""])
-    assert len(model.tokens.ids(history)) == length - 1  # then the mark of the belief state
-    assert not model.answers([Step("1", 0, history)])[0].long
-    assert prompts[1] <= 192
-
-
 def test_acts_come_back(gpt2, monkeypatch):
     learner = learner_of(gpt2, acts=True, max_length=90)
     sequences = learner.tokens.sequences(STEPS[:3], True)
@@ -364,3 +343,187 @@ def test_dev_is_what_would_be_written(learner):
             right, total = right + sum(a == b for a, b in zip(best, one.response, strict=True)), total + len(best)
     assert found == pytest.approx((beliefs + right / total) / 2)
     assert beliefs > 0
+
+
+TEXTS = [damd.texts_of(step) for step in STEPS]
+
+
+DAMD_NAMES = st.sampled_from(["a", "B_1", "Ü", "x y"])
+VALUES = st.lists(st.from_regex(r"[\w$%.,:'!?]{1,6}", fullmatch=True), min_size=1, max_size=3).map(" ".join)
+DAMD_STATES = st.builds(
+    State,
+    DAMD_NAMES,
+    st.lists(DAMD_NAMES, unique=True).map(sorted),
+    st.dictionaries(DAMD_NAMES, st.lists(VALUES, min_size=1, max_size=1), max_size=3),
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(DAMD_NAMES, DAMD_STATES, max_size=2))
+def test_a_belief_state_comes_back_from_words_as_training_writes_it(belief):
+    """With the letters' case and the spaces of its values, where no other value has the same words."""
+    parts = belief_parts(belief, "")
+    surfaces = damd.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)])
+    written = damd.spelled(damd.parts_of(damd.span_of(parts)), (), surfaces, ())
+    values = [(" ".join(damd.words_of(text)), text) for mark, text in parts if mark == VALUE]
+    if len({words for words, _ in values}) == len(values):
+        assert belief_of(written) == belief
+    assert [mark for mark, _ in written] == [mark for mark, _ in parts]
+
+
+def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
+    surfaces = {"city": {"san jose": "San José's"}, "stars": {"two": "2"}}
+
+    def value(slot, words, before="", *said):
+        parts, earlier = [(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else []
+        return damd.spelled(parts, earlier, surfaces, said)[1][1]
+
+    assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
+    assert value("city", "san jose", "", "SAN JOSE") == "San José's"
+    assert value("place", "san jose", "", "I said San  Jose!", "san jose") == "San  Jose"
+    assert value("place", "6:30 p.m", "", "no", "at 6:30 P.M.?") == "6:30 P.M"
+    assert value("place", "lost words", "", "words lost") == "lost words"
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=12))
+def test_no_word_of_a_text_is_a_name(text):
+    """Nobody can say a mark or a placeholder, and every word can be written to a file."""
+    for word in damd.words_of(text):
+        assert word.encode()
+        assert not word.startswith("<|")
+        assert word == "[" or not word.startswith("[")
+
+
+def test_a_users_values_are_replaced_by_placeholders():
+    belief = [(OF, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
+    said = damd.words_of("in new york , near York , york")
+    assert damd.delexicalised(said, belief) == ["in", "[inns_1_city]", ",", "near", "[inns_1_near]", ",", "york"]
+    assert damd.delexicalised([], belief) == []
+
+
+def test_names_come_first_into_the_vocabulary_and_then_frequent_words():
+    names = sorted({word for one in TEXTS for word in (*one.belief, *one.acts) if word[0] == "<"})
+    placeholders = sorted({word for one in TEXTS for word in one.response or () if word[0] == "["} | {"[inns_1_stars]"})
+    room = len(damd.SPECIAL) + len(names) + len(placeholders)
+    assert damd.vocabulary_of(TEXTS, room).words == [*damd.SPECIAL, *names, *placeholders]
+    assert len(damd.vocabulary_of(TEXTS, room + 3)) == room + 3
+    assert {"please", "rome"} <= {*damd.vocabulary_of(TEXTS, 3000).words}
+    raised(InputError, damd.vocabulary_of, TEXTS, room - 1, match="the names and placeholders alone are")
+
+
+def damd_config(**own):
+    plain = {"batch_size": 8, "learning_rate": 0.01, "epochs": 1, "patience": 1, "seed": str(SEED), "threads": 1}
+    net = {"device": "cpu", "vocabulary": 3000, "embedding": 6, "hidden": 8}
+    return msgspec.convert({**plain, **net, **own}, DamdConfig)
+
+
+@pytest.fixture(scope="module")
+def damd_learner():
+    torch.manual_seed(SEED)
+    return damd.DamdLearner(damd_config(), STEPS, STEPS[:9])
+
+
+@pytest.fixture(scope="module")
+def damd_model(damd_learner):
+    """Of random weights: what it writes is long, and depends on all that is before it."""
+    words = damd_learner.vocabulary.words
+    card = damd.Card(words=words, surfaces={}, embedding=6, hidden=8, belief=14, acts=9, response=9)
+    torch.manual_seed(SEED)
+    net = damd.Net(len(words), 6, 8)
+    for parameter in net.parameters():
+        parameter.data *= 4  # of usual ones all states are alike
+    return damd.Damd(card, net, KNOWN, torch.device("cpu"), 8)
+
+
+def test_of_long_utterances_the_last_words_are_read(damd_model):
+    said = [f"w{n}" for n in range(300)]
+    step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
+    assert damd.texts_of(step).user == said[100:]
+    assert [damd_model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
+
+
+def acting(*actions):
+    acts = [{"act": act, "slot": slot, "values": values} for act, slot, values in actions]
+    frames = [{"service": "A", "actions": acts}, {"service": "B"}]
+    return msgspec.convert({"speaker": "SYSTEM", "utterance": "", "frames": frames}, Turn)
+
+
+def test_acts_come_back_without_values():
+    said = acting(
+        ("INFORM", "city", ["Rome"]),
+        ("REQ_MORE", "", []),
+        ("INFORM", "stars", ["2"]),
+        ("OFFER_INTENT", "intent", ["Book"]),
+        ("INFORM", "city", ["Oslo"]),
+    )
+    parts = act_parts(said)
+    assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
+    acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
+    assert acts_of(damd.parts_of(damd.span_of(parts))) == {"A": [Action(*one) for one in acts]}
+    assert acts_of([(ACT, "X"), (SLOT, "s"), (OF, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
+
+
+def test_folders_of_damd(damd_model, tmp_path):
+    (tmp_path / MODEL).write_bytes(card_bytes(damd_model.card))
+    (tmp_path / WEIGHTS).write_bytes(weights_bytes(damd_model.net.state_dict()))
+    assert damd.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == damd_model.answers(STEPS[:3])
+    good = (tmp_path / MODEL).read_bytes()
+    for old, new, said in (
+        (b'"damd"', b'"soloist"', "is a model of another kind"),
+        (b'"hidden": 8', b'"hidden": 0', "is damaged, or was not written by Parapet"),
+        (b'"acts": 9', b'"acts": -1', "is damaged, or was not written by Parapet"),
+        (b'"embedding": 6', b'"embedding": "6"', "is damaged, or was not written by Parapet"),
+    ):
+        assert old in good
+        (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
+        raised(InputError, damd.check, str(tmp_path), match=said)
+    (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
+    raised(InputError, damd.load, str(tmp_path), KNOWN, "cpu", 8, match="does not match")
+
+
+AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
+
+
+BOOKING = 2 * 2 * 3 * 100  # two bits of the pointer, in two decoders with three gates
+
+
+NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the action decoder: an attention, two copies
+
+
+def test_a_decoder_has_the_states_that_it_was_taught(damd_model):
+    """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
+    net, (numbers, _) = damd_model.net, damd_model.vocabulary.numbered(TEXTS[1])
+    with torch.inference_mode():
+        encoded = [
+            net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
+            for encoder, row in (
+                (net.user, numbers["user"]),
+                (net.utterance, numbers["previous"]),
+                (net.span, numbers["before"]),
+            )
+        ]
+        sources, first = [source for source, _ in encoded], encoded[0][1]
+        written = net.decoded(net.belief, first, sources, most=12)
+        taught = net.decoded(net.belief, first, sources, right=(written.numbers, written.mask))
+        assert torch.allclose(written.states, taught.states)
+        assert damd.likeliest(*net.belief.scores(taught.states, sources), 0).tolist() == written.numbers.tolist()
+
+
+def test_a_batch_changes_nothing_of_damd(damd_model):
+    steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
+    damd_model.batch = 8
+    many = damd_model.answers(steps)
+    damd_model.batch = 1
+    assert damd_model.answers(steps) == many
+    assert [one for n in (0, 3, 6, 9) for one in damd_model.answers(steps[n : n + 3])] == many
+    damd_model.batch = 8
+    assert damd_model.answers(steps[6:] + steps[:6]) == many[6:] + many[:6]
+    assert len({one.response for one in many}) > 1
+    assert damd_model.answers([]) == []
+
+
+def test_the_net_has_as_many_parameters_as_the_authors():
+    """Theirs has an attention and two copies of spans that its settings switch off, and a pointer to bookings."""
+    net = damd.Net(words=3000, embedding=50, hidden=100)
+    assert sum(one.numel() for one in net.parameters()) == AUTHORS_PARAMETERS - NEVER_USED - BOOKING == 1_944_100
