@@ -11,8 +11,7 @@ from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi import load, read_candidates, read_dialogues
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.formats import CANDIDATES as CANDIDATES_FILE

@@ -11,8 +11,7 @@ from kit import cases, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.systems import act_parts, acts_of
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Dialogue
 

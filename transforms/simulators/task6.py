@@ -29,9 +29,8 @@ from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.core.toml import convert
-from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import formats
 

@@ -39,8 +39,7 @@ from parapet.evaluation.models.sgp_rules import (
     slot_of,
     value_of,
 )
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
