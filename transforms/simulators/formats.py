@@ -79,7 +79,7 @@ class BabiDialogue(msgspec.Struct, frozen=True):
 
 
 def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
-    """Yield the dialogues in a file's bytes.
+    """Yields the dialogues in a file's bytes.
 
     Raises:
       InputError: a line breaks the format; with its number. May come after some dialogues.
@@ -106,7 +106,7 @@ def parse_dialogues(data: bytes, path: object = "") -> Iterator[BabiDialogue]:
 
 
 def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
-    """Parse a knowledge base, with lines ``1 entity relation<TAB>value``, or ``1 entity relation value`` as in task 6.
+    """Parses a knowledge base, with lines ``1 entity relation<TAB>value``, or ``1 entity relation value`` as in task 6.
 
     Raises:
       InputError: a line is not a fact; with the line.
@@ -118,12 +118,12 @@ def parse_facts(data: bytes, path: object = "") -> Iterator[Fact]:
 
 
 def parse_candidates(data: bytes, path: object = "") -> list[str]:
-    """Parse the candidates for the bot's answers, one per line, ``1 text``. Raises InputError with the line."""
+    """Parses the candidates for the bot's answers, one per line, ``1 text``. Raises InputError with the line."""
     return [_stripped(_content(line, path, f"line {number}")[1])[0] for number, line in _lines(data, path) if line]
 
 
 def _lines(data: bytes, path: object) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, line) of a text; lines of blanks alone are empty."""
+    """Yields (number from 1, line) of a text; lines of blanks alone are empty."""
     try:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -146,7 +146,7 @@ def _content(line: str, path: object, where: str) -> tuple[int, str]:
 
 
 def _stripped(content: str) -> list[str]:
-    """Return the parts between tabs, stripped; tabs at the end are ignored."""
+    """Returns the parts between tabs, stripped; tabs at the end are ignored."""
     parts = [part.strip() for part in content.split("\t")]
     while len(parts) > 2 and not parts[-1]:
         parts.pop()
@@ -176,7 +176,7 @@ def _parse(line: str, path: object, where: str) -> tuple[int, Line]:
 
 
 def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
-    """Return a file name such as ``dialog-babi-task1-API-calls-trn.txt``.
+    """Returns a file name such as ``dialog-babi-task1-API-calls-trn.txt``.
 
     If a set has several files, the name ends with ``-00002-of-00010``.
     """
@@ -185,12 +185,12 @@ def dialogues_name(task: int, split: str, part: int = 1, parts: int = 1) -> str:
 
 
 def dialogue_text(lines: Iterable[Line]) -> str:
-    """Format a dialogue with the blank line that ends it."""
+    """Formats a dialogue with the blank line that ends it."""
     return "".join(f"{i} {_line(line)}\n" for i, line in enumerate(lines, 1)) + "\n"
 
 
 def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:
-    """Return (``user``, ``bot`` or ``fact``, text) for each utterance and fact of a dialogue, for reports."""
+    """Returns (``user``, ``bot`` or ``fact``, text) for each utterance and fact of a dialogue, for reports."""
     labelled: list[tuple[str, str]] = []
     for line in lines:
         if isinstance(line, Fact):
@@ -203,12 +203,12 @@ def labelled_lines(lines: Iterable[Line]) -> list[tuple[str, str]]:
 
 
 def facts_text(facts: Iterable[Fact]) -> str:
-    """Format a knowledge base; all its lines have the number 1."""
+    """Formats a knowledge base; all its lines have the number 1."""
     return "".join(f"1 {fact.entity} {fact.relation}\t{fact.value}\n" for fact in facts)
 
 
 def candidates_text(texts: Iterable[str]) -> str:
-    """Format a file of candidates; all its lines have the number 1."""
+    """Formats a file of candidates; all its lines have the number 1."""
     return "".join(f"1 {text}\n" for text in texts)
 
 
@@ -234,7 +234,7 @@ class Sentence(msgspec.Struct, frozen=True):
 
 
 def filled(pattern: str, values: Mapping[str, str]) -> Sentence:
-    """Fill the slots of a pattern such as ``"a table in {location}, please"``.
+    """Fills the slots of a pattern such as ``"a table in {location}, please"``.
 
     Raises:
       KeyError: a slot of the pattern has no value.
@@ -253,12 +253,12 @@ def filled(pattern: str, values: Mapping[str, str]) -> Sentence:
 
 
 def slots_of(pattern: str) -> list[str]:
-    """Return the slots of a pattern in order."""
+    """Returns the slots of a pattern in order."""
     return _GAP.findall(pattern)
 
 
 def joined(*lines: Sentence) -> Sentence:
-    """Join lines by spaces, and shift their spans."""
+    """Joins lines by spaces, and shifts their spans."""
     text = ""
     spans: list[tuple[str, int, int]] = []
     for line in lines:
@@ -269,13 +269,13 @@ def joined(*lines: Sentence) -> Sentence:
 
 
 def act(name: str, slot: str = "", *values: str, canonical: Sequence[str] | None = None) -> dict[str, Any]:
-    """Create an action of a frame; canonical values are the values unless others are given."""
+    """Creates an action of a frame; canonical values are the values unless others are given."""
     forms = values if canonical is None else canonical
     return {"act": name, "canonical_values": list(forms), "slot": slot, "values": list(values)}
 
 
 def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[str] = ()) -> dict[str, Any]:
-    """Create the dialogue state after a user turn."""
+    """Creates the dialogue state after a user turn."""
     return {
         "active_intent": intent,
         "requested_slots": sorted(requested),
@@ -284,7 +284,7 @@ def state(intent: str, values: Mapping[str, Sequence[str]], requested: Sequence[
 
 
 def user_turn(service: str, line: Sentence, acts: Sequence[dict[str, Any]], after: dict[str, Any]) -> dict[str, Any]:
-    """Create a turn of the user.
+    """Creates a turn of the user.
 
     Args:
       service: the service of the frame.
@@ -303,7 +303,7 @@ def system_turn(
     call: tuple[str, Mapping[str, str]] | None = None,
     results: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """Create a turn of the system.
+    """Creates a turn of the system.
 
     Args:
       service: the service of the frame.
@@ -326,12 +326,12 @@ def _slots(line: Sentence) -> list[dict[str, Any]]:
 def schema_service(
     name: str, description: str, slots: Sequence[dict[str, Any]], intents: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Create a service of a schema, with slots and intents from :func:`schema_slot` and :func:`schema_intent`."""
+    """Creates a service of a schema, with slots and intents from :func:`schema_slot` and :func:`schema_intent`."""
     return {"service_name": name, "description": description, "slots": list(slots), "intents": list(intents)}
 
 
 def schema_slot(name: str, description: str, values: Sequence[str] = ()) -> dict[str, Any]:
-    """Create a slot of a service; with values it is categorical."""
+    """Creates a slot of a service; with values it is categorical."""
     return {"name": name, "description": description, "is_categorical": bool(values), "possible_values": list(values)}
 
 
@@ -344,7 +344,7 @@ def schema_intent(
     optional: Mapping[str, str] | None = None,
     transactional: bool = False,
 ) -> dict[str, Any]:
-    """Create an intent of a service."""
+    """Creates an intent of a service."""
     return {
         "name": name,
         "description": description,
@@ -356,7 +356,7 @@ def schema_intent(
 
 
 def best_rated(names: Iterable[str], facts: Mapping[str, Mapping[str, str]], rating: str) -> str:
-    """Return the first name with the highest rating among its facts; empty without names."""
+    """Returns the first name with the highest rating among its facts; empty without names."""
 
     def rated(name: str) -> float:
         try:

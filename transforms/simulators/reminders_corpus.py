@@ -98,7 +98,7 @@ class System:
         self._has_misheard = False
 
     def hear(self, acts: Sequence[Act]) -> None:
-        """Track the state."""
+        """Tracks the state."""
         names = {act.name for act in acts}
         if "INFORM_INTENT" in names:
             self.intent = next(act.value.text for act in acts if act.name == "INFORM_INTENT" and act.value)
@@ -111,7 +111,7 @@ class System:
         self.values |= values_of([act for act in acts if act.name == "INFORM"])
 
     def reply(self, acts: Sequence[Act]) -> Reply:
-        """Return the next turn of the system after the acts of the user."""
+        """Returns the next turn of the system after the acts of the user."""
         reply = self._reply({act.name for act in acts}, [act.slot for act in acts if act.name == "REQUEST"])
         self._said = reply.acts
         return reply
@@ -134,12 +134,12 @@ class System:
         return self._do() if self.intent == FIND else Reply(self._confirm())
 
     def _ask(self, missing: list[str]) -> list[Act]:
-        """Request one missing slot, or two."""
+        """Requests one missing slot, or two."""
         two = len(missing) > 1 and self.rng.chance(0.35)
         return [Act("REQUEST", slot) for slot in missing[: 1 + two]]
 
     def _confirm(self) -> list[Act]:
-        """Confirm the values, including defaults. Occasionally a value is misheard."""
+        """Confirms the values, including defaults. Occasionally a value is misheard."""
         values = {slot: self.values.get(slot) or repeats_value(self.rng, OFTEN[0]) for slot in CONFIRMED[self.intent]}
         if not self._has_misheard and self.rng.chance(0.08):
             self._has_misheard = True
@@ -150,7 +150,7 @@ class System:
         return [Act("CONFIRM", slot, value) for slot, value in values.items()]
 
     def _do(self) -> Reply:
-        """Call the service and report the result."""
+        """Calls the service and reports the result."""
         parameters = {slot: value.canonical for slot, value in self.values.items()}
         answer = self.calendar.call(self.intent, parameters)
         self._found = list(answer.results)
@@ -171,7 +171,7 @@ class System:
         return [Act("OFFER", slot, self._say(slot), note) for slot in slots]
 
     def _say(self, slot: str) -> Value:
-        """Return the value of a slot of the current reminder."""
+        """Returns the value of a slot of the current reminder."""
         canonical = self._found[0][slot]
         if slot == NAME:
             return Value(canonical, canonical)
@@ -183,7 +183,7 @@ LONGEST = 80  # turns; longer dialogues are going in circles
 
 
 def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict[str, Any], Goal]:
-    """Simulate a dialogue, and return it with the goal of its user. It depends on the arguments only.
+    """Simulates a dialogue, and returns it with the goal of its user. It depends on the arguments only.
 
     Args:
       seed: any text.
@@ -222,7 +222,7 @@ DIGEST_SIZE = 8  # bytes
 
 
 def text_digest(text: str) -> bytes:
-    """Return a hash of a text; ten million texts have a collision with a probability of 1 in 400,000."""
+    """Returns a hash of a text; ten million texts have a collision with a probability of 1 in 400,000."""
     return blake2b(text.encode(), digest_size=DIGEST_SIZE).digest()
 
 
@@ -232,7 +232,7 @@ def count_distinct(digests: Iterable[bytes]) -> int:
 
 
 def digest_of(dialogue: dict[str, Any]) -> bytes:
-    """Return a hash of the utterances: equal dialogues have equal hashes."""
+    """Returns a hash of the utterances: equal dialogues have equal hashes."""
     return text_digest("\0".join(turn["utterance"] for turn in dialogue["turns"]))
 
 
@@ -260,11 +260,11 @@ class Config(msgspec.Struct, frozen=True):
     seed: str
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         return {"dialogues": self.sizes, "per_file": self.per_file, "seed": self.seed}
 
     def shards(self) -> list[Shard]:
-        """Return a shard for each file."""
+        """Returns a shard for each file."""
         return [
             Shard(split, f"dialogues_{i:03}.json", first, min(first + self.per_file, size))
             for split, size in self.sizes.items()
@@ -286,13 +286,13 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 def digest_shard(shard: Shard, seed: str) -> tuple[str, int, bytes]:
-    """Return (split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
+    """Returns (split, number of the first dialogue, the digests of all dialogues at the first attempt)."""
     digests = [digest_of(simulate(seed, shard.split, number)[0]) for number in range(shard.first, shard.end)]
     return shard.split, shard.first, b"".join(digests)
 
 
 def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dict[tuple[str, int], int]:
-    """Map (split, number) to the attempt for each dialogue that would duplicate another one, in any split.
+    """Maps (split, number) to the attempt for each dialogue that would duplicate another one, in any split.
 
     The first one by split and number is kept; the others are simulated again until they differ from all.
 
@@ -323,7 +323,7 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
 
 
 def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
-    """Write a dialogue file into staging.
+    """Writes a dialogue file into staging.
 
     Args:
       shard: the dialogues of the file.
@@ -359,7 +359,7 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
 
 
 def count(counts: Counter[str], dialogue: Mapping[str, Any]) -> None:
-    """Count a dialogue by name: its turns, spans and calls."""
+    """Counts a dialogue by name: its turns, spans and calls."""
     frames = [frame for turn in dialogue["turns"] for frame in turn["frames"]]
     calls = [frame for frame in frames if "service_call" in frame]
     counts["dialogues"] += 1
@@ -376,7 +376,7 @@ def metadata_files(
     utterances: Sequence[tuple[str, bytes]],
     config: Config,
 ) -> dict[str, bytes]:
-    """Create the files other than dialogues: schemas, ``statistics.json``, the card and the page.
+    """Creates the files other than dialogues: schemas, ``statistics.json``, the card and the page.
 
     Raises:
       RuntimeError: two dialogues are duplicates, in one split or in two.
@@ -400,7 +400,7 @@ def metadata_files(
 
 
 def report_on(numbers: Mapping[str, Any], examples: Sequence[tuple[str, list[tuple[str, str]]]], seed: str) -> Report:
-    """Create the report for the card and the page.
+    """Creates the report for the card and the page.
 
     Args:
       numbers: the content of ``statistics.json``.

@@ -58,7 +58,7 @@ class Reminder(msgspec.Struct, frozen=True):
         return self.repeats == "daily" or day == self.date
 
     def as_result(self, day: str = "") -> dict[str, str]:
-        """Return it as a result of the service; ``day`` replaces the date, for repeating reminders."""
+        """Returns it as a result of the service; ``day`` replaces the date, for repeating reminders."""
         return {NAME: self.name, DATE: day or self.date, TIME: self.time, REPEATS: self.repeats}
 
 
@@ -82,7 +82,7 @@ class Calendar:
         )
 
     def call(self, method: str, parameters: Mapping[str, str]) -> Answer:
-        """Call the service with an intent and canonical values for its slots."""
+        """Calls the service with an intent and canonical values for its slots."""
         if method == FIND:
             day = parameters[DATE]
             due = [reminder for reminder in self.by_name.values() if reminder.is_on(day)]
@@ -165,7 +165,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return self.always <= set(slots) <= self.slots
 
     def line(self, values: Mapping[str, Value], count: str = "") -> formats.Sentence:
-        """Fill in the values, and return the text with their spans.
+        """Fills in the values, and returns the text with their spans.
 
         Args:
           values: slot to value.
@@ -178,7 +178,7 @@ class Pattern(msgspec.Struct, frozen=True):
 
 
 def pattern_of(text: str) -> Pattern:
-    """Parse a text of the file as a pattern."""
+    """Parses a text of the file as a pattern."""
     return Pattern(text, _slots(_OPTIONAL.sub("", text)), _slots(text))
 
 
@@ -226,42 +226,42 @@ MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
 
 
 def a_name(rng: SeededRng) -> Value:
-    """Draw the name of a reminder."""
+    """Draws the name of a reminder."""
     name = rng.choice(templates().names)
     return Value(name, name)
 
 
 def a_day(rng: SeededRng) -> str:
-    """Draw a canonical day, near days more often."""
+    """Draws a canonical day, near days more often."""
     return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
 
 
 def a_time(rng: SeededRng) -> str:
-    """Draw a canonical time of the day, mostly at a quarter of an hour."""
+    """Draws a canonical time of the day, mostly at a quarter of an hour."""
     minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 def day_value(rng: SeededRng, canonical: str) -> Value:
-    """Draw a wording of a day, relative to today in about half of the possible cases."""
+    """Draws a wording of a day, relative to today in about half of the possible cases."""
     relative, absolute = ways_of_day(canonical)
     text, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
     return Value(text, canonical, before)
 
 
 def time_value(rng: SeededRng, canonical: str) -> Value:
-    """Draw a wording of a time."""
+    """Draws a wording of a time."""
     return Value(rng.choice(ways_of_time(canonical)), canonical)
 
 
 def repeats_value(rng: SeededRng, canonical: str) -> Value:
-    """Draw a wording of a frequency; the slot is categorical, so its text is its value."""
+    """Draws a wording of a frequency; the slot is categorical, so its text is its value."""
     return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
 
 
 @cache
 def ways_of_day(canonical: str) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
-    """Return the wordings of a day, each with its preposition: first the ones relative to today, then the others."""
+    """Returns the wordings of a day, each with its preposition: first the ones relative to today, then the others."""
     day = date.fromisoformat(canonical)
     ahead = (day - TODAY).days
     month, weekday, nth = f"{day:%B}", f"{day:%A}", ordinal(day.day)
@@ -290,7 +290,7 @@ _BY_DISTANCE = {
 
 @cache
 def ways_of_time(canonical: str) -> tuple[str, ...]:
-    """Return the wordings of a time such as ``17:15``."""
+    """Returns the wordings of a time such as ``17:15``."""
     hour, minute = int(canonical[:2]), int(canonical[3:])
     clock, half = (hour + 11) % 12 + 1, "am" if hour < 12 else "pm"
     ways = [f"{clock}:{minute:02} {half}"]
@@ -334,14 +334,14 @@ class Act(msgspec.Struct, frozen=True):
         return f"{self.name}:{note}" if note else self.name
 
     def as_action(self) -> dict[str, Any]:
-        """Convert it to an action of an SGD frame."""
+        """Converts it to an action of an SGD frame."""
         if self.value is None:
             return formats.act(self.name, self.slot)
         return formats.act(self.name, self.slot, self.value.text, canonical=[self.value.canonical])
 
 
 def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> formats.Sentence:
-    """Draw a wording for the acts of a turn: they are cut into the longest parts that a pattern expresses.
+    """Draws a wording for the acts of a turn: they are cut into the longest parts that a pattern expresses.
 
     Args:
       speaker: ``USER`` or ``SYSTEM``.
@@ -369,7 +369,7 @@ def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> forma
 
 @cache
 def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent: str) -> list[Pattern]:
-    """Return the patterns that express exactly these acts and slots."""
+    """Returns the patterns that express exactly these acts and slots."""
     texts = templates().texts[speaker]
     # One sentence expresses an intent with its values.
     key = " ".join(act for act in keys if act != "INFORM" or keys[0] != "INFORM_INTENT")
@@ -377,7 +377,7 @@ def _patterns(speaker: str, keys: tuple[str, ...], slots: frozenset[str], intent
 
 
 def values_of(acts: Sequence[Act]) -> dict[str, Value]:
-    """Map slot to value for the values in acts."""
+    """Maps slot to value for the values in acts."""
     return {act.slot: act.value for act in acts if act.value is not None and act.slot not in ("intent", "count")}
 
 
@@ -431,7 +431,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 def draw_goal(rng: SeededRng) -> Goal:
-    """Draw a goal. It can be reached, except for calls that are meant to fail."""
+    """Draws a goal. It can be reached, except for calls that are meant to fail."""
     draw = _Drawing(rng)
     reminders = tuple(draw.calendar.by_name.values())
     for _ in range(1 + rng.chance(0.4) + rng.chance(0.15)):
@@ -463,7 +463,7 @@ class _Drawing:
             self.calendar.by_name[reminder.name] = reminder
 
     def set(self) -> None:
-        """Set a new reminder."""
+        """Sets a new reminder."""
         day, time = self._free([a_day(self.rng)])
         values = {NAME: self._new_name(), DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
         if self.rng.chance(0.35):
@@ -471,7 +471,7 @@ class _Drawing:
         self._add(self._deviating(Task(SET, values)))
 
     def find(self) -> None:
-        """Look up the reminders of a day, in a few cases an empty one; then perhaps move or cancel one of them."""
+        """Looks up the reminders of a day, in a few cases an empty one; then perhaps move or cancel one of them."""
         rng = self.rng
         days = sorted({reminder.date for reminder in self.calendar.by_name.values()})
         day = a_day(rng) if rng.chance(0.15) or not days else rng.choice(days)
@@ -486,19 +486,19 @@ class _Drawing:
                 self.cancel(name)
 
     def move(self, looked_up: str = "") -> None:
-        """Move a reminder, the looked-up one if there is one, to another day and time."""
+        """Moves a reminder, the looked-up one if there is one, to another day and time."""
         day, time = self._free([a_day(self.rng)])
         name = Value(looked_up, looked_up) if looked_up else self._old_name()
         values = {NAME: name, DATE: day_value(self.rng, day), TIME: time_value(self.rng, time)}
         self._add(self._deviating(Task(MOVE, values, bool(looked_up), requests=self._some(REPEATS))))
 
     def cancel(self, looked_up: str = "") -> None:
-        """Cancel a reminder, the looked-up one if there is one."""
+        """Cancels a reminder, the looked-up one if there is one."""
         name = Value(looked_up, looked_up) if looked_up else self._old_name()
         self._add(Task(CANCEL, {NAME: name}, bool(looked_up), requests=() if looked_up else self._some(DATE, TIME)))
 
     def _deviating(self, task: Task) -> Task:
-        """Return the task, in some cases with a deviation: another day, time or name at first."""
+        """Returns the task, in some cases with a deviation: another day, time or name at first."""
         rng = self.rng
         kind = rng.below(100)
         if kind >= 22:
@@ -511,7 +511,7 @@ class _Drawing:
         return msgspec.structs.replace(task, deviation=deviation, initial={slot: value})
 
     def _add(self, task: Task) -> None:
-        """Add a task, and the calls that it requires."""
+        """Adds a task, and the calls that it requires."""
         if task.intent in (SET, MOVE) and not task.deviation and self.rng.chance(0.12):
             task = self._clashing(task)
         done = self._call(task.intent, task.values)
@@ -520,7 +520,7 @@ class _Drawing:
         self.tasks.append(task if done else msgspec.structs.replace(task, requests=()))
 
     def _clashing(self, task: Task) -> Task:
-        """Move the task to a time taken by another reminder."""
+        """Moves the task to a time taken by another reminder."""
         name = task.values[NAME].canonical
         others = [reminder for reminder in self.calendar.by_name.values() if reminder.name != name]
         if not others or (task.intent == MOVE and name not in self.calendar.by_name):
@@ -539,7 +539,7 @@ class _Drawing:
         return self.calls[-1].succeeds
 
     def _some(self, *slots: str) -> tuple[str, ...]:
-        """Return a random selection of the slots, often empty."""
+        """Returns a random selection of the slots, often empty."""
         return tuple(slot for slot in slots if self.rng.chance(0.3))
 
     def _new_name(self) -> Value:
@@ -548,14 +548,14 @@ class _Drawing:
         return name
 
     def _old_name(self) -> Value:
-        """Return the name of a reminder in the calendar; in a few cases, or if the calendar is empty, another name."""
+        """Returns the name of a reminder in the calendar; in a few cases, or if the calendar is empty, another name."""
         if not self.calendar.by_name or self.rng.chance(0.1):
             return self._new_name()
         name = self.rng.choice(sorted(self.calendar.by_name))
         return Value(name, name)
 
     def _free(self, days: Sequence[str]) -> tuple[str, str]:
-        """Draw one of the days, and a free time."""
+        """Draws one of the days, and a free time."""
         while True:
             day, time = self.rng.choice(days), a_time(self.rng)
             if self.calendar.is_free(day, time):
@@ -563,7 +563,7 @@ class _Drawing:
 
 
 def another(rng: SeededRng, slot: str) -> Value:
-    """Draw any value of a slot."""
+    """Draws any value of a slot."""
     if slot == NAME:
         return a_name(rng)
     return day_value(rng, a_day(rng)) if slot == DATE else time_value(rng, a_time(rng))
@@ -605,7 +605,7 @@ class User:
         return {slot: value for slot, value in values.items() if not (task.looked_up and slot == NAME)}
 
     def speak(self, heard: Sequence[Act]) -> list[Act]:
-        """Return the next turn of the user after the acts of the system."""
+        """Returns the next turn of the user after the acts of the system."""
         rules: dict[str, Callable[[Sequence[Act]], None]] = {
             "REQUEST": self._answer,
             "CONFIRM": self._confirm,
@@ -621,7 +621,7 @@ class User:
     # Effects of the system's acts on the agenda.
 
     def _answer(self, requested: Sequence[Act]) -> None:
-        """Answer a request; a slip may be corrected in passing."""
+        """Answers a request; a slip may be corrected in passing."""
         slots = [act.slot for act in requested]
         if self.task.deviation == SLIP and self._wrong and self.rng.chance(0.6):
             for slot in sorted(self._wrong):
@@ -633,7 +633,7 @@ class User:
             self.agenda.append(self.agenda.pop(place))
 
     def _confirm(self, confirmed: Sequence[Act]) -> None:
-        """Affirm right values and deny wrong ones, including values that the user has changed."""
+        """Affirms right values and deny wrong ones, including values that the user has changed."""
         values = values_of(confirmed)
         wrong = [slot for slot in values if values[slot].canonical != self._wanted(slot)]
         while self.agenda[-1].name == "INFORM":  # the confirmation covers values that were not informed yet
@@ -653,7 +653,7 @@ class User:
         return self._values[slot].canonical if slot in self._values else OFTEN[0]
 
     def _look(self, offered: Sequence[Act]) -> None:
-        """Request the next reminder until the target is offered."""
+        """Requests the next reminder until the target is offered."""
         if self._seen < self.task.target:
             self.agenda.append(Act("REQUEST_ALTS"))
             self._seen += 1
@@ -667,7 +667,7 @@ class User:
             self.agenda.append(Act("INFORM", TIME, self.task.retry, "retry"))
 
     def _go_on(self, _: Sequence[Act]) -> None:
-        """Decline further help if nothing is left to do."""
+        """Declines further help if nothing is left to do."""
         if self.agenda[-1].name in ("THANK_YOU", "GOODBYE"):
             self.agenda.append(Act("NEGATE", note="more"))
 

@@ -53,7 +53,7 @@ class ValueFinder:
         return slot in self._slots.get(value, ())
 
     def find(self, text: str) -> dict[str, str]:
-        """Find the values in a text by slot, the first of each.
+        """Finds the values in a text by slot, the first of each.
 
         Args:
           text: words separated by spaces; values may have punctuation around them.
@@ -109,7 +109,7 @@ class Rules:
         self._options = [_matcher(self.texts[act]) for act in ("option", "next_option") if act in self.texts]
 
     def understand(self, text: str, last: str) -> Reading:
-        """Interpret an utterance; guess if no pattern matches.
+        """Interprets an utterance; guess if no pattern matches.
 
         Args:
           text: the utterance.
@@ -145,14 +145,14 @@ class Rules:
         return self._guess(text, kind, field)
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
-        """Return the values of consecutive phrases up to the end.
+        """Returns the values of consecutive phrases up to the end.
 
         Without a knowledge base to choose by, only the first parse is returned.
         """
         return list(islice(self._phrase_values(text, at), None if self.values else 1))
 
     def _phrase_values(self, text: str, at: int) -> Iterator[dict[str, str]]:
-        """Yield the values of consecutive phrases up to the end, each after a space; several if ambiguous."""
+        """Yields the values of consecutive phrases up to the end, each after a space; several if ambiguous."""
         if at == len(text):
             yield {}
             return
@@ -162,7 +162,7 @@ class Rules:
                     yield {name: match[1], **values}
 
     def _likely(self, act: str, parses: Sequence[dict[str, str]], text: str) -> Reading:
-        """Choose the first parse whose values are in the knowledge base; without a knowledge base, the first."""
+        """Chooses the first parse whose values are in the knowledge base; without a knowledge base, the first."""
         if self.values is None:
             return Reading(act, parses[0])
         for values in parses:
@@ -175,7 +175,7 @@ class Rules:
         return Reading(act, known, understood=False)
 
     def _guess(self, text: str, last: str, asked: str) -> Reading:
-        """Guess the most probable act after the bot's last one, with the values of the knowledge base in the text."""
+        """Guesses the most probable act after the bot's last one, with the values of the knowledge base in the text."""
         values = self.values.find(text) if self.values else {}
         acts = _EXPECTED.get(last, ())
         if last == "ask":
@@ -190,7 +190,7 @@ class Rules:
         return Reading(act, values, understood=False)
 
     def _nearest(self, text: str, kinds: Sequence[str]) -> str:
-        """Return the act of these kinds with the pattern most similar by words; the first kind if none is similar."""
+        """Returns the act of these kinds with the pattern most similar by words; the first kind if none is similar."""
         words = set(text.split())
         best, nearest = 0.0, kinds[0] if kinds else "other"
         for pattern, acts in self._plain.items():
@@ -202,7 +202,7 @@ class Rules:
         return nearest
 
     def act_of(self, text: str) -> tuple[str, str]:
-        """Return the act of the bot's text (the text itself if it has none), and the entity offered, if any."""
+        """Returns the act of the bot's text (the text itself if it has none), and the entity offered, if any."""
         for option in self._options:
             if match := option.fullmatch(text):
                 return "option", match[1]
@@ -326,13 +326,13 @@ class Bot:
 
 
 def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
-    """Return for each answer whether the bot finds it after the right dialogue so far."""
+    """Returns for each answer whether the bot finds it after the right dialogue so far."""
     bot = Bot(rules)
     return [answer == line.bot for line, answer in answered(bot, dialogue)]
 
 
 def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]:
-    """Yield each exchange of a dialogue with the bot's answer after the right dialogue so far."""
+    """Yields each exchange of a dialogue with the bot's answer after the right dialogue so far."""
     for line in dialogue.lines:
         if isinstance(line, Exchange):
             yield line, bot.answer(line.user)
@@ -342,5 +342,5 @@ def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]
 
 
 def _matcher(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern with one gap, which matches one word, up to a space or the end."""
+    """Compiles a pattern with one gap, which matches one word, up to a space or the end."""
     return re.compile(_GAP.sub(r"(\\S+)", re.escape(pattern)) + r"(?!\S)")

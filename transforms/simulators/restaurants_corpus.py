@@ -62,7 +62,7 @@ class Simulator:
 
 
 def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
-    """Write the files of a shard into staging, dialogue by dialogue.
+    """Writes the files of a shard into staging, dialogue by dialogue.
 
     Raises:
       InputError: the rule-based bot does not solve a dialogue without disfluencies.
@@ -112,7 +112,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
 
 
 def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) -> dict[tuple[str, str], int]:
-    """Let the bot solve a dialogue as it is written. Raises InputError if it fails without disfluencies."""
+    """Lets the bot solve a dialogue as it is written. Raises InputError if it fails without disfluencies."""
     (parsed,) = formats.parse_dialogues(text)
     right = solve(simulator.rules, parsed)
     if not plus and not all(right):
@@ -127,7 +127,7 @@ def _solve(simulator: Simulator, text: bytes, dialogue: Dialogue, plus: bool) ->
 
 
 def metadata_files(counts: Counts, examples: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
-    """Create the files other than dialogues, by path.
+    """Creates the files other than dialogues, by path.
 
     Args:
       counts: the counts of the run.
@@ -187,12 +187,12 @@ class Shard(msgspec.Struct, frozen=True):
     parts: int
 
     def text_name(self, plus: bool) -> str:
-        """Return the path of the file in the published format."""
+        """Returns the path of the file in the published format."""
         name = formats.dialogues_name(self.task, self.split, self.part, self.parts)
         return f"{PLUS}/{name}" if plus else name
 
     def corpus(self, plus: bool) -> str:
-        """Return the folder of the corpus in the SGD layout."""
+        """Returns the folder of the corpus in the SGD layout."""
         return corpus_name(self.task, self.split, plus)
 
     @property
@@ -227,7 +227,7 @@ class Config(msgspec.Struct, frozen=True):
     babi_plus: bool
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         return {
             "ontology": msgspec.to_builtins(self.ontology) if self.ontology_path else "restaurants",
             "tasks": list(self.tasks),
@@ -247,11 +247,11 @@ class Config(msgspec.Struct, frozen=True):
         return [Equal(counts)]
 
     def world(self) -> World:
-        """Create the knowledge base."""
+        """Creates the knowledge base."""
         return World(self.ontology, self.seed)
 
     def shards(self) -> list[Shard]:
-        """Return a shard for each file, in order."""
+        """Returns a shard for each file, in order."""
         most = self.dialogues_per_file
         return [
             Shard(task, split, first, min(most, size - first), part, -(-size // most))
@@ -261,7 +261,7 @@ class Config(msgspec.Struct, frozen=True):
         ]
 
     def schema_names(self) -> list[str]:
-        """Return the paths of the schema files in the SGD layout."""
+        """Returns the paths of the schema files in the SGD layout."""
         if "sgd" not in self.formats:
             return []
         return sorted(
@@ -270,18 +270,18 @@ class Config(msgspec.Struct, frozen=True):
         )
 
     def _sets(self) -> list[tuple[int, str, int, bool]]:
-        """Return (task, split, dialogues, whether with disfluencies) for each set."""
+        """Returns (task, split, dialogues, whether with disfluencies) for each set."""
         kinds = (False, True) if self.babi_plus else (False,)
         return [(task, split, size, plus) for task in self.tasks for split, size in self.sizes for plus in kinds]
 
 
 def corpus_name(task: int, split: str, plus: bool) -> str:
-    """Return the folder of a corpus: ``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
+    """Returns the folder of a corpus: ``sgd/task1``, ``sgd/task1-oov``, ``sgd/task1-plus-oov``."""
     return f"sgd/task{task}{'-plus' if plus else ''}{'-oov' if split == 'oov' else ''}"
 
 
 def parse_sizes(parts: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Parse ``1000``, or ``train=5000`` and ``oov=0`` with a default of 1,000. Raises InputError."""
+    """Parses ``1000``, or ``train=5000`` and ``oov=0`` with a default of 1,000. Raises InputError."""
     sizes = dict.fromkeys(SPLITS, 1000)
     for part in parts:
         name, equals, size = part.rpartition("=")
@@ -313,7 +313,7 @@ _ACTS = {
 
 
 def schema(ontology: Ontology) -> list[dict[str, Any]]:
-    """Create the services of a corpus, which is a single one."""
+    """Creates the services of a corpus, which is a single one."""
     domain, extras = ontology.domain, ontology.extras
     slots = [
         formats.schema_slot("name", f"Name of the {domain}"),
@@ -341,13 +341,13 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def names_for(ontology: Ontology) -> tuple[str, str, str]:
-    """Return the service and its intents: ``Restaurants_1``, ``FindRestaurant``, ``ReserveRestaurant``."""
+    """Returns the service and its intents: ``Restaurants_1``, ``FindRestaurant``, ``ReserveRestaurant``."""
     domain = "".join(c for c in ontology.domain if c.isascii() and c.isalnum()).capitalize()
     return f"{domain}s_1", f"Find{domain}", f"Reserve{domain}"
 
 
 def sgd_dialogue(world: World, dialogue: Dialogue) -> dict[str, Any]:
-    """Convert a dialogue to the SGD format."""
+    """Converts a dialogue to the SGD format."""
     turns = _Turns(world)
     for pair in dialogue.pairs:
         turns.add(pair)
@@ -373,7 +373,7 @@ class _Turns:
         self._intent = "NONE"
 
     def add(self, pair: TurnPair) -> None:
-        """Add the next line of the dialogue."""
+        """Adds the next line of the dialogue."""
         if pair.results:
             self._known = [{"name": entity.name, **self.world.facts(entity)} for entity in pair.results]
         if pair.user:
@@ -415,7 +415,7 @@ class _Turns:
         self._said.append(utterance)
 
     def close(self) -> None:
-        """End the bot's turn, if any; also called after the last line."""
+        """Ends the bot's turn, if any; also called after the last line."""
         if not self._said:
             return
         acts = [action for utterance in self._said for action in _bot_acts(utterance)]
@@ -424,7 +424,7 @@ class _Turns:
         self._said, self._call = [], None
 
     def _results(self) -> list[dict[str, str]]:
-        """Return the results of the call: for a search all known entities, for a reservation the reserved one."""
+        """Returns the results of the call: for a search all known entities, for a reservation the reserved one."""
         if self._call and self._call[0] == self.reserve:
             return [entity for entity in self._known if entity["name"] == self._call[1]["name"]]
         return self._known
@@ -465,7 +465,7 @@ LINES = ("user", "silences", "bot", "results")
 
 
 def count(counts: Counter[tuple[str, str]], world: World, dialogue: Dialogue) -> None:
-    """Count the lines of a dialogue by (name, value)."""
+    """Counts the lines of a dialogue by (name, value)."""
     pairs = dialogue.pairs
     users = sum(pair.user is not None for pair in pairs)
     facts = len(world.names) + len(world.ontology.extras) + 1
@@ -477,7 +477,7 @@ def count(counts: Counter[tuple[str, str]], world: World, dialogue: Dialogue) ->
 
 
 def statistics(tasks: Sequence[int], sizes: Sequence[tuple[str, int]], counts: Counts) -> dict[str, Any]:
-    """Return the part of ``statistics.json`` about dialogues, by task.
+    """Returns the part of ``statistics.json`` about dialogues, by task.
 
     Args:
       tasks: the simulated tasks.
@@ -504,7 +504,7 @@ def _means(counts: Counts, **parts: str) -> dict[str, Any]:
 
 
 def solved(tasks: Sequence[int], counts: Counts) -> dict[str, dict[str, Any]]:
-    """Return the bot's results by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
+    """Returns the bot's results by set (``plain``, ``plus``), task and kind of test: answers and dialogues."""
     results: dict[str, dict[str, Any]] = {}
     for name in ("plain", "plus"):
         for task in tasks:
@@ -539,7 +539,7 @@ TERMS = {
 
 
 def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], seed: str, plus: bool) -> Report:
-    """Create the report for the card and the page.
+    """Creates the report for the card and the page.
 
     Args:
       numbers: the content of ``statistics.json``.

@@ -68,7 +68,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     one_each: bool = False
 
     def of_half(self, unseen: bool) -> tuple[str, ...]:
-        """Return the values of one half."""
+        """Returns the values of one half."""
         return self.values or (self.unseen if unseen else self.seen)
 
 
@@ -96,11 +96,11 @@ class Patterns(msgspec.Struct, frozen=True):
     bot: dict[str, str] = {}
 
     def user_ways(self) -> dict[str, tuple[str, ...]]:
-        """Return act of the user to its wordings; without acts that have none."""
+        """Returns act of the user to its wordings; without acts that have none."""
         return {act: ways for act, ways in self.user.items() if ways}
 
     def bot_texts(self, fields: Sequence[str]) -> dict[str, str]:
-        """Return act of the bot to its text; without acts that have none. Calls have the gaps of the fields."""
+        """Returns act of the bot to its text; without acts that have none. Calls have the gaps of the fields."""
         call = " ".join(("api_call", *(f"{{{name}}}" for name in fields)))
         return {act: text for act, text in self.bot.items() if text} | dict.fromkeys(CALLS, call)
 
@@ -141,7 +141,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sorted((int(number), share) for number, share in self.options.items())
 
     def given_in(self, task: int) -> Range:
-        """Return how many fields the first request of task 1, 2, 3 or 5 gives.
+        """Returns how many fields the first request of task 1, 2, 3 or 5 gives.
 
         As in section 3.1.1 of the paper, but tasks 2 and 5 as in the published files, whose numbers are lower;
         generalised from four fields to any number.
@@ -150,7 +150,7 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {2: (n, n), 5: (1, max(1, n - 1))}.get(task, (0, n))
 
     def updates_in(self, task: int) -> Range:
-        """Return how many fields are updated in task 2 or 5, like :meth:`given_in`."""
+        """Returns how many fields are updated in task 2 or 5, like :meth:`given_in`."""
         n = len(self.fields)
         return (1, n) if task == 2 else (1, max(1, n - 1))
 
@@ -161,18 +161,18 @@ class Ontology(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def default_ontology() -> Ontology:
-    """Return the restaurants of the paper, with other names."""
+    """Returns the restaurants of the paper, with other names."""
     patterns = read_table(__package__, "patterns.toml")
     return parse_ontology({**read_table(__package__, "ontology.toml"), "patterns": patterns}, "ontology.toml")
 
 
 def babi_ontology() -> bytes:
-    """Return the restaurants and sentences of the published tasks, as an ontology file."""
+    """Returns the restaurants and sentences of the published tasks, as an ontology file."""
     return (resources.files(__package__) / "babi.toml").read_bytes()
 
 
 def read_ontology(data: bytes, path: object) -> Ontology:
-    """Parse an ontology file.
+    """Parses an ontology file.
 
     Args:
       data: the content of the file.
@@ -186,7 +186,7 @@ def read_ontology(data: bytes, path: object) -> Ontology:
 
 
 def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
-    """Validate an ontology. Raises InputError with the place."""
+    """Validates an ontology. Raises InputError with the place."""
     domain = {key: value for key, value in given.items() if key != "patterns"}
     content: Ontology = convert(domain, Ontology, path)
     for place, reason in _problems(content):
@@ -199,7 +199,7 @@ def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
 
 
 def _problems(given: Ontology) -> Iterator[tuple[str, str]]:
-    """Yield (place, reason) for each problem, with places such as ``fields[0].seen[2]``."""
+    """Yields (place, reason) for each problem, with places such as ``fields[0].seen[2]``."""
     if reason := _bad_word(given.entity):
         yield "entity", reason
     yield from _name_problems(given)
@@ -240,7 +240,7 @@ def _value_problems(place: str, field: Field) -> Iterator[tuple[str, str]]:
 
 
 def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
-    """Yield repeated values, in one field or two, because they are ambiguous."""
+    """Yields repeated values, in one field or two, because they are ambiguous."""
     first: dict[str, str] = {}
     for i, field in enumerate(given.fields):
         for key in ("values", "seen", "unseen"):
@@ -252,7 +252,7 @@ def _twins(given: Ontology) -> Iterator[tuple[str, str]]:
 
 
 def _bad_word(word: str) -> str:
-    """Explain why a text cannot be a word of the published format; empty if it can."""
+    """Explains why a text cannot be a word of the published format; empty if it can."""
     if not word:
         return "must not be empty"
     if word.split() != [word] or not word.isprintable():
@@ -263,7 +263,7 @@ def _bad_word(word: str) -> str:
 
 
 def _patterns(content: Ontology, given: Any, path: object) -> Patterns:
-    """Return the patterns of an ontology; defaults are filled with its words.
+    """Returns the patterns of an ontology; defaults are filled with its words.
 
     Args:
       content: the domain.
@@ -289,7 +289,7 @@ def _patterns(content: Ontology, given: Any, path: object) -> Patterns:
 
 
 def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
-    """Fill the patterns for any domain with the words of this one."""
+    """Fills the patterns for any domain with the words of this one."""
 
     def filled(value: Any, key: str, name: str) -> Any:
         if isinstance(value, list):
@@ -311,7 +311,7 @@ def _default_patterns(content: Ontology) -> dict[str, dict[str, Any]]:
 
 
 def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> dict[str, Any]:
-    """Return a table with defaults, nested ones included. Raises InputError with the place."""
+    """Returns a table with defaults, nested ones included. Raises InputError with the place."""
     if not isinstance(given, dict):
         raise InputError("expected a table", path, place)
     table = dict(default)
@@ -324,7 +324,7 @@ def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> 
 
 
 def _pattern_problems(patterns: Patterns) -> Iterator[tuple[str, str]]:
-    """Yield (act, reason) for each problem. Ambiguous texts are found later, by the bot that solves the dialogues."""
+    """Yields (act, reason) for each problem. Ambiguous texts are found later, by the bot that solves the dialogues."""
     for side, acts in (("user", patterns.user), ("bot", {act: (text,) for act, text in patterns.bot.items()})):
         for act, texts in acts.items():
             kind, _, name = act.partition(".")
@@ -408,7 +408,7 @@ class World:
         self.of_request = {request: split for split, requests in cut.items() for request in requests}
 
     def facts(self, entity: Entity) -> dict[str, str]:
-        """Return the facts about an entity by name: extras, fields and rating."""
+        """Returns the facts about an entity by name: extras, fields and rating."""
         values = dict(zip(self.names, entity.request, strict=True))
         extras = {extra: f"{entity.name}_{extra}" for extra in self.ontology.extras}
         return {**values, "rating": str(entity.rating), **extras}
@@ -437,7 +437,7 @@ class World:
 
 
 def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path: object) -> None:
-    """Raise InputError if a split has too few requests or entities."""
+    """Raises InputError if a split has too few requests or entities."""
     hint = "give the fields more values, or more ratings"
     for split in splits:
         part = world.parts[split]
@@ -453,7 +453,7 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
 
 
 def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
-    """Return the facts about an entity in the order of the published dialogues."""
+    """Returns the facts about an entity in the order of the published dialogues."""
     known = world.facts(entity)
     extras, fields = world.ontology.extras, world.names
     mixed = [name for pair in itertools.zip_longest(extras, fields[: len(extras)]) for name in pair if name]
@@ -462,7 +462,7 @@ def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
 
 
 def knowledge_base(world: World) -> Iterator[Fact]:
-    """Yield all facts, the seen half first, in the order of the published knowledge base."""
+    """Yields all facts, the seen half first, in the order of the published knowledge base."""
     ontology = world.ontology
     crossed = [field.name for field in ontology.fields if not field.one_each]
     drawn = [field.name for field in ontology.fields if field.one_each]
@@ -473,7 +473,7 @@ def knowledge_base(world: World) -> Iterator[Fact]:
 
 
 def candidates(world: World) -> list[str]:
-    """Return all texts of the bot without duplicates: API calls, options, extras, and texts without values."""
+    """Returns all texts of the bot without duplicates: API calls, options, extras, and texts without values."""
     entities = list(itertools.chain(*world.halves))
     texts = [" ".join(("api_call", *request)) for request in sorted(world.of_request)]
     for act, text in world.bot_texts.items():
@@ -536,7 +536,7 @@ class Dialogue(msgspec.Struct, frozen=True):
 
 
 def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
-    """Simulate one dialogue of a task. It depends on the arguments only.
+    """Simulates one dialogue of a task. It depends on the arguments only.
 
     Dialogues with different numbers differ, in tasks 1 and 4 as long as the split has enough combinations; in the
     others there are always enough.
@@ -557,7 +557,7 @@ class _Simulation:
         self.pairs: list[TurnPair] = []
 
     def run(self, task: int) -> list[Request]:
-        """Simulate all turns, and return the requests."""
+        """Simulates all turns, and returns the requests."""
         if task == 4:
             return [self._by_name()]
         first, last = self._requests(task)
@@ -593,7 +593,7 @@ class _Simulation:
         return request, request
 
     def _ask_for(self, request: Request, n: int) -> None:
-        """Add the request with ``n`` of the fields, and the bot's questions about the others."""
+        """Adds the request with ``n`` of the fields, and the bot's questions about the others."""
         values = self._values(request)
         named = self.rng.sample(list(values), n)
         self._add(self._say("request", [(name, values[name]) for name in named]), "acknowledge")
@@ -617,7 +617,7 @@ class _Simulation:
         self._add(None, "call_again", values)
 
     def _offer(self, found: Sequence[Entity], results: Sequence[Entity]) -> Entity:
-        """Offer options until one is accepted, and return it. The facts of ``results`` come before the first option."""
+        """Offers options until one is accepted, which it returns. The facts of ``results`` precede the first option."""
         ordered = sorted(found, key=lambda entity: -entity.rating)
         for i, entity in enumerate(ordered):
             self._add(None, "next_option" if i else "option", {"name": entity.name}, () if i else results)
@@ -635,7 +635,7 @@ class _Simulation:
         return entity.request
 
     def _inform(self, entity: Entity) -> None:
-        """Add questions about the reserved entity, and their answers."""
+        """Adds questions about the reserved entity, and their answers."""
         extras = self.ontology.extras
         extras_asked = extras if self.rng.chance(ALL_EXTRAS) else [self.rng.choice(extras)]
         known = self.world.facts(entity)
@@ -644,7 +644,7 @@ class _Simulation:
             self._add(question, f"give.{extra}", {extra: known[extra]})
 
     def _say(self, act: str, phrases: Sequence[tuple[str, str]] = ()) -> Utterance:
-        """Draw an utterance of the user, with a phrase for each of the values."""
+        """Draws an utterance of the user, with a phrase for each of the values."""
         lines = [Sentence(self.rng.choice(self.user[act]))]
         for name, value in phrases:
             lines.append(filled(self.rng.choice(self.user[f"phrase.{name}"]), {name: value}))
@@ -666,7 +666,7 @@ def _between(rng: StratifiedRng, numbers: Range) -> int:
 
 
 def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bool) -> tuple[Request, Request]:
-    """Draw two requests of a split that differ in ``n`` fields; if ``rich``, the second has enough results to offer."""
+    """Draws two requests of a split that differ in ``n`` fields; if ``rich``, the second has enough results."""
     part, fields = world.parts[split], world.ontology.fields
     for _ in range(_TRIES):
         last = rng.choice(part.rich if rich else part.requests)
@@ -681,7 +681,7 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
 
 
 def lines_of(world: World, dialogue: Dialogue) -> Iterator[Fact | Exchange]:
-    """Format a dialogue in the published format; facts of results come before the next exchange."""
+    """Formats a dialogue in the published format; facts of results come before the next exchange."""
     for pair in dialogue.pairs:
         for entity in pair.results:
             yield from dialogue_facts(world, entity)
@@ -696,7 +696,7 @@ _WORD = re.compile(r"\S+")
 
 
 def disfluent(world: World, dialogue: Dialogue, split: str) -> Dialogue:
-    """Add hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
+    """Adds hesitations, self-corrections and restarts to user turns, as in bAbI+ (Shalyminov, Eshghi and Lemon 2017).
 
     The meaning is unchanged: the values after a correction are the original ones, their spans are shifted, and the
     bot's turns stay the same. A hesitation is inserted before a word ("a table um somewhere in lima"). A correction
@@ -730,7 +730,7 @@ def _can(kind: str, line: Sentence) -> bool:
 
 
 def _line(world: World, user: Utterance, split: str, odds: Mapping[str, float], rng: StratifiedRng) -> Sentence:
-    """Return the line of a turn with disfluencies."""
+    """Returns the line of a turn with disfluencies."""
     text = user.line.utterance
     words = [word.span() for word in _WORD.finditer(text)]
     kinds = [kind for kind in KINDS if rng.chance(odds[kind]) and _can(kind, user.line)]
@@ -748,7 +748,7 @@ def _line(world: World, user: Utterance, split: str, odds: Mapping[str, float], 
 
 
 def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -> Edit:
-    """Insert a wrong value of the same half before a value.
+    """Inserts a wrong value of the same half before a value.
 
     It stands alone or with the preceding word, which is then repeated.
     """
@@ -763,7 +763,7 @@ def _correction(world: World, user: Utterance, split: str, rng: StratifiedRng) -
 
 
 def _another(world: World, slot: str, split: str, right: str, rng: StratifiedRng) -> str:
-    """Draw another value that the split contains, as the wrong one."""
+    """Draws another value that the split contains, as the wrong one."""
     if slot == "name":
         entities = world.parts[split].entities
         i = rng.below(len(entities))

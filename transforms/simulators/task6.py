@@ -127,7 +127,7 @@ class _Label(msgspec.Struct):
 
 
 def read_call(folder: str, name: str, recognised: bool = False) -> Call:
-    """Read a call.
+    """Reads a call.
 
     Args:
       folder: the folder of all calls.
@@ -197,7 +197,7 @@ def _acts(acts: Sequence[Act]) -> tuple[Act, ...]:
 
 
 def one_line(text: str) -> str:
-    """Remove tabs, line breaks and lone surrogates, which a line of a file cannot contain."""
+    """Removes tabs, line breaks and lone surrogates, which a line of a file cannot contain."""
     return " ".join(text.encode("utf-8", "backslashreplace").decode().split())
 
 
@@ -256,7 +256,7 @@ class Logs(msgspec.Struct, frozen=True):
 
 
 def read_logs(root: str, dev: int | None) -> Logs:
-    """Read the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
+    """Reads the lists of DSTC2, ``scripts/config/dstc2_train.flist`` and so on.
 
     Args:
       root: the unpacked folder of DSTC2, with ``data`` and ``scripts``.
@@ -297,7 +297,7 @@ def _names(path: Path) -> list[str]:
 
 
 def read_ontology(root: str, given: str) -> Ontology:
-    """Read ``ontology_dstc2.json``. Raises InputError if it is missing or invalid."""
+    """Reads ``ontology_dstc2.json``. Raises InputError if it is missing or invalid."""
     path = as_path(given) if given else _found(root, "ontology_dstc2.json")
     if path is None or not is_there(path):
         reason = "contains no ontology: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
@@ -329,22 +329,22 @@ Statement = tuple[str, str, str]  # restaurant, slot, value: the system informs 
 
 
 def search(restaurants: Iterable[Restaurant], query: Slots) -> list[Restaurant]:
-    """Return the restaurants known to have all the values; a restaurant with an unknown value is excluded."""
+    """Returns the restaurants known to have all the values; a restaurant with an unknown value is excluded."""
     return [restaurant for restaurant in restaurants if set(query) <= restaurant.items()]
 
 
 def token(value: str) -> str:
-    """Format a value as one word, as in dialog bAbI: ``asian_oriental``."""
+    """Formats a value as one word, as in dialog bAbI: ``asian_oriental``."""
     return "_".join(value.lower().split())
 
 
 def from_token(word: str) -> str:
-    """Return the value or name for a word of dialog bAbI: ``asian oriental``."""
+    """Returns the value or name for a word of dialog bAbI: ``asian oriental``."""
     return word.replace("_", " ").lower()
 
 
 def statements_of(call: Call) -> Iterator[Statement]:
-    """Yield the system's statements about the restaurants that it offers."""
+    """Yields the system's statements about the restaurants that it offers."""
     for turn in call.turns:
         names = set(offered(turn.system_acts))
         if len(names) == 1:
@@ -358,14 +358,14 @@ def statements_of(call: Call) -> Iterator[Statement]:
 
 
 def offered(acts: Iterable[Act]) -> list[str]:
-    """Return the restaurants that acts offer."""
+    """Returns the restaurants that acts offer."""
     return [
         value.lower() for act in acts if act.act == "offer" for slot, value in act.slots if slot == "name" and value
     ]
 
 
 def gathered(counts: Iterable[tuple[Statement, int]]) -> list[Restaurant]:
-    """Create the knowledge base from statements, with the most frequent value of each slot.
+    """Creates the knowledge base from statements, with the most frequent value of each slot.
 
     Args:
       counts: the statements with their frequencies.
@@ -382,7 +382,7 @@ def gathered(counts: Iterable[tuple[Statement, int]]) -> list[Restaurant]:
 
 
 def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> list[Restaurant]:
-    """Add ratings, which DSTC2 lacks: restaurants offered earlier have higher ratings, so that offers can be predicted.
+    """Adds ratings, which DSTC2 lacks: those offered earlier have higher ones, so that offers can be predicted.
 
     Args:
       results: the results of the API call.
@@ -405,7 +405,7 @@ def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> li
 
 
 def facts_about(restaurant: Restaurant) -> list[formats.Fact]:
-    """Return a restaurant's facts, as in dialog bAbI: ``ask R_phone ask_phone``."""
+    """Returns a restaurant's facts, as in dialog bAbI: ``ask R_phone ask_phone``."""
     name = token(restaurant["name"])
     return [
         formats.Fact(name, relation, f"{name}_{TOKENS[slot]}" if slot in TOKENS else token(restaurant[slot]))
@@ -415,7 +415,7 @@ def facts_about(restaurant: Restaurant) -> list[formats.Fact]:
 
 
 def read_knowledge(path: str) -> list[Restaurant]:
-    """Read a knowledge base in the format of dialog bAbI (``1 ask R_cuisine italian``).
+    """Reads a knowledge base in the format of dialog bAbI (``1 ask R_cuisine italian``).
 
     Raises:
       InputError: the file cannot be read or is not a knowledge base; with the line.
@@ -452,7 +452,7 @@ class Round(NamedTuple):
 
 
 def rounds(call: Call, knowledge: Sequence[Restaurant], seed: str) -> list[Round]:
-    """Split a call into rounds.
+    """Splits a call into rounds.
 
     There is a search if the answer needs one and the state (food, area and price range) differs from the previous
     search. ``dontcare`` is not a restriction.
@@ -476,7 +476,7 @@ def rounds(call: Call, knowledge: Sequence[Restaurant], seed: str) -> list[Round
 
 
 def _queries(call: Call) -> dict[int, Slots]:
-    """Return turn to the query after it, in order."""
+    """Returns turn to the query after it, in order."""
     queries: dict[int, Slots] = {}
     last: Slots | None = None
     for t, (turn, answer) in enumerate(zip(call.turns, call.turns[1:], strict=False)):
@@ -487,7 +487,7 @@ def _queries(call: Call) -> dict[int, Slots]:
 
 
 def query_of(goals: Slots) -> Slots:
-    """Return the part of a state that restricts a search, in the order of an API call."""
+    """Returns the part of a state that restricts a search, in the order of an API call."""
     goal = {slot: value.lower() for slot, value in goals}
     return tuple((slot, goal[slot]) for slot in QUERY if goal.get(slot, DONTCARE) not in (DONTCARE, ""))
 
@@ -512,17 +512,17 @@ class Words:
         self._pattern = _any_of(several)
 
     def joined(self, text: str) -> str:
-        """Replace each of these values in a text by a single word."""
+        """Replaces each of these values in a text by a single word."""
         return self._pattern.sub(lambda match: token(match[0]), text) if self._pattern else text
 
 
 def _any_of(values: Sequence[str]) -> re.Pattern[str] | None:
-    """Compile a pattern of the values as whole words in any case; earlier ones take precedence."""
+    """Compiles a pattern of the values as whole words in any case; earlier ones take precedence."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, values))})(?!\w)", re.IGNORECASE) if values else None
 
 
 def lines_of(call: Call, of_call: Sequence[Round], words: Words) -> list[formats.Line]:
-    """Format the lines of a call."""
+    """Formats the lines of a call."""
     bot = _Bot(words)
     lines: list[formats.Line] = [_line(formats.SILENCE, bot.says(call.turns[0]))]
     for round_ in of_call:
@@ -540,7 +540,7 @@ def _line(user: str, bot: str) -> formats.Line:
 
 
 def api_call(query: Slots) -> str:
-    """Format a query as an API call: ``api_call chinese R_location cheap``."""
+    """Formats a query as an API call: ``api_call chinese R_location cheap``."""
     values = dict(query)
     return " ".join(["api_call", *(token(values[slot]) if slot in values else RELATIONS[slot] for slot in QUERY)])
 
@@ -590,12 +590,12 @@ _SYSTEM = {
 
 
 def slots_of(ontology: Ontology) -> list[str]:
-    """Return the slots of the service in order."""
+    """Returns the slots of the service in order."""
     return list(dict.fromkeys((*QUERY, "name", *ontology.informable, *RELATIONS, *ontology.requestable, RATING)))
 
 
 def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
-    """Create the services of the schema file, which is a single one."""
+    """Creates the services of the schema file, which is a single one."""
     slots = []
     for name in slots_of(ontology):
         values = sorted(value for value in ontology.informable.get(name, []) if value != DONTCARE)
@@ -609,7 +609,7 @@ def schema_of(ontology: Ontology) -> list[dict[str, Any]]:
 
 
 def dialogue_of(call: Call, of_call: Sequence[Round], slots: frozenset[str]) -> dict[str, Any]:
-    """Create the dialogue.
+    """Creates the dialogue.
 
     The user begins, as in SGD, so the system's welcome, which is the same in all calls, is left out.
 
@@ -645,7 +645,7 @@ def _user_turn(turn: CallTurn, known: frozenset[str], where: str) -> dict[str, A
 
 
 def asked_for(acts: Iterable[Act]) -> str:
-    """Return the slot that a prompt requests, which ``inform(this=dontcare)`` refers to; empty if there are several."""
+    """Returns the slot that a prompt requests, which ``inform(this=dontcare)`` refers to; empty for several."""
     slots = {value for act in acts if act.act == "request" for slot, value in act.slots if slot == "slot"}
     return slots.pop() if len(slots) == 1 else ""
 
@@ -675,7 +675,7 @@ def _slots(pairs: Slots, known: frozenset[str]) -> list[str]:
 
 
 def _with_spans(text: str, acts: Iterable[dict[str, Any]]) -> formats.Sentence:
-    """Return the text with the first span of each value of the acts; the longest values are placed first."""
+    """Returns the text with the first span of each value of the acts; the longest values are placed first."""
     values = {
         (action["slot"], value)
         for action in acts
@@ -727,11 +727,11 @@ class Config(msgspec.Struct, frozen=True):
     seed: str
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         return {"split_rule": self.split_rule, "user": self.user, "kb": self.knowledge is not None, "seed": self.seed}
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return the records that count against ``max_bad``: the calls of each split."""
+        """Returns the records that count against ``max_bad``: the calls of each split."""
         return [
             Tally("call", counts.sum("calls", split=split), counts.sum("left_out", split=split), split, is_record=True)
             for split in self.logs.splits
@@ -748,7 +748,7 @@ CallBatch = tuple[Batch, list[Call], list[DeadLetter]]
 
 
 def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutput]:
-    """Read calls; yields them with their (Statement, n) about restaurants, unless there is a knowledge base."""
+    """Reads calls; yields them with their (Statement, n) about restaurants, unless there is a knowledge base."""
     calls, dead_letters = [], []
     statements: Counter[Statement] = Counter()
     for name in tracked(batch.names, "calls", "reading"):
@@ -771,7 +771,7 @@ def _dead_letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
 
 
 def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config) -> FileResult:
-    """Write the dialogue file of a batch into staging, and create the lines of dialog bAbI.
+    """Writes the dialogue file of a batch into staging, and creates the lines of dialog bAbI.
 
     Args:
       read: the batch.
@@ -832,7 +832,7 @@ def metadata_files(
     texts: Iterable[tuple[str, int, str]],
     config: Config,
 ) -> dict[str, bytes]:
-    """Create the files other than dialogues in the SGD layout, by path.
+    """Creates the files other than dialogues in the SGD layout, by path.
 
     Args:
       counts: the counts of the run.
@@ -871,7 +871,7 @@ def metadata_files(
 
 
 def statistics(config: Config, counts: Counts) -> dict[str, Any]:
-    """Return the part of ``statistics.json`` computed from counts."""
+    """Returns the part of ``statistics.json`` computed from counts."""
     splits = {}
     for split in config.logs.splits:
         numbers: dict[str, Any] = {name: counts.sum(name, split=split) for name in _TOTALS}
@@ -884,7 +884,7 @@ def statistics(config: Config, counts: Counts) -> dict[str, Any]:
 
 
 def report_on(numbers: Mapping[str, Any], examples: Mapping[str, Sequence[Any]], config: Config) -> Report:
-    """Create the report for the card and the page.
+    """Creates the report for the card and the page.
 
     Args:
       numbers: the content of ``statistics.json``.

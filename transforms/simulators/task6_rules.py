@@ -110,7 +110,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def read_script(data: bytes, path: object) -> Script:
-    """Parse a file of rules. Raises InputError with the place."""
+    """Parses a file of rules. Raises InputError with the place."""
     script: Script = convert(parse_toml(data, path), Script, path)
     for place, reason in _problems(script):
         raise InputError(reason, path, place)
@@ -118,7 +118,7 @@ def read_script(data: bytes, path: object) -> Script:
 
 
 def _problems(script: Script) -> Iterator[tuple[str, str]]:
-    """Yield (place, reason) for each problem."""
+    """Yields (place, reason) for each problem."""
     for name, pattern in script.patterns.items():
         try:
             re.compile(pattern.match)
@@ -154,18 +154,18 @@ class Texts:
         self._names: dict[str, frozenset[str]] = {}
 
     def entities(self, text: str) -> dict[str, str]:
-        """Return the last value of each slot in a text."""
+        """Returns the last value of each slot in a text."""
         return {self._slot[word]: word for word in text.split() if word in self._slot}
 
     def with_gaps(self, text: str) -> str:
-        """Replace each value in a text by a gap. Several values of the same slot are a list, which is kept."""
+        """Replaces each value in a text by a gap. Several values of the same slot are a list, which is kept."""
         words = text.split()
         several = Counter(self._slot[word] for word in set(words) if word in self._slot)
         gaps = {word: f"{{{self._slot[word]}}}" for word in words if several[self._slot.get(word, "")] == 1}
         return " ".join(gaps.get(word, word) for word in words)
 
     def names_of(self, text: str) -> frozenset[str]:
-        """Return the patterns that select a text of the bot; ``call`` for an API call."""
+        """Returns the patterns that select a text of the bot; ``call`` for an API call."""
         if text not in self._names:
             bare = self.with_gaps(text)
             gaps = set(slots_of(bare))
@@ -175,7 +175,7 @@ class Texts:
 
 
 def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iterable[Fact]) -> dict[str, list[str]]:
-    """Return slot, ``name`` or another relation to its sorted values in knowledge base, facts and calls."""
+    """Returns slot, ``name`` or another relation to its sorted values in knowledge base, facts and calls."""
     values_here: dict[str, set[str]] = {slot: set() for slot in script.slots}
     dialogues = list(dialogues)
     for fact in (*knowledge, *(fact for dialogue in dialogues for fact in dialogue.facts)):
@@ -196,7 +196,7 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
 
 
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
-    """Fill the script with the most frequent text of each pattern in the dialogues; ties are broken alphabetically."""
+    """Fills the script with the most frequent text of each pattern in the dialogues; ties are broken alphabetically."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
     responses = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
     for text, n in responses.items():
@@ -230,13 +230,13 @@ class System:
         self._offered: list[str] = []
 
     def read(self, fact: Fact) -> None:
-        """Add a fact of the dialogue."""
+        """Adds a fact of the dialogue."""
         if (fact.entity, fact.relation, fact.value) != NO_RESULT:
             self._facts.setdefault(fact.entity, {})[fact.relation.removeprefix("R_")] = fact.value
             self._results[fact.entity] = None
 
     def fired(self, user: str) -> Iterator[tuple[Rule, str]]:
-        """Update the state with the user's utterance, and yield each rule that fires with its answer, in order."""
+        """Updates the state with the user's utterance, and yields each rule that fires with its answer, in order."""
         self._turn += 1
         entities = self.texts.entities(user)
         words = f" {' '.join(user.lower().split())} "
@@ -252,7 +252,7 @@ class System:
                     yield rule, answer
 
     def hear(self, text: str) -> None:
-        """Update the state with the right answer."""
+        """Updates the state with the right answer."""
         self._last = text
         if text.startswith(f"{CALL} "):
             for slot, value in zip(self.script.slots, text.split()[1:], strict=False):
@@ -283,7 +283,7 @@ class System:
         )
 
     def _next(self) -> str:
-        """Return the best rated result that was not offered yet."""
+        """Returns the best rated result that was not offered yet."""
         left = [name for name in self._results if name not in self._offered]
         return best_rated(left, self._facts, "rating")
 
@@ -292,7 +292,7 @@ class System:
         return " ".join((CALL, *(values.get(slot, f"R_{slot}") for slot in self.script.slots)))
 
     def _responses(self, patterns: Sequence[str], named: str) -> Iterator[str]:
-        """Yield the patterns that can be filled: first from the state, then also from the facts about the entity."""
+        """Yields the patterns that can be filled: first from the state, then also from the facts about the entity."""
         wanted = {slot: value for slot, value in self.state.items() if value != ANY}
         for of_entity in (False, True):
             for name in patterns:
@@ -308,14 +308,14 @@ class System:
 
 
 def answers_of(script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue) -> list[str]:
-    """Return the answer at each turn of a dialogue; empty if no rule fires."""
+    """Returns the answer at each turn of a dialogue; empty if no rule fires."""
     return [next((answer for _, answer in fired), "") for fired, _ in turns_of(script, texts, candidates, dialogue)]
 
 
 def turns_of(
     script: Script, texts: Texts, candidates: frozenset[str], dialogue: BabiDialogue
 ) -> Iterator[tuple[list[tuple[Rule, str]], str]]:
-    """Yield (rules that fire with their answers, the right answer) for each turn of a dialogue."""
+    """Yields (rules that fire with their answers, the right answer) for each turn of a dialogue."""
     system = System(script, texts, candidates)
     for line in dialogue.lines:
         if isinstance(line, Exchange):
@@ -328,7 +328,7 @@ def turns_of(
 def optimised(
     script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
 ) -> tuple[Script, float, float]:
-    """Return the best rules in the best order for dev, and their accuracy before and after.
+    """Returns the best rules in the best order for dev, and their accuracy before and after.
 
     Rules that answer are moved, one at a time, to their best position, as long as accuracy improves. Then each rule
     that updates the state is dropped if that improves accuracy. Because the system hears the right answers, the order
@@ -346,7 +346,7 @@ def optimised(
 def _ordered(
     script: Script, texts: Texts, candidates: frozenset[str], dev: Sequence[BabiDialogue]
 ) -> tuple[Script, float, float]:
-    """Return the script in the best order, and its accuracy on dev before and after."""
+    """Returns the script in the best order, and its accuracy on dev before and after."""
     fires: dict[str, int] = {}  # the turns as bits
     right: dict[str, int] = {}
     turns = 0

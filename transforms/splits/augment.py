@@ -81,7 +81,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
 
 def vocabulary_of(services: Iterable[Service], conventions: Conventions) -> Vocabulary:
-    """Collect the words of slot names, of intent names, and of all descriptions including the services'."""
+    """Collects the words of slot names, of intent names, and of all descriptions including the services'."""
     slots, intents, descriptions = set[str](), set[str](), set[str]()
     for service in services:
         descriptions.update(description_words(service.description))
@@ -97,7 +97,7 @@ def vocabulary_of(services: Iterable[Service], conventions: Conventions) -> Voca
 def corrupt_words(
     words: Sequence[str], operation: Operation, vocabulary: Sequence[str], rates: Rates, key: Sequence[str]
 ) -> list[str]:
-    """Corrupt words without changing their number: replace some, move some, or first replace and then move.
+    """Corrupts words without changing their number: replace some, move some, or first replace and then move.
 
     Args:
       words: the words.
@@ -113,7 +113,7 @@ def corrupt_words(
 
 
 def replace_words(words: Sequence[str], vocabulary: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
-    """Replace each word with probability ``rate`` by another word of the vocabulary, drawn uniformly."""
+    """Replaces each word with probability ``rate`` by another word of the vocabulary, drawn uniformly."""
     return [
         _another(word, vocabulary, (*key, "word", str(i))) if _share(*key, "replaced", str(i)) < rate else word
         for i, word in enumerate(words)
@@ -131,7 +131,7 @@ def _another(word: str, vocabulary: Sequence[str], key: Sequence[str]) -> str:
 
 
 def reorder_words(words: Sequence[str], rate: float, key: Sequence[str]) -> list[str]:
-    """Move an expected share ``rate`` of the words; each takes the place of the next word drawn.
+    """Moves an expected share ``rate`` of the words; each takes the place of the next word drawn.
 
     At least two words must move, so of two words either both move or neither. With rate 1 every word moves, but an
     equal one may take its place. A single word cannot move.
@@ -161,7 +161,7 @@ def _share(*key: str) -> float:
 
 
 def split_name(name: str, convention: Convention) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split a name into the domain's words of a ``domain-slot`` name, which are kept, and the words to corrupt."""
+    """Splits a name into the domain's words of a ``domain-slot`` name, which are kept, and the words to corrupt."""
     domain, hyphen, rest = name.partition("-")
     if convention is Convention.DOMAIN_SLOT and hyphen:
         return name_words(domain), name_words(rest)
@@ -169,13 +169,13 @@ def split_name(name: str, convention: Convention) -> tuple[tuple[str, ...], tupl
 
 
 def name_of(words: Sequence[str], original: str, convention: Convention) -> str:
-    """Join words to a name in the corpus's convention; the original, unchanged, if the words are its own."""
+    """Joins words to a name in the corpus's convention; the original, unchanged, if the words are its own."""
     domain, own = split_name(original, convention)
     return original if tuple(words) == own else join_words([*domain, *words], convention, original)
 
 
 def description_words(text: str) -> list[str]:
-    """Return the words of a description; the first one without the capital letter of a sentence."""
+    """Returns the words of a description; the first one without the capital letter of a sentence."""
     words = _WORD.findall(text)
     if words and words[0][1:] == words[0][1:].lower():  # "ATM" keeps its capitals
         words[0] = words[0].lower()
@@ -183,7 +183,7 @@ def description_words(text: str) -> list[str]:
 
 
 def description_of(words: Sequence[str], original: str) -> str:
-    """Replace the words of a description. Punctuation is kept, and a capital letter at the beginning."""
+    """Replaces the words of a description. Punctuation is kept, and a capital letter at the beginning."""
     own = description_words(original)
     if list(words) == own:
         return original
@@ -210,7 +210,7 @@ class Corruption(msgspec.Struct, frozen=True):
     conventions: Conventions
 
     def words_of(self, words: tuple[str, ...], element: str, kind: str, field: str, attempt: int = 0) -> list[str]:
-        """Corrupt words; each attempt makes different random choices."""
+        """Corrupts words; each attempt makes different random choices."""
         vocabulary = self.vocabulary.descriptions if field == "description" else self.vocabulary.slots
         if field == "name" and kind == "intent":
             vocabulary = self.vocabulary.intents
@@ -220,7 +220,7 @@ class Corruption(msgspec.Struct, frozen=True):
 
 
 def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> dict[str, Any]:
-    """Corrupt a service, and rename it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``.
+    """Corrupts a service, and renames it to ``SERVICEreplace``, ``SERVICEorder`` or ``SERVICEboth``.
 
     The order of elements is kept.
 
@@ -242,7 +242,7 @@ def corrupted(raw: Mapping[str, Any], corruption: Corruption) -> dict[str, Any]:
 
 
 def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[str]) -> str:
-    """Return a corrupted name that no element of the service has; the original if no word was drawn or none is free."""
+    """Returns a corrupted name that no element of the service has; the original if no word was drawn or is free."""
     convention = corruption.conventions.of(element.kind, element.name)
     words = split_name(element.name, convention)[1]
     for attempt in range(_ATTEMPTS):
@@ -326,7 +326,7 @@ class Plan(msgspec.Struct, frozen=True):
     problems: list[str]
 
     def options(self) -> dict[str, Any]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         sets = {training_set.name: training_set.versions for training_set in self.augmentation.sets}
         options: dict[str, Any] = {"split": self.augmentation.split, "sets": sets}
         if self.corruptions:
@@ -351,7 +351,7 @@ def make_plan(
     requested: Sequence[str],
     corrupting: CorruptionConfig,
 ) -> Plan:
-    """Read and match the schemas, corrupt them, and list the dialogue files.
+    """Reads and matches the schemas, corrupts them, and lists the dialogue files.
 
     Args:
       root: the folder of the original corpus.
@@ -416,7 +416,7 @@ def make_plan(
 
 
 def _folder_of(root: Path, originals: Sequence[layout.SplitSchemas], split: str) -> tuple[str, layout.SplitSchemas]:
-    """Return the folder of the dialogues and its schema; the root may be the folder of a split."""
+    """Returns the folder of the dialogues and its schema; the root may be the folder of a split."""
     folders = dialogue_folders(root, originals)
     folder = split if split in folders or originals[0].split != layout.SINGLE else ""
     if folder not in folders:
@@ -433,7 +433,7 @@ def _matched(
     original: layout.SplitSchemas,
     originals: Sequence[layout.SplitSchemas],
 ) -> dict[str, list[_Version]]:
-    """Return the versions of each kind from variants in folders."""
+    """Returns the versions of each kind from variants in folders."""
     variants_of = {kind: matching.find_variants(folder, (), f"--{kind}") for kind, folder in folders.items()}
     every = [name for variants in variants_of.values() for name in variants]
     if missing := [name for name in requested if name not in every]:
@@ -456,7 +456,7 @@ def _matched(
 def corrupt(
     originals: Sequence[layout.SplitSchemas], original: layout.SplitSchemas, corrupting: CorruptionConfig
 ) -> dict[str, Raw]:
-    """Corrupt every service of the corpus, using the words of the split to augment.
+    """Corrupts every service of the corpus, using the words of the split to augment.
 
     With words of other splits, training would contain words of the test schemas.
     """
@@ -472,7 +472,7 @@ def corrupt(
 
 
 def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
-    """Create a version of some services whose elements are in the original order."""
+    """Creates a version of some services whose elements are in the original order."""
     of_services = {service.service_name: raw[service.service_name] for service in services}
     names = {
         service.service_name: matching.by_position(service, parse_service(dict(of_services[service.service_name])))
@@ -482,7 +482,7 @@ def _version(name: str, raw: Raw, services: Iterable[Service]) -> _Version:
 
 
 def _schema(name: str, versions: Sequence[_Version]) -> bytes:
-    """Format the schema file of a set: first the original's services, then each variant's.
+    """Formats the schema file of a set: first the original's services, then each variant's.
 
     Raises InputError for duplicate names.
     """
@@ -499,7 +499,7 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
 
 
 def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
-    """Parse the names of sets into their kinds of variants.
+    """Parses the names of sets into their kinds of variants.
 
     Raises InputError if a set is unknown or occurs twice (``a+b`` is ``b+a``), or ``none`` is mixed with others.
     """
@@ -517,12 +517,12 @@ def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
 
 
 def default_sets(folders: Collection[str]) -> list[str]:
-    """Return the default of ``--sets``: one set for each available kind; ``folders`` are the kinds with a folder."""
+    """Returns the default of ``--sets``: one set for each available kind; ``folders`` are the kinds with a folder."""
     return [NONE, *(kind for kind in KINDS if kind == "corrupted" or kind in folders)]
 
 
 def check_folders(sets: Mapping[str, tuple[Kind, ...]], folders: Collection[str]) -> None:
-    """Raise InputError if a set needs a folder that is missing, or no set needs a folder."""
+    """Raises InputError if a set needs a folder that is missing, or no set needs a folder."""
     for name, kinds in sets.items():
         for kind in kinds:
             if kind != "corrupted" and kind not in folders:
@@ -556,7 +556,7 @@ class Augment(beam.PTransform):
         self.plan, self.info = plan, info
 
     def expand(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection:
-        """Transform a PCollection of dialogue files to a single element, the manifest."""
+        """Transforms a PCollection of dialogue files to a single element, the manifest."""
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> WriteEach(write, shown=0)
@@ -582,7 +582,7 @@ def _incomplete(counts: Counts, of: TrainingSet) -> Iterator[str]:
 
 
 def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
-    """Write one file of every set into staging; nothing if the file cannot be read, and no file without dialogues."""
+    """Writes one file of every set into staging; nothing if the file cannot be read, and no file without dialogues."""
     result = FileResult(file.relative)
     counts = result.counts
     counts.add("files")
@@ -637,7 +637,7 @@ class Versions(msgspec.Struct):
 
 
 def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versions:
-    """Rename a dialogue for every version. The original keeps its id, the others append their name."""
+    """Renames a dialogue for every version. The original keeps its id, the others append their name."""
     versions = Versions()
     try:
         places = Places(dialogue, augmentation.known)
@@ -660,7 +660,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
 
 
 def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) -> pa.RecordBatch:
-    """Convert a version of a dialogue to a row; its position in its set is written later.
+    """Converts a version of a dialogue to a row; its position in its set is written later.
 
     Raises:
       InputError: the dialogue does not fit the columns.
@@ -673,7 +673,7 @@ def row_of(dialogue: Mapping[str, Any], file: str, variant: str, source: str) ->
 
 
 def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
-    """Return the schemas, ``mapping.json``, ``statistics.json``, the card and the page."""
+    """Returns the schemas, ``mapping.json``, ``statistics.json``, the card and the page."""
     statistics = statistics_of(counts, plan)
     files = {
         **dict(plan.schemas),
@@ -686,7 +686,7 @@ def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
 
 
 def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
-    """Return the content of ``statistics.json``: dialogues by set and by version."""
+    """Returns the content of ``statistics.json``: dialogues by set and by version."""
     versions = {
         label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
         for label in plan.augmentation.labels
@@ -706,7 +706,7 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
 
 
 def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
-    """Create the report for the page and the card."""
+    """Creates the report for the page and the card."""
     tables = [
         Numbers("Dialogues by set", "sets/*", ("set",), metrics_named("dialogues", "versions"), chart="bars"),
         Numbers("Versions", "versions/*", ("version",), metrics_named("dialogues", "left_out")),
@@ -731,7 +731,7 @@ def report_of(statistics: Mapping[str, Any], plan: Plan) -> Report:
 
 
 def lines_of(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that the command prints: the sets with their versions."""
+    """Yields the lines that the command prints: the sets with their versions."""
     yield f"{counted(statistics['dialogues'], 'dialogue')} in {counted(statistics['files'], 'file')}"
     for name, of_set in statistics["sets"].items():
         yield f"{name}: {counted(of_set['dialogues'], 'dialogue')}: {', '.join(of_set['versions'])}"

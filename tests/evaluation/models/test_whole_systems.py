@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
 from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
-from tiny_checkpoints import save_gpt2, save_llama, save_roberta
+from tiny_checkpoints import save_gpt2, save_llama
 
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import Dialogue as Reference
@@ -17,7 +17,7 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import damd, saving, soloist
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig
 from parapet.evaluation.models.inference import held_out
-from parapet.evaluation.models.saving import MODEL, WEIGHTS, card_bytes, weights_bytes
+from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.evaluation.models.systems import (
     ACT,
     ASKED,
@@ -156,22 +156,12 @@ def test_padding_changes_nothing_and_the_cache_neither(save, tmp_path):
             assert written == row[len(prompt) :]
 
 
-def test_folders_and_checkpoints_that_do_not_fit(model, tmp_path):
+def test_a_folder_of_soloist_is_read_back(model, tmp_path):
     (tmp_path / MODEL).write_bytes(saving.card_bytes(model.card))
     for relative, data in saving.saved(model.tokens.tokenizer, model.model.float()).items():
         write(tmp_path / relative, data)
     model.model.double()
     assert soloist.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
-    good = (tmp_path / MODEL).read_bytes()
-    for old, new, said in (
-        (b'"soloist"', b'"t5dst"', "is a model of another kind"),
-        (b"20", b"0", "is damaged, or was not written by Parapet"),
-    ):
-        (tmp_path / MODEL).write_bytes(good.replace(old, new))
-        raised(InputError, soloist.check, str(tmp_path), match=said)
-    (tmp_path / MODEL).write_bytes(good)
-    with pytest.raises(InputError, match="contains a model of type 'roberta': expected gpt2, gpt_neo or llama"):
-        inspect(str(save_roberta(tmp_path / "nli")), saving.BY_MODEL["soloist"])
 
 
 def test_what_real_annotation_tells(real_data):
@@ -464,22 +454,13 @@ def test_acts_come_back_without_values():
     assert acts_of([(ACT, "X"), (SLOT, "s"), (OF, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
 
 
-def test_folders_of_damd(damd_model, tmp_path):
-    (tmp_path / MODEL).write_bytes(card_bytes(damd_model.card))
-    (tmp_path / WEIGHTS).write_bytes(weights_bytes(damd_model.net.state_dict()))
+def test_a_folder_of_damd_is_read_back(damd_model, tmp_path):
+    (tmp_path / MODEL).write_bytes(saving.card_bytes(damd_model.card))
+    (tmp_path / WEIGHTS).write_bytes(saving.weights_bytes(damd_model.net.state_dict()))
     assert damd.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == damd_model.answers(STEPS[:3])
-    good = (tmp_path / MODEL).read_bytes()
-    for old, new, said in (
-        (b'"damd"', b'"soloist"', "is a model of another kind"),
-        (b'"hidden": 8', b'"hidden": 0', "is damaged, or was not written by Parapet"),
-        (b'"acts": 9', b'"acts": -1', "is damaged, or was not written by Parapet"),
-        (b'"embedding": 6', b'"embedding": "6"', "is damaged, or was not written by Parapet"),
-    ):
-        assert old in good
-        (tmp_path / MODEL).write_bytes(good.replace(old, new, 1))
-        raised(InputError, damd.check, str(tmp_path), match=said)
-    (tmp_path / MODEL).write_bytes(good.replace(b'"hidden": 8', b'"hidden": 9'))
-    raised(InputError, damd.load, str(tmp_path), KNOWN, "cpu", 8, match="does not match")
+    card = (tmp_path / MODEL).read_bytes()
+    (tmp_path / MODEL).write_bytes(card.replace(b'"acts": 9', b'"acts": -1'))
+    raised(InputError, damd.check, str(tmp_path), match="is damaged, or was not written by Parapet")
 
 
 AUTHORS_PARAMETERS = 1_985_700  # experiments/all_multi_acts_sample3_sd666_lr0.005_bs80_sp5_dc3/config.json
