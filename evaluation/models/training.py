@@ -161,8 +161,8 @@ def fit(
 ) -> tuple[dict[str, Tensor], list[Measurement]]:
     """Trains to the end, and returns the best weights with the log.
 
-    Draws depend on the seed and the position only, with which the generators are seeded. Their states therefore need
-    not be stored, on any device.
+    An interrupted training resumes from its last state and ends with the same weights. Draws depend on the seed and the
+    position only, with which the generators are seeded. Their states therefore need not be stored, on any device.
 
     Args:
       learner: with new parameters.
