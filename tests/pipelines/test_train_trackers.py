@@ -90,12 +90,12 @@ def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, mo
         "--batch_size",
         "12",
     ]
-    whole = run("train", *flags(toy, "sgp_dst", tmp_path / "whole", *few.split())).files
+    whole = run("train", *flags(toy, "sgp_dst", tmp_path / "whole", *few)).files
     assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
     rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
     assert [row["step"] for row in rows] == [16, 22, 28]  # in the second and the third epoch "combine" alone
     stopped.at_step(monkeypatch, sgp_dst.SgpLearner, 18)
-    cut = flags(toy, "sgp_dst", tmp_path / "cut", *few.split())
+    cut = flags(toy, "sgp_dst", tmp_path / "cut", *few)
     assert "run the same command again" in run("train", *cut, status=1).errors
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
     assert run("train", *cut).files == whole
