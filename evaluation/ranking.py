@@ -35,7 +35,7 @@ from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.report import text
 from parapet.transforms.report.report import Report, Table
-from parapet.transforms.simulators.babi_format import Exchange, parse_candidates, parse_dialogues
+from parapet.transforms.simulators.formats import Exchange, parse_candidates, parse_dialogues
 
 API_CALL = "api_call"
 FIELDS = ("cuisine", "location", "number", "price")

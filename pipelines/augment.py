@@ -15,7 +15,7 @@ from parapet.transforms.core.options import option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.splits.augment.plan import Plan
+    from parapet.transforms.splits.augment import Plan
 
 
 class Augment(CorpusPipeline["Plan"]):
@@ -55,15 +55,15 @@ class Augment(CorpusPipeline["Plan"]):
 
     def check(self) -> Plan:
         """Reads, matches and corrupts the schemas. Raises InputError if no service of a variant matches."""
-        from parapet.transforms.splits.augment import plan as plans
+        from parapet.transforms.splits import augment
 
         folders = {kind: folder for kind in ("backtrans", "oracle") if (folder := getattr(self, kind))}
-        sets = plans.parse_sets(plans.default_sets(folders) if self.sets is None else self.sets)
-        plans.check_folders(sets, folders)
+        sets = augment.parse_sets(augment.default_sets(folders) if self.sets is None else self.sets)
+        augment.check_folders(sets, folders)
         variants = [name for name in self.variant.split(",") if name]
-        operations = [operation for operation in plans.OPERATIONS if operation in self.corruptions]
-        corrupting = plans.CorruptionConfig(operations, plans.Rates(self.replace_rate, self.order_rate), self.seed)
-        plan = plans.make_plan(self.root, self.split, sets, folders, variants, corrupting)
+        operations = [operation for operation in augment.OPERATIONS if operation in self.corruptions]
+        corrupting = augment.CorruptionConfig(operations, augment.Rates(self.replace_rate, self.order_rate), self.seed)
+        plan = augment.make_plan(self.root, self.split, sets, folders, variants, corrupting)
         for problem in plan.problems:
             logging.warning("does not match the corpus: %s", problem)
         return plan
@@ -73,15 +73,15 @@ class Augment(CorpusPipeline["Plan"]):
         import apache_beam as beam
 
         from parapet.transforms.core.progress import expect_dialogues
-        from parapet.transforms.splits.augment import augmenting
+        from parapet.transforms.splits import augment
 
         expect_dialogues(plan.files)
-        augment = augmenting.Augment(plan, self.run_info(plan.options()))
+        augment = augment.Augment(plan, self.run_info(plan.options()))
         _ = pipeline | "Dialogue files" >> beam.Create(plan.files) | "Sets" >> augment
 
     def lines(self, plan: Plan, statistics: Any) -> Iterator[str]:
         """Yields what was written for each set."""
-        from parapet.transforms.splits.augment.augmenting import lines_of
+        from parapet.transforms.splits.augment import lines_of
 
         yield from lines_of(statistics)
 

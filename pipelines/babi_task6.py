@@ -15,7 +15,7 @@ from parapet.transforms.report.text import counted
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.simulators.task6.conversion import Config
+    from parapet.transforms.simulators.task6 import Config
 
 
 class BabiTask6(CorpusPipeline["Config"]):
@@ -52,14 +52,14 @@ class BabiTask6(CorpusPipeline["Config"]):
 
     def check(self) -> Config:
         """Reads the lists, the ontology and the knowledge base. Raises InputError if one of them cannot be used."""
-        from parapet.transforms.simulators.task6 import calls
-        from parapet.transforms.simulators.task6.conversion import Config
+        from parapet.transforms.simulators import task6
+        from parapet.transforms.simulators.task6 import Config
 
-        logs = calls.read_logs(self.logs, calls.PAPER_DEV if self.split_rule == "paper" else None)
+        logs = task6.read_logs(self.logs, task6.PAPER_DEV if self.split_rule == "paper" else None)
         if not any(logs.splits.values()):
             raise InputError("the lists name no calls", self.logs, "--logs")
-        ontology = calls.read_ontology(self.logs, self.ontology)
-        knowledge = calls.read_knowledge(self.kb) if self.kb else None
+        ontology = task6.read_ontology(self.logs, self.ontology)
+        knowledge = task6.read_knowledge(self.kb) if self.kb else None
         return self.settings_of(Config, logs=logs, ontology=ontology, knowledge=knowledge)
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
@@ -69,27 +69,27 @@ class BabiTask6(CorpusPipeline["Config"]):
         import apache_beam as beam
 
         from parapet.transforms.core.runs import WriteEach
-        from parapet.transforms.simulators.task6 import conversion
-        from parapet.transforms.simulators.task6.calls import gathered
+        from parapet.transforms.simulators import task6
+        from parapet.transforms.simulators.task6 import gathered
 
         read = (
             pipeline
             | "Batches" >> beam.Create(config.logs.batches)
             | "Spread" >> beam.Reshuffle()
-            | "Calls" >> beam.FlatMap(conversion.read_batch, config).with_outputs(conversion.STATEMENTS, main="calls")
+            | "Calls" >> beam.FlatMap(task6.read_batch, config).with_outputs(task6.STATEMENTS, main="calls")
         )
-        statements = read[conversion.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
+        statements = read[task6.STATEMENTS] | "Sum statements" >> beam.CombinePerKey(sum)
         knowledge = beam.pvalue.AsSingleton(
             pipeline
             | "Given restaurants" >> beam.Create([config.knowledge], reshuffle=False)
             | "Restaurants" >> beam.Map(lambda known, stated: known or gathered(stated), beam.pvalue.AsIter(statements))
         )
         write = WriteEach(
-            partial(conversion.write_batch, config=config), knowledge, others=(conversion.BABI,), progress=("calls",)
+            partial(task6.write_batch, config=config), knowledge, others=(task6.BABI,), progress=("calls",)
         )
         outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
-        texts = beam.pvalue.AsList(outputs.others[conversion.BABI])
-        finish = self.finish(config, conversion.metadata_files, knowledge, texts, shown=conversion.SHOWN)
+        texts = beam.pvalue.AsList(outputs.others[task6.BABI])
+        finish = self.finish(config, task6.metadata_files, knowledge, texts, shown=task6.SHOWN)
         _ = outputs | "Finish" >> finish
 
     def lines(self, config: Config, statistics: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ from parapet.transforms.report.text import counted
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.simulators.reminders.corpus import Config
+    from parapet.transforms.simulators.reminders_corpus import Config
 
 
 class Reminders(CorpusPipeline["Config"]):
@@ -39,7 +39,7 @@ class Reminders(CorpusPipeline["Config"]):
 
     def check(self) -> Config:
         """Checks the sizes. Raises InputError if they cannot be used."""
-        from parapet.transforms.simulators.reminders.corpus import Config
+        from parapet.transforms.simulators.reminders_corpus import Config
 
         if len(self.dialogues) != len(SPLITS) or not any(self.dialogues):
             reason = "must be three numbers of dialogues, for train, dev and test (example: 1000,200,200)"
@@ -55,25 +55,31 @@ class Reminders(CorpusPipeline["Config"]):
 
         from parapet.transforms.core.progress import expect
         from parapet.transforms.core.runs import WriteEach
-        from parapet.transforms.simulators.reminders import corpus
+        from parapet.transforms.simulators import reminders_corpus
 
         expect(sum(self.dialogues), "dialogues")
         shards = pipeline | "Shards" >> beam.Create(config.shards())
-        digests = shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(corpus.digest_shard, config.seed)
+        digests = (
+            shards | "Spread" >> beam.Reshuffle() | "Digests" >> beam.Map(reminders_corpus.digest_shard, config.seed)
+        )
         attempts = (
             pipeline
             | "Seed" >> beam.Create([config.seed], reshuffle=False)
-            | "Attempts" >> beam.Map(corpus.choose_attempts, beam.pvalue.AsIter(digests))
+            | "Attempts" >> beam.Map(reminders_corpus.choose_attempts, beam.pvalue.AsIter(digests))
         )
         write = WriteEach(
-            partial(corpus.write_shard, config=config),
+            partial(reminders_corpus.write_shard, config=config),
             beam.pvalue.AsSingleton(attempts),
-            others=(corpus.DIGESTS, corpus.UTTERANCES),
+            others=(reminders_corpus.DIGESTS, reminders_corpus.UTTERANCES),
             progress=("dialogues",),
         )
         outputs = shards | "Spread files" >> beam.Reshuffle() | "Dialogues" >> write
-        compared = [beam.pvalue.AsList(outputs.others[name]) for name in (corpus.DIGESTS, corpus.UTTERANCES)]
-        _ = outputs | "Finish" >> self.finish(config, corpus.metadata_files, *compared, shown=corpus.SHOWN)
+        compared = [
+            beam.pvalue.AsList(outputs.others[name]) for name in (reminders_corpus.DIGESTS, reminders_corpus.UTTERANCES)
+        ]
+        _ = outputs | "Finish" >> self.finish(
+            config, reminders_corpus.metadata_files, *compared, shown=reminders_corpus.SHOWN
+        )
 
     def lines(self, config: Config, statistics: Any) -> Iterator[str]:
         """Yields the size of each split."""

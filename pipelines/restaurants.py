@@ -13,7 +13,7 @@ from parapet.transforms.report.text import counted
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.simulators.restaurants.corpus import Config
+    from parapet.transforms.simulators.restaurants_corpus import Config
 
 
 class Restaurants(CorpusPipeline["Config"]):
@@ -50,19 +50,21 @@ class Restaurants(CorpusPipeline["Config"]):
         """Reads the ontology. Raises InputError if it or an option cannot be used."""
         from parapet.schemas.layout import as_path
         from parapet.schemas.limits import read_whole
-        from parapet.transforms.simulators.restaurants import corpus, simulating
-        from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology
+        from parapet.transforms.simulators import restaurants_corpus, restaurants_simulation
+        from parapet.transforms.simulators.restaurants_simulation import default_ontology, read_ontology
 
         own = self.ontology and read_ontology(read_whole(as_path(self.ontology)), self.ontology)
         config = self.settings_of(
-            corpus.Config,
+            restaurants_corpus.Config,
             ontology=own or default_ontology(),
             ontology_path=self.ontology,
             tasks=tuple(sorted({*self.tasks})),
-            sizes=corpus.parse_sizes(self.sizes),
+            sizes=restaurants_corpus.parse_sizes(self.sizes),
             formats=tuple(sorted({*self.formats})),
         )
-        simulating.check_world(config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path)
+        restaurants_simulation.check_world(
+            config.world(), config.tasks, [split for split, _ in config.sizes], config.ontology_path
+        )
         return config
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
@@ -73,13 +75,13 @@ class Restaurants(CorpusPipeline["Config"]):
 
         from parapet.transforms.core.progress import expect
         from parapet.transforms.core.runs import WriteEach
-        from parapet.transforms.simulators.restaurants import corpus
+        from parapet.transforms.simulators import restaurants_corpus
 
         shards = config.shards()
         expect(sum(shard.dialogues for shard in shards), "dialogues")
-        write = WriteEach(corpus.write_shard, setup=partial(corpus.Simulator, config))
+        write = WriteEach(restaurants_corpus.write_shard, setup=partial(restaurants_corpus.Simulator, config))
         outputs = pipeline | "Shards" >> beam.Create(shards) | "Spread" >> beam.Reshuffle() | "Dialogues" >> write
-        _ = outputs | "Finish" >> self.finish(config, corpus.metadata_files, shown=corpus.SHOWN)
+        _ = outputs | "Finish" >> self.finish(config, restaurants_corpus.metadata_files, shown=restaurants_corpus.SHOWN)
 
     def lines(self, config: Config, statistics: Any) -> Iterator[str]:
         """Yields the means of each task."""

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from parapet.transforms.simulators.babi_format import (
+from parapet.transforms.simulators.formats import (
     SILENCE,
     BabiDialogue,
     Exchange,

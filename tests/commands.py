@@ -12,7 +12,7 @@ from tool_files import write_tasks, write_variants
 from parapet.pipelines.app import flags_of
 from parapet.pipelines.main import PIPELINES, actions_of, command_of
 from parapet.schemas import layout
-from parapet.transforms.simulators.restaurants import ontology
+from parapet.transforms.simulators import restaurants_simulation as ontology
 
 # commands without workers of their own
 ONE_PROCESS = ("evaluate", "train", "compare", "export", "leaderboard", "suite")

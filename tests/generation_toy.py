@@ -82,7 +82,7 @@ def write_split(folder: Path, schema: object, of: object) -> None:
 
 def texts(*roots: Path) -> list[str]:
     """What a tokenizer should know of corpora."""
-    from parapet.evaluation.models.generation.data import read_examples
+    from parapet.evaluation.models.generation import read_examples
 
     rows = [one for root in roots for one in read_examples(str(root), "train").rows]
     return [text for one in rows for text in (one.text, one.said)]

@@ -14,13 +14,13 @@ from parapet.evaluation.endpoint.asking import Asker, Question, in_json
 from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
 from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair
-from parapet.evaluation.models.generation.inference import Generated
+from parapet.evaluation.models.generation import Generated
 from parapet.evaluation.models.turns import REFUSED, UNREAD, Answer
 from parapet.evaluation.ood import IN_DOMAIN, OOD
 from parapet.schemas.service import Service
 from parapet.transforms.core.chat import Chat
 from parapet.transforms.core.replies import Reply, Unreadable, object_in
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Unanswered
+from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Unanswered
 
 _LEAST_SURE, _SUREST = 51, 100  # percent; below, the score would mean the opposite decision
 _LONGEST = 300  # tokens of a turn

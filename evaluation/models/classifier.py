@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.models import saving
-from parapet.evaluation.models.batches import Rows, bucketed, by_length
 from parapet.evaluation.models.configs import ClassifierConfig
-from parapet.evaluation.models.examples import held_out
+from parapet.evaluation.models.inference import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
-from parapet.evaluation.models.training import Learner
+from parapet.evaluation.models.training import Learner, Rows, bucketed, by_length
 from parapet.evaluation.models.turns import Answer, Turn, read_labelled
 from parapet.evaluation.ood import OOD, best_threshold, is_of_ood
 from parapet.schemas.errors import InputError

@@ -274,20 +274,6 @@ class GenerationConfig(CorpusTraining):
     prefix_size: int = 0
 
 
-class PrefixConfig(GenerationConfig):
-    """Prefixes for a T5 with frozen weights."""
-
-    model: str = "pt_t5"
-    epochs: int | None = 40
-    patience: int | None = 5
-    learning_rate: float = 0.001
-    prefix_length: int = option(10, "positions of a prefix", ge=1)
-    prefix_embedding: int = option(
-        512, "size of the embedding of each position, which an MLP turns into keys and values", rare=True, ge=1
-    )
-    prefix_size: int = option(384, "size of the hidden layer of the MLPs", rare=True, ge=1)
-
-
 class SystemTraining(CorpusTraining):
     """A training of a whole system."""
 
@@ -396,79 +382,3 @@ class BabiConfig(TrainingConfig):
     task: Literal["1", "2", "3", "4", "5", "6", "concierge"] | None = option(
         None, "row of the --preset (default: the task in the names of the files)", rare=True
     )
-
-
-class EmbeddingsConfig(BabiConfig):
-    """Supervised embeddings."""
-
-    model: str = "embeddings"
-    learning_rate: float = 0.001
-    input: Literal["history", "last"] = option("history", "whole dialogue, or last utterance")
-    negatives: int = 1000
-    share: Literal["off", "on", "auto"] = option(
-        "off", "same embeddings in dialogues and candidates (A = B); auto: what is better on dev", rare=True
-    )
-
-
-class MemN2NConfig(BabiConfig):
-    """A memory network."""
-
-    model: str = "memn2n"
-    learning_rate: float = 0.003
-    hops: int = option(1, "hops over the memory", ge=1)
-    memory: int | None = option(256, "maximum number of lines of history", ge=1)
-    time: Literal["back", "index"] = option(
-        "back", "time features: lines back from the input, or the index of the line, as in the paper", rare=True
-    )
-
-
-class PredictionConfig(Machine):
-    """The settings of any prediction."""
-
-    unit: ClassVar[str] = "examples"
-    model: str = folder("output of 'parapet train {model_name}'", default=REQUIRED)
-    batch_size: int = option(64, "{unit} in a batch", ge=1, group=RUNNING)
-
-
-class SystemPrediction(PredictionConfig):
-    """A prediction by a model of a whole system."""
-
-    unit = "turns"
-    batch_size: int = 16
-    knowledge_base: str | None = knowledge_base()
-
-
-class ClassifierPrediction(PredictionConfig):
-    """A prediction by a classifier."""
-
-    unit = "utterances"
-    batch_size: int = 256
-    task: Task | None = option(None, "what is predicted (default: what the model was trained for)")
-
-
-class GenerationPrediction(PredictionConfig):
-    """A prediction of utterances."""
-
-    unit = "turns"
-    batch_size: int = 32
-    checkpoint: str | None = None
-    templates: str | None = folder(f"{TEMPLATES} (default: those that the model was trained with)", default=None)
-    beams: int | None = option(
-        None, "beams of the search (default: as many as candidates)", rare=True, ge=1, group="search"
-    )
-    candidates: int = option(0, "also write the N best, with their scores", ge=0, group="search")
-    rerank: Literal["lexical", "nli"] | None = option(
-        None, "choose the candidate that expresses the most acts", group="search"
-    )
-    nli_model: str | None = option(
-        None, "model of --rerank nli, such as roberta-large-mnli", metavar="DIR", group="search", path=True
-    )
-    also: list[str] = folder(
-        "with --rerank: predictions of other models, whose candidates are added", default=[], group="search", rare=True
-    )
-
-
-class PrefixPrediction(GenerationPrediction):
-    """A prediction by prefixes, which need the T5 that they were trained with."""
-
-    checkpoint: str = checkpoint("T5 that the model was trained with")

@@ -1,4 +1,4 @@
-"""Predictions as a Beam transform, for all models: reads files in chunks, predicts, and writes files of predictions.
+"""Data and predictions of all models: examples, and a Beam transform that reads files in chunks and writes predictions.
 
 A family of models defines a :class:`Job`, which reads chunks, loads the model, and answers a chunk.
 """
@@ -6,7 +6,7 @@ A family of models defines a :class:`Job`, which reads chunks, loads the model, 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -21,6 +21,41 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.core import files
 from parapet.transforms.core.compressed import read_input
 from parapet.transforms.core.progress import advance, expect
+from parapet.transforms.core.seeding import stable_hash
+
+Row = TypeVar("Row")
+
+
+class Examples(msgspec.Struct, Generic[Row], frozen=True):
+    """The examples of a split of a corpus.
+
+    Attributes:
+      rows: in the order of files and dialogues.
+      paths: the files read.
+    """
+
+    rows: list[Row]
+    paths: list[str]
+
+
+def held_out(
+    rows: Iterable[Row], share: float, seed: str, dialogue: Callable[[Row], str]
+) -> tuple[list[Row], list[Row]]:
+    """Splits rows into those to learn from, and those of held-out dialogues.
+
+    A hash decides, so that a dialogue is always on the same side, whatever other dialogues there are.
+
+    Args:
+      rows: the rows of a training set.
+      share: the share of dialogues to hold out.
+      seed: the seed of the hash.
+      dialogue: identifies the dialogue of a row; equal in all of its versions.
+    """
+    parts: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        parts[stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
+    return parts
+
 
 File = TypeVar("File")
 Chunk = TypeVar("Chunk")

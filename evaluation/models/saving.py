@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -185,6 +186,11 @@ def longest(tokenizer: Any, model: Any, wanted: int, flag: str) -> int:
     if wanted > most:
         raise InputError(f"must be at most {most}, the number of positions of the checkpoint", flag, str(wanted))
     return wanted
+
+
+def module_of(model: str) -> Any:
+    """Returns the module of a tracker or a whole system, which has functions ``check`` and ``load``."""
+    return import_module(f"parapet.evaluation.models.{model}")
 
 
 _OF_MEMORY = ("out of memory", "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")

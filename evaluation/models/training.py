@@ -1,4 +1,4 @@
-"""The interface of a model in training, and the training loop."""
+"""The interface of a model in training, its batches, and the training loop."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import logging
 import math
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import torch
@@ -96,25 +97,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     best: bool
 
 
-class Trained(msgspec.Struct, frozen=True):
-    """The best weights, and the log."""
-
-    weights: dict[str, Tensor]
-    log: list[Measurement]
-
-    @property
-    def best(self) -> Measurement:
-        """The row with these weights."""
-        return next(row for row in reversed(self.log) if row.best)
-
-
 class TrainedModel(msgspec.Struct, frozen=True):
     """A trained model.
 
     Attributes:
       files: the files of its folder: path to content.
       log: all measurements.
-      best: the measurement whose weights were kept.
       metric: the metric of dev.
       parameters: the number of trained parameters.
       result: see :meth:`Learner.result`.
@@ -122,17 +110,18 @@ class TrainedModel(msgspec.Struct, frozen=True):
 
     files: dict[str, bytes]
     log: list[Measurement]
-    best: Measurement
     metric: str
     parameters: int
     result: dict[str, float | None]
 
+    @property
+    def best(self) -> Measurement:
+        """The measurement whose weights were kept."""
+        return next(row for row in reversed(self.log) if row.best)
+
 
 def train(
-    config: TrainingConfig,
-    learner_of: Callable[[], Learner],
-    output: str,
-    header: Mapping[str, Any],
+    config: TrainingConfig, learner_of: Callable[[], Learner], output: str, header: Mapping[str, Any]
 ) -> TrainedModel:
     """Trains a model, or resumes an interrupted training.
 
@@ -152,11 +141,11 @@ def train(
     seed_all(config.seed, "parameters")
     with enough_memory(config.batch_size):
         learner = learner_of()
-        trained = fit(learner, config, output, header)
-        learner.module.load_state_dict(trained.weights)
+        weights, log = fit(learner, config, output, header)
+        learner.module.load_state_dict(weights)
         written = learner.files()
     parameters = sum(parameter.numel() for parameter in learner.module.parameters() if parameter.requires_grad)
-    return TrainedModel(written, trained.log, trained.best, learner.metric, parameters, learner.result())
+    return TrainedModel(written, log, learner.metric, parameters, learner.result())
 
 
 class Position(NamedTuple):
@@ -167,11 +156,13 @@ class Position(NamedTuple):
     batches: int = 0
 
 
-def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]) -> Trained:
-    """Trains to the end. An interrupted training resumes from its last state and ends with the same weights.
+def fit(
+    learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]
+) -> tuple[dict[str, Tensor], list[Measurement]]:
+    """Trains to the end, and returns the best weights with the log.
 
-    Draws depend on the seed and the position only, with which the generators are seeded. Their states therefore need
-    not be stored, on any device.
+    An interrupted training resumes from its last state and ends with the same weights. Draws depend on the seed and the
+    position only, with which the generators are seeded. Their states therefore need not be stored, on any device.
 
     Args:
       learner: with new parameters.
@@ -196,7 +187,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
         logging.info("resuming after %s", _name(log[-1], config))
     begun = position.steps
     while not _done(log, config):
-        batches = Stretch(learner, config, position)
+        batches = Interval(learner, config, position)
         total = config.steps or learner.total_steps or config.most_epochs * len(batches)
         if position.steps == begun:
             expect(total - begun, "steps", STAGE)  # those of this run, as its speed is that of these
@@ -229,7 +220,7 @@ def fit(learner: Learner, config: TrainingConfig, output: str, header: Mapping[s
             "best": best,
         }
         save_state(output, state, log_bytes(log))
-    return Trained(best, log)
+    return best, log
 
 
 def log_bytes(log: Iterable[Measurement]) -> bytes:
@@ -262,7 +253,7 @@ def _done(log: list[Measurement], config: TrainingConfig) -> bool:
     return best.dev >= PERFECT or len(log) >= config.most_epochs or impatient
 
 
-class Stretch:
+class Interval:
     """The batches until the next measurement of the dev set, drawn epoch by epoch with seeded generators.
 
     Args:
@@ -311,7 +302,7 @@ def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor
 def train_batches(
     learner: Learner,
     config: TrainingConfig,
-    batches: Stretch,
+    batches: Interval,
     position: Position,
     total: int,
     dev: Sequence[float] = (),
@@ -417,11 +408,6 @@ def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def clear_state(output: str) -> None:
-    """Deletes the state, once the model is published."""
-    files.clear(files.join(output, FOLDER))
-
-
 Option = str | int | float | bool | None
 
 
@@ -469,3 +455,164 @@ def _measurements(log: Sequence[Measurement], metric: str) -> Table:
     return Table(
         title="Measurements", columns=columns, rows=rows, text_columns=1, best=[(best, 4)], numbers_in="log.jsonl"
     )
+
+
+POOL = 64  # batches whose examples are sorted by length; with more, the order would be less random
+
+
+def bucketed(lengths: Tensor, batch: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yields the batches of an epoch: numbers of examples, shuffled, sorted by length within pools, then batched.
+
+    Args:
+      lengths: the length of each example, on the CPU; shape (examples,).
+      batch: examples in a batch.
+      generator: the random generator.
+    """
+    order = torch.randperm(len(lengths), generator=generator)
+    batches = [
+        batch_ids
+        for pool in order.split(batch * POOL)
+        for batch_ids in pool[lengths[pool].argsort(stable=True)].split(batch)
+    ]
+    for i in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[i]
+
+
+def by_length(lengths: Sequence[int], batch: int) -> Iterator[list[int]]:
+    """Yields batches in a fixed order: numbers of examples, the longest first, so that memory runs out at once."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    for start in range(0, len(order), batch):
+        yield order[start : start + batch]
+
+
+class Rows:
+    """Rows of token ids in one tensor, gathered and padded without a Python loop over them.
+
+    Args:
+      rows: the token ids of each example; may be empty.
+      device: the device of the batches.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> None:
+        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        self.starts = self.lengths.cumsum(0) - self.lengths
+        self.flat = torch.tensor([token for row in rows for token in row], dtype=torch.int32)
+        self.device = torch.device(device)
+
+    def padded(self, ids: Tensor, fill: int, left: bool = False) -> tuple[Tensor, Tensor]:
+        """Returns token ids and mask of some rows; both of shape (examples, the longest of them; at least 1).
+
+        Args:
+          ids: numbers of rows, on the CPU; shape (examples,).
+          fill: the padding token.
+          left: whether to pad on the left.
+        """
+        lengths = self.lengths[ids]
+        width = max(1, int(lengths.max())) if len(ids) else 1
+        columns = torch.arange(width)
+        offsets = columns - (width - lengths)[:, None] if left else columns.expand(len(ids), width)
+        mask = (offsets >= 0) & (offsets < lengths[:, None])
+        tokens = torch.full((len(ids), width), fill, dtype=torch.long)
+        places = (self.starts[ids][:, None] + offsets)[mask]
+        tokens[mask] = self.flat[places].long()
+        return tokens.to(self.device, non_blocking=True), mask.long().to(self.device, non_blocking=True)
+
+
+# Rounding errors of logits in single precision are far smaller, and differences between them usually far larger.
+DOUBT = 1e-2
+
+
+Decision = TypeVar("Decision")
+
+
+# Rows to (decision, margin by which the best choice beats the next).
+Decide = Callable[[Sequence[int]], Iterable[tuple[Decision, float]]]
+
+
+def settled(batches: Iterable[Sequence[int]], decide: Decide[Decision]) -> list[Decision]:
+    """Returns the decision of each row, in the order of their numbers.
+
+    Close decisions are repeated in a batch of their own.
+
+    Args:
+      batches: numbers of rows; together all of them.
+      decide: computes a batch.
+    """
+    decisions: dict[int, Decision] = {}
+    for numbers in batches:
+        for number, (decision, margin) in zip(numbers, decide(numbers), strict=True):
+            if len(numbers) > 1 and not margin >= DOUBT:
+                ((decision, _),) = decide([number])
+            decisions[number] = decision
+    return [decisions[number] for number in sorted(decisions)]
+
+
+History = tuple[tuple[str, str], ...]  # (speaker, utterance) of each turn
+
+
+Stretch = tuple[int, int]  # the position of some tokens: the first one, and the one behind the last
+
+
+class Tokens:
+    """Concatenated tokens of texts."""
+
+    def __init__(self) -> None:
+        self.flat = array("i")
+
+    def add(self, ids: Iterable[int]) -> Stretch:
+        """Appends tokens; returns their position."""
+        start = len(self.flat)
+        self.flat.extend(ids)
+        return start, len(self.flat)
+
+
+class Pairs:
+    """Rows of a dialogue and a schema, to be taken in batches.
+
+    Args:
+      tokens: the store of tokens.
+      rows: (dialogue, schema) of each row.
+      limit: the maximum number of tokens in a row. Dialogues are cut on the left; schemas are never cut, and may exceed
+        the limit.
+      first: the token that each row begins with, if any.
+    """
+
+    def __init__(
+        self, tokens: Tokens, rows: Sequence[tuple[Stretch, Stretch]], limit: int, first: int | None = None
+    ) -> None:
+        self.flat = torch.tensor(tokens.flat, dtype=torch.int32)
+        self.first = first
+        self.lead = int(first is not None)  # number of tokens before the dialogue
+        places = torch.tensor([(*dialogue, *schema) for dialogue, schema in rows], dtype=torch.long).view(-1, 4)
+        starts, self.ends, self.schemas, schema_ends = places.unbind(1)
+        self.widths = schema_ends - self.schemas
+        room = (limit - self.lead - self.widths).clamp(min=0)
+        self.starts = torch.maximum(starts, self.ends - room)
+        self.cut = int((self.starts > starts).sum())
+        self.stretches = self.ends - self.starts  # lengths of the dialogues
+        self.lengths = self.lead + self.stretches + self.widths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def padded(self, ids: Tensor, fill: int) -> tuple[Tensor, Tensor]:
+        """Returns token ids and mask of some rows; both of shape (rows, the longest of them).
+
+        Args:
+          ids: numbers of rows, on the CPU; shape (rows,).
+          fill: the padding token.
+        """
+        columns = torch.arange(int(self.lengths[ids].max())) - self.lead
+        own = self.stretches[ids][:, None]
+        places = torch.where(
+            columns < own, self.starts[ids][:, None] + columns, self.schemas[ids][:, None] - own + columns
+        )
+        mask = columns < self.lengths[ids][:, None] - self.lead
+        tokens = self.flat[places.clamp(0, len(self.flat) - 1)].long().masked_fill(~mask, fill)
+        if self.first is not None:
+            tokens[:, 0] = self.first
+        return tokens, mask.long()
+
+    def decisions(self, batch: int, decide: Decide[Decision]) -> list[Decision]:
+        """Returns the decision of each row, which does not depend on its batch."""
+        return settled(list(by_length(self.lengths.tolist(), batch)), decide)

@@ -18,7 +18,7 @@ from parapet.pipelines.command import counted, say
 from parapet.pipelines.corpora import SetOptions, TaskOptions
 from parapet.pipelines.endpoint_flags import ModelOptions, cache_in, tokens_of
 from parapet.pipelines.models import family
-from parapet.pipelines.models.babi import AnswerOptions
+from parapet.pipelines.models.trained import AnswerOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options
@@ -159,7 +159,7 @@ cannot be read count as wrong; refused requests are not scored."""
     def plan(self, prompt: Prompt) -> Task:
         """Lists the sets of dialogues."""
         from parapet.evaluation.endpoint.tracking import LanguageModel as Tracker
-        from parapet.evaluation.models.dst.data import Job
+        from parapet.evaluation.models.dst import Job
 
         sources, normalise = self.sources(), not self.as_answered
         sets, files = family.plan_sets(sources)
@@ -226,11 +226,11 @@ Asks a language model for an utterance of the acts of each system turn, given as
     def plan(self, prompt: Prompt) -> Task:
         """Lists the system turns."""
         from parapet.evaluation.endpoint.tasks import Speaker
-        from parapet.evaluation.models.generation import data
-        from parapet.evaluation.models.generation.inference import Job, Search, relative_of
+        from parapet.evaluation.models import generation
+        from parapet.evaluation.models.generation import Job, Search, relative_of
 
         sources = self.sources()
-        sets = tuple(data.sources(sources))
+        sets = tuple(generation.sources(sources))
         return Task(
             of=Job(output=self.output, model=self.model_name, search=Search(1, 1, 0), sets=sets, split=sources.split),
             make=partial(Speaker, prompt=prompt),
@@ -256,8 +256,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
     def plan(self, prompt: Prompt) -> Task:
         """Lists the test files. Raises InputError if one cannot be used."""
         from parapet.evaluation.endpoint.tasks import Bot
-        from parapet.evaluation.models.babi.data import read_candidates, read_dialogues
-        from parapet.evaluation.models.babi.inference import Job
+        from parapet.evaluation.models.babi import Job, read_candidates, read_dialogues
 
         if self.top > 1 and not self.candidates:
             raise InputError("requires --candidates, which are ranked: add them", "--candidates")

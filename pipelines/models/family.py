@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
+from parapet.evaluation.models.configs import CorpusTraining, Machine, TrainingConfig
 from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.corpora import inputs_of
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.evaluation.dst.model import Set
-    from parapet.evaluation.models.examples import Examples
-    from parapet.evaluation.models.inference import DialogueFile, Job
+    from parapet.evaluation.models.inference import DialogueFile, Examples, Job
     from parapet.evaluation.models.training import Learner
     from parapet.evaluation.sets import Sources
 
@@ -148,10 +147,11 @@ same command is run again, and ends with the same model."""
         """Trains, publishes the model with its log, and prints its results."""
         from importlib.metadata import version
 
-        from parapet.evaluation.models.training import clear_state, log_bytes, page_of, train
+        from parapet.evaluation.models.training import FOLDER, log_bytes, page_of, train
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
         from parapet.transforms.core import checkpoints
+        from parapet.transforms.core.files import clear, join
 
         config, learner, inputs = training
         recorded = content_options(config)
@@ -166,7 +166,7 @@ same command is run again, and ends with the same model."""
         page = page_of(self.model_name, recorded, trained).encode()
         files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
         publish(self.output, files, {**header, "result": result})
-        clear_state(self.output)
+        clear(join(self.output, FOLDER))
         reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
         measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
         say(f"{self.model_name}: {measured}; the model is in {self.output}")
@@ -187,7 +187,7 @@ class TrainOnCorpora(CorpusTraining, TrainNet):
         Raises:
           InputError: a corpus cannot be read or has no examples.
         """
-        from parapet.evaluation.models.examples import held_out
+        from parapet.evaluation.models.inference import held_out
 
         roots = self.train or [str(sample_root())]
         corpora = [read(root, self.split) for root in roots]
@@ -258,8 +258,12 @@ class Predict(Pipeline[Prediction]):
                     logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))
 
 
-class PredictTrained(PredictionConfig, Predict):
+class PredictTrained(Machine, Predict):
     """A prediction by a model of ``parapet train``."""
+
+    unit: ClassVar[str] = "examples"
+    model: str = options.folder("output of 'parapet train {model_name}'", default=options.REQUIRED)
+    batch_size: int = options.option(64, "{unit} in a batch", ge=1, group=options.RUNNING)
 
     def job(self, kind: type[JobType], **own: object) -> JobType:
         """Makes the job from the options, and its ``own`` attributes."""

@@ -16,7 +16,7 @@ from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.suite_file import read_suite
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.replies import Reply, Unreadable, object_in
-from parapet.transforms.simulators.babi_format import Exchange, candidates_text, dialogue_text
+from parapet.transforms.simulators.formats import Exchange, candidates_text, dialogue_text
 
 
 def user_of(body):

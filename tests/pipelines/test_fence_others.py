@@ -73,7 +73,7 @@ def test_a_call_that_raises(target, tmp_path, monkeypatch):
     cheap_chinese(tmp_path / "dstc2", names[0])
     asian_oriental(tmp_path / "dstc2", names[1])
     write_lists(tmp_path / "dstc2", train=names)
-    poison(monkeypatch, f"parapet.transforms.simulators.task6.conversion.{target}", ERROR, names[1])
+    poison(monkeypatch, f"parapet.transforms.simulators.task6.{target}", ERROR, names[1])
     made = run("babi_task6", "--quiet", logs=tmp_path / "dstc2", output=tmp_path / "out", max_bad="50%")
     assert made.errors.endswith(REPORTED)
     (letter,) = made.dead_letters
@@ -84,8 +84,8 @@ def test_a_call_that_raises(target, tmp_path, monkeypatch):
 
 
 NEEDED = {
-    "reminders": ("--dialogues 3,0,2", "simulators.reminders.corpus.check_dialogue", "dialogue 0"),
-    "restaurants": ("--tasks 1 --sizes 2", "simulators.restaurants.corpus.lines_of", "dialogue 0"),
+    "reminders": ("--dialogues 3,0,2", "simulators.reminders_corpus.dialogue_text", "dialogue 0"),
+    "restaurants": ("--tasks 1 --sizes 2", "simulators.restaurants_corpus.lines_of", "dialogue 0"),
     "statistics": ("--sgd {sample} --variants {variants}", "variants.table1.descriptions_of", "service: Gyms_1"),
     "back_translate": ("--schemas {sample}", "variants.back_translation.back_translated", "pt variant: Gyms_1"),
 }

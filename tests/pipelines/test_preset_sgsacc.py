@@ -11,8 +11,8 @@ from tiny_checkpoints import save_t5
 from parapet.evaluation.generation.corpus import Candidate, read
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import choose
-from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import TrainingConfig
+from parapet.evaluation.models.training import bucketed
 from parapet.evaluation.sets import ORIGINAL
 from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command

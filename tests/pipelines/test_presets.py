@@ -8,8 +8,8 @@ from inn_toy import texts, write_corpus
 from kit import lacking, raised
 from tiny_checkpoints import save_gpt2
 
-from parapet.evaluation.models.systems.data import read_steps
-from parapet.evaluation.models.systems.soloist import SoloistLearner
+from parapet.evaluation.models.soloist import SoloistLearner
+from parapet.evaluation.models.systems import read_steps
 from parapet.pipelines.app import Parser, flags_of, from_table, read_config
 from parapet.pipelines.models import MODELS, train_command
 from parapet.schemas.errors import InputError

@@ -4,12 +4,10 @@ import json
 
 import pyarrow as pa
 import pytest
-import stopped
 from intent_toy import foreign, toy
 from kit import edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_bert
 
-from parapet.evaluation.models.classifier import ClassifierLearner
 from parapet.evaluation.models.turns import Turn
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
@@ -112,17 +110,6 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     assert set(metrics) == {"#ALL", "#MEAN", "original", "v1", "reversed"}
     right = sum(predicted == label for predicted, label in by_set["v1"].values())
     assert [of["accuracy"] for of in metrics.values()] == pytest.approx([right / 49] * 5)
-
-
-def test_a_stopped_training_goes_on_to_the_same_bytes(model, data, tmp_path, monkeypatch):
-    flags = ["--train", str(data / "train.jsonl"), "--foreign", str(data / "foreign.jsonl")]
-    argv = ["classifier", *flags, *SMALL, "--output", str(tmp_path / "out")]
-    with monkeypatch.context() as patched:
-        stopped.at_step(patched, ClassifierLearner, 15, stopped.Stopped)
-        run("train", *argv, status=1)
-    assert len(rows_of(tmp_path / "out" / ".training" / "log.jsonl")) == 1
-    run("train", *argv)
-    assert files_of(tmp_path / "out") == files_of(model)
 
 
 def test_a_checkpoint_as_a_person_trains_it(data, tmp_path):

@@ -1,17 +1,14 @@
 """``parapet train`` and ``parapet predict`` for system utterances, as a person runs them."""
 
-import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-import stopped
 from generation_toy import VARIED, texts, write_split, write_toy
 from kit import dialogues_of, edit, files_of, json_of, refused, rows_of, run, write
 from tiny_checkpoints import save_t5
 
-from parapet.evaluation.models.generation import net
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.transforms.core.checkpoints import digest
 
@@ -105,19 +102,6 @@ def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_pat
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("model", ["ft_t5", "pt_t5"])
-def test_a_stopped_training_goes_on_to_the_same_bytes(model, made, tmp_path, monkeypatch):
-    given = [model, "--train", str(made / "toy"), "--checkpoint", str(made / "t5"), "--epochs", "2", *LEARNING]
-    given += ["--prefix_length", "3", "--prefix_size", "8"] if model == "pt_t5" else []
-    run("train", *given, "--output", tmp_path / "whole")
-    stopped.at_step(monkeypatch, net.GenerationLearner, 8)  # of 6 an epoch
-    run("train", *given, "--output", tmp_path / "cut", status=1)
-    assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    run("train", *given, "--output", tmp_path / "cut")
-    assert files_of(tmp_path / "cut") == files_of(tmp_path / "whole")
-
-
-@pytest.mark.thorough
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     weak = tmp_path / "weak"
     given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
@@ -140,10 +124,11 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     for reason, more in {
         "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
         "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
-        "--beams: 5 candidates need at least as many beams, but there are 2": ["--beams", "2", "--candidates", "5"],
-        "--also: has no predictions of original": ["--rerank", "lexical", "--also", str(made)],
+        "--beams: must be at least as many as --candidates, 5": ["--beams", "2", "--candidates", "5"],
+        "--also: there is no such file: a set has no predictions": ["--rerank", "lexical", "--also", str(made)],
     }.items():
-        assert reason in refused("predict", *both[:6], *more, output=tmp_path / "no").replace(f"{made}: ", ""), reason
+        told = refused("predict", *both[:6], *more, output=tmp_path / "no")
+        assert reason in re.sub(r"/[^ ]+: ", "", told), reason
 
 
 @pytest.mark.thorough
@@ -162,9 +147,6 @@ def test_turns_without_acts_are_told(made, tuned, tmp_path):
     rows = rows_of(tmp_path / "out" / "predictions" / "original" / FILE)
     assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
     assert any(len(row["candidates"]) > 1 for row in rows)
-    write(place, [{**dialogues[0], "turns": "none"}])
-    told = refused("predict", "ft_t5", **flags, output=tmp_path / "no", status=1)
-    assert "dialogues_001.json: [0].turns: not_sgd: Expected `array`" in told
 
 
 def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
@@ -192,40 +174,27 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     no = {"output": tmp_path / "no"}
     told = refused("predict", *asked, variants=made / "variants", **no)
     assert "--variants: the model was trained with --templates, which do not depend on the schema" in told
-    (folder / "Cafes_1.tsv").write_text("GOODBYE\tBye.\nINFORM!!city!!@\tThere.")
-    told = refused("train", *given, templates=folder, **no)
-    assert "Cafes_1.tsv: line 2: the key has 1 @, but the sentence has 0" in told
     assert "contains no templates: expected a folder" in refused("predict", *asked, templates=made / "toy", **no)
 
 
 def test_bad_training_input_is_told(made, tmp_path):
-    out = {"output": tmp_path / "out"}
+    def told(*given, model="ft_t5", corpus=made / "toy", checkpoint=made / "t5"):
+        return refused(
+            "train", model, *given, train=corpus, checkpoint=checkpoint, output=tmp_path / "out", status=(1, 2)
+        )
 
-    def told(*given, model="ft_t5", corpus=made / "toy", checkpoint=made / "t5", status=2):
-        return refused("train", model, *given, train=corpus, checkpoint=checkpoint, **out, status=status)
-
-    bert = tmp_path / "bert"
-    shutil.copytree(made / "t5", bert)
-    (bert / "config.json").write_text('{"model_type": "bert"}')
+    bert, endless = (shutil.copytree(made / "t5", tmp_path / name) for name in ("bert", "endless"))
+    write(bert / "config.json", {"model_type": "bert"})
     assert "contains a model of type 'bert': expected t5 or mt5" in told(checkpoint=bert)
-    bare = tmp_path / "bare"
-    shutil.copytree(made / "t5", bare)
-    (bare / "tokenizer.json").unlink()
-    assert "lacks the files of a tokenizer" in told(checkpoint=bare)
-    assert "there is no such folder; Parapet does not download models" in told(checkpoint=Path("google-t5/t5-small"))
-    endless = tmp_path / "endless"
-    shutil.copytree(made / "t5", endless)
     edit(endless / "tokenizer.json", lambda tokenizer: tokenizer.update(post_processor=None))
-    (endless / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    assert "its tokenizer has no padding token, or does not append its end token" in told(checkpoint=endless, status=1)
-    mute = tmp_path / "mute"
-    shutil.copytree(made / "toy", mute)
+    write(endless / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert "its tokenizer has no padding token, or does not append its end token" in told(checkpoint=endless)
+    mute = shutil.copytree(made / "toy", tmp_path / "mute")
     place = mute / "train" / "dialogues_001.json"
-    edit(place, lambda dialogues: json.loads(re.sub(r'("utterance": )"[^"]*"', r'\1" "', json.dumps(dialogues))))
+    place.write_text(re.sub(r'("utterance": )"[^"]*"', r'\1" "', place.read_text()))
     assert "no system turn of 'train' has both acts and an utterance, so there is nothing to learn" in told(corpus=mute)
     place.write_text("[]")
     assert "no system turn has an action" in told(corpus=mute)
     assert "--prefix_length: 0: must be 1 or more" in told("--prefix_length", "0", model="pt_t5")
-    assert "unknown flag --prefix_length" in told("--prefix_length", "3")
     assert "there are too few dialogues, one part would be empty" in told("--held_out", "0.0001")
     assert "there are no dialogues in 'validation'" in told("--dev_split", "validation")

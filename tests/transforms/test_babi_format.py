@@ -5,15 +5,13 @@ from hypothesis import strategies as st
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators import babi_format
-from parapet.transforms.simulators.babi_format import SILENCE, Fact, parse_candidates, parse_dialogues, parse_facts
+from parapet.transforms.simulators import formats
+from parapet.transforms.simulators.formats import SILENCE, Fact, parse_candidates, parse_dialogues, parse_facts
 
 word = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 text = st.lists(word, min_size=1, max_size=5).map(" ".join)
 lines = st.lists(
-    st.one_of(
-        st.builds(Fact, word, word, word), st.builds(babi_format.Exchange, st.one_of(text, st.just(SILENCE)), text)
-    ),
+    st.one_of(st.builds(Fact, word, word, word), st.builds(formats.Exchange, st.one_of(text, st.just(SILENCE)), text)),
     min_size=1,
     max_size=6,
 )
@@ -21,7 +19,7 @@ lines = st.lists(
 
 @given(st.lists(lines, min_size=1, max_size=4))
 def test_what_is_written_is_read(dialogues):
-    data = "".join(babi_format.dialogue_text(one) for one in dialogues).encode()
+    data = "".join(formats.dialogue_text(one) for one in dialogues).encode()
     found = list(parse_dialogues(data))
     assert [list(one.lines) for one in found] == dialogues
     starts = [1]
@@ -33,10 +31,10 @@ def test_what_is_written_is_read(dialogues):
     assert [list(one.lines) for one in parse_dialogues(other)] == dialogues
     facts = [fact for one in found for fact in one.facts]
     if facts:
-        assert list(parse_facts(babi_format.facts_text(facts).encode())) == facts
+        assert list(parse_facts(formats.facts_text(facts).encode())) == facts
     bots = [exchange.bot for one in found for exchange in one.exchanges]
     if bots:
-        assert parse_candidates(babi_format.candidates_text(bots).encode()) == bots
+        assert parse_candidates(formats.candidates_text(bots).encode()) == bots
 
 
 @cases("data told", (b"", "x.txt: the file is empty"),
@@ -79,7 +77,7 @@ def test_the_published_files_of_task_6():
 )
 def test_blanks_and_ends_of_lines(data):
     (dialogue,) = parse_dialogues(data, "x.txt")
-    assert dialogue.lines == (babi_format.Exchange("hi", "hello"), babi_format.Exchange("ok", "yes"))
+    assert dialogue.lines == (formats.Exchange("hi", "hello"), formats.Exchange("ok", "yes"))
 
 
 def test_the_published_files(real_data):
@@ -89,9 +87,9 @@ def test_the_published_files(real_data):
         data = path.read_bytes()
         dialogues = list(parse_dialogues(data, path))
         assert len(dialogues) == 1000
-        assert "".join(babi_format.dialogue_text(one.lines) for one in dialogues).encode() == data
-    data = (folder / babi_format.FACTS).read_bytes()
+        assert "".join(formats.dialogue_text(one.lines) for one in dialogues).encode() == data
+    data = (folder / formats.FACTS).read_bytes()
     facts = list(parse_facts(data))
-    assert (len(facts), babi_format.facts_text(facts).encode()) == (8400, data)
-    data = (folder / babi_format.CANDIDATES).read_bytes()
-    assert babi_format.candidates_text(parse_candidates(data)).encode() == data
+    assert (len(facts), formats.facts_text(facts).encode()) == (8400, data)
+    data = (folder / formats.CANDIDATES).read_bytes()
+    assert formats.candidates_text(parse_candidates(data)).encode() == data

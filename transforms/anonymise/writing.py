@@ -38,7 +38,7 @@ from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Text, Tile, report_files
 from parapet.transforms.report.text import counted
-from parapet.transforms.simulators import babi_format as babi
+from parapet.transforms.simulators import formats as babi
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions

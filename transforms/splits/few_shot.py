@@ -44,7 +44,7 @@ Schemas = Mapping[str, SplitSchemas]  # by split
 
 
 def read_schemas(root: str) -> dict[str, SplitSchemas]:
-    """Read the schema of each split that has dialogues. Raises InputError if there are none, or one has no schema."""
+    """Reads the schema of each split that has dialogues. Raises InputError if there are none, or one has no schema."""
     folders = sgd.dialogue_folders(as_path(root), read_root(root, leave_out_bad=True))
     return {split: folders[split] for split in SPLITS if split in folders}
 
@@ -133,7 +133,7 @@ class WriteFewShot(beam.PTransform):
         self.schemas, self.rule, self.run = schemas, rule, run
 
     def expand(self, files: beam.PCollection[sgd.DialogueFile]) -> beam.PCollection:
-        """Transform a PCollection of dialogue files to a single element, the manifest."""
+        """Transforms a PCollection of dialogue files to a single element, the manifest."""
         outputs = files | "Read" >> WriteEach(
             partial(read_candidates, schemas=self.schemas, rule=self.rule), shown=0, others=("candidates",)
         )
@@ -173,7 +173,7 @@ class WriteFewShot(beam.PTransform):
 
 
 def metadata_files(counts: Counts, _: object, result: Result, schemas: Schemas, rule: Rule) -> dict[str, bytes]:
-    """Return statistics, card and page, and the schema of each set."""
+    """Returns statistics, card and page, and the schema of each set."""
     statistics = statistics_of(result, rule)
     files = report_files(statistics, report_of(statistics, rule))
     for domain, chosen in result.items():
@@ -191,13 +191,13 @@ def metadata_files(counts: Counts, _: object, result: Result, schemas: Schemas, 
 
 
 def statistics_of(result: Result, rule: Rule) -> dict[str, Any]:
-    """Return the content of ``statistics.json``; ``short`` lists what is less than requested, a line each."""
+    """Returns the content of ``statistics.json``; ``short`` lists what is less than requested, a line each."""
     domains = {name: _of_domain(result[name], rule) for name in rule.domains}
     return {"domains": domains, "short": [*_short(domains, rule), *without_training(result, rule)]}
 
 
 def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each domain that has training sets."""
+    """Yields a line for each domain that has training sets."""
     for name, domain in statistics["domains"].items():
         if domain["train_candidates"]:
             sizes = ", ".join(str(of_set["dialogues"]) for of_set in domain["train"].values())
@@ -206,7 +206,7 @@ def summary(statistics: Mapping[str, Any]) -> Iterator[str]:
 
 
 def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
-    """Create the report for the page and the card."""
+    """Creates the report for the page and the card."""
     domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
     sizes = metrics_named("dialogues", "user_turns")
     slots = [Metric("slots", "slots"), Metric("slots_that_occur", "slots of the domain")]
@@ -238,12 +238,12 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
 
 
 def domains_in(schemas: SplitSchemas) -> list[str]:
-    """Return the domains of a schema, sorted."""
+    """Returns the domains of a schema, sorted."""
     return sorted({domain_of(service.service_name) for service in schemas.services})
 
 
 def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> FileResult:
-    """Return the candidates of one file. Unusable dialogues become dead letters."""
+    """Returns the candidates of one file. Unusable dialogues become dead letters."""
     result = FileResult(file.relative)
     services = {service.service_name: service for service in schemas[file.split].services}
     of_file: dict[str, Candidates] = {}
@@ -268,7 +268,7 @@ def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> Fil
 def candidates_of(
     dialogue: sgd.Dialogue, needed_services: Sequence[str], rule: Rule, file: sgd.DialogueFile, position: int
 ) -> dict[str, Candidate]:
-    """Return the dialogue as a candidate of each requested domain that it touches.
+    """Returns the dialogue as a candidate of each requested domain that it touches.
 
     For training with ``unseen_services``, these are the domains that it does not touch.
 
@@ -302,7 +302,7 @@ def candidates_of(
 
 
 def frame_slots(frame: sgd.Frame) -> set[str]:
-    """Return the element ids of the slots in a frame: in spans, actions, the state, a service call."""
+    """Returns the element ids of the slots in a frame: in spans, actions, the state, a service call."""
     names = {span.slot for span in frame.slots}
     names |= {
         action.slot for action in frame.actions or [] if action.slot and not sgd.is_marker(action.act, action.slot)
@@ -315,7 +315,7 @@ def frame_slots(frame: sgd.Frame) -> set[str]:
 
 
 def chosen_of_domain(candidates: tuple[str, Iterable[Candidates]], rule: Rule) -> tuple[str, Chosen]:
-    """Choose the dialogues of a domain from the candidates of each file."""
+    """Chooses the dialogues of a domain from the candidates of each file."""
     domain, files = candidates
     pool: Candidates = {}
     for of_file in files:
@@ -327,7 +327,7 @@ def chosen_of_domain(candidates: tuple[str, Iterable[Candidates]], rule: Rule) -
 def checked_result(
     run: RunInfo, rule: Rule, chosen: Mapping[str, Chosen], dead_letters: Sequence[Letters], counts: Sums
 ) -> dict[str, Chosen]:
-    """Return the chosen dialogues of every domain.
+    """Returns the chosen dialogues of every domain.
 
     Args:
       run: the run.
@@ -348,7 +348,7 @@ def checked_result(
 
 
 def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) -> Chosen:
-    """Choose the dialogues of one domain.
+    """Chooses the dialogues of one domain.
 
     The training sets are nested and contain every slot; the test has other dialogues.
 
@@ -378,7 +378,7 @@ def choose(train: Sequence[Candidate], test: Sequence[Candidate], rule: Rule) ->
 
 
 def different(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Drop candidates with the utterances or the id of an earlier one."""
+    """Drops candidates with the utterances or the id of an earlier one."""
     digests, ids, kept = set[bytes](), set[str](), []
     for candidate in candidates:
         if candidate.digest not in digests and candidate.dialogue_id not in ids:
@@ -389,7 +389,7 @@ def different(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Order candidates: first a cover of all slots, then the others in random order.
+    """Orders candidates: first a cover of all slots, then the others in random order.
 
     Greedy set cover (Chvatal 1979): the next one always has the most slots not covered yet; ties go to the earlier one
     in random order. So small sets have about as many slots as is possible for their size.
@@ -408,7 +408,7 @@ def ordered(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list[Candidate]]]:
-    """Yield (folder, dialogues) for each set of a domain; none if it has no training dialogue."""
+    """Yields (folder, dialogues) for each set of a domain; none if it has no training dialogue."""
     if chosen.train:
         for size in rule.sizes:
             yield f"{domain}/{size}/train", chosen.train[:size]
@@ -417,7 +417,7 @@ def sets_of(domain: str, chosen: Chosen, rule: Rule) -> Iterator[tuple[str, list
 
 
 def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, int, str]]]:
-    """Yield the use of every dialogue of every set by its file.
+    """Yields the use of every dialogue of every set by its file.
 
     A use is its position in the file, the path of the set's file, its position there, and the domain whose idle frames
     are removed, because the training set must not name it.
@@ -430,7 +430,7 @@ def uses_of(result: Result, rule: Rule) -> Iterator[tuple[str, tuple[int, str, i
 
 
 def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, tuple[int, bytes]]]:
-    """Yield (path of a set's file, (position there, text)) for every chosen dialogue of a file.
+    """Yields (path of a set's file, (position there, text)) for every chosen dialogue of a file.
 
     Raises:
       InputError: a chosen dialogue cannot be written; it is too late to choose another.
@@ -458,7 +458,7 @@ def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
-    """Return (path, bytes) of a set's dialogue file."""
+    """Returns (path, bytes) of a set's dialogue file."""
     in_order = [text for _, text in sorted(texts)]
     return path, sgd.OPENING + sgd.BETWEEN.join(in_order) + sgd.CLOSING if in_order else sgd.EMPTY
 
@@ -483,7 +483,7 @@ def _lengths(dialogues: Sequence[Candidate]) -> dict[str, int]:
 
 
 def without_training(result: Result, rule: Rule) -> list[str]:
-    """Explain which domains have no training dialogue: first the domains for which an option helps."""
+    """Explains which domains have no training dialogue: first the domains for which an option helps."""
     lacking = {name: chosen for name, chosen in result.items() if not chosen.train}
     several = {name: chosen.several for name, chosen in lacking.items() if chosen.several}
     none = [name for name in lacking if name not in several]
@@ -501,7 +501,7 @@ def without_training(result: Result, rule: Rule) -> list[str]:
 
 
 def _short(domains: Mapping[str, Any], rule: Rule) -> list[str]:
-    """Return what is less than requested: a line for each domain that has a training dialogue."""
+    """Returns what is less than requested: a line for each domain that has a training dialogue."""
     lines = []
     largest = str(rule.sizes[-1])
     hint = "" if rule.multi_domain else " (--multi_domain also takes those that touch other domains)"

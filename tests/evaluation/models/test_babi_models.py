@@ -1,6 +1,7 @@
-"""The bAbI models against plain references, word by word and turn by turn."""
+"""The bAbI models against plain references, word by word and turn by turn; and the attention of a memory network."""
 
 import math
+import re
 from collections import Counter
 
 import msgspec
@@ -11,21 +12,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
-from parapet.evaluation.models.babi import nets
-from parapet.evaluation.models.babi.baselines import DIGITS, TYPE_WEIGHT, Nearest, TfIdf, idf_of
-from parapet.evaluation.models.babi.data import BOT, USER, Corpus, Shape, numbers_of, tokens_of, types_of, words_of
-from parapet.evaluation.models.babi.nets import (
+from parapet.evaluation.models import babi_models as nets
+from parapet.evaluation.models.babi import (
+    BOT,
+    USER,
+    Corpus,
+    Memory,
+    Response,
+    Shape,
+    numbers_of,
+    page_of,
+    responses,
+    tokens_of,
+    types_of,
+)
+from parapet.evaluation.models.babi_models import (
+    DIGITS,
+    TYPE_WEIGHT,
     BabiLearner,
     Matches,
+    Nearest,
     NetAnswers,
     Ragged,
+    TfIdf,
     Vocabulary,
     encode,
+    idf_of,
     make,
 )
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
-from parapet.transforms.simulators.babi_format import BabiDialogue, Exchange, Fact, Unanswered
+from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Fact, Unanswered
 
 CPU = torch.device("cpu")
 KNOWLEDGE = types_of(FACTS)
@@ -41,7 +58,7 @@ ODD = [
 
 def vocabulary(match=True):
     words = sorted(
-        {word for one in dialogues() for line in one.exchanges for word in words_of(f"{line.user} {line.bot}")}
+        {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
     )
     return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
 
@@ -143,20 +160,6 @@ def babi_config(**options):
     return BabiConfig(train=[], dev=[], candidates="", size=8, **ONE_EPOCH, **options)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(("model", "negatives"), [("memn2n", 0), ("embeddings", 5)])
-def test_learns_in_half_precision_as_on_a_gpu(model, negatives):
-    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
-    config = babi_config(model=model, hops=2, memory=9, batch_size=8, learning_rate=0.01, negatives=negatives)
-    learner = BabiLearner(config, corpus)
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = learner.loss(torch.arange(20))
-    loss.backward()
-    learner.optimiser.step()
-    assert loss.dtype == torch.float32
-    assert all(value.grad.isfinite().all() for value in learner.module.parameters())
-
-
 WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", "\u00e9", "zzz"])
 
 
@@ -206,19 +209,6 @@ def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
         assert [[one[:3] for one in rankings] for rankings in model.ranked(some, 999)] == found
 
 
-def test_the_bot_of_the_simulator_answers_its_own_dialogues():
-    from parapet.evaluation.models.babi.baselines import RuleBot
-    from parapet.transforms.simulators.restaurants.ontology import default_ontology
-    from parapet.transforms.simulators.restaurants.simulating import World, lines_of, simulate
-
-    world = World(default_ontology(), "0")
-    some = [BabiDialogue(tuple(lines_of(world, simulate(world, task, "test", 0)))) for task in (1, 2, 3, 4, 5)]
-    assert RuleBot("").answers(some) == [[line.bot for line in one.exchanges] for one in some]
-    bot = RuleBot("")
-    assert bot.answers([ODD[2], some[0]]) == [[bot.rules.texts["greet"], ""], [line.bot for line in some[0].exchanges]]
-    assert bot.not_understood == 2
-
-
 SHAPES = [
     ("memn2n", {}),
     ("memn2n", {"time": "index", "bigrams": True}),
@@ -262,25 +252,15 @@ def test_sparse_gradients_move_parameters_as_dense_ones_do(model, shape):
     assert not torch.equal(moved[0]["words"], before["words"])
 
 
-def test_of_two_nets_the_better_one_on_dev_is_kept():
+def test_of_two_nets_the_better_one_on_dev_is_kept(monkeypatch):
     corpus = Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
     config = babi_config(model="embeddings", batch_size=1, learning_rate=0.5, negatives=5, share="auto")
     learner = BabiLearner(config, corpus)
-    wrong = numbers_of(CANDIDATES)["api_call welsh rome"]
-    for good, (net_of, other) in enumerate([learner.nets, learner.nets[::-1]]):
-        with torch.no_grad():
-            for one in learner.nets:
-                for value in one.parameters():
-                    value.zero_()  # all scores are equal: the answer is the first candidate, "hello"
-            other.words.fill_(1.0)
-            table = other.words if other.answers is None else other.answers
-            table[
-                Ragged(other.candidate_values, other.candidate_starts, other.candidate_lengths).take(
-                    torch.tensor([wrong])
-                )[0]
-            ] = 9.0
+    for good, kept in enumerate(learner.nets):
+        monkeypatch.setattr(learner, "_dev_of", lambda net, kept=kept: float(net is kept))
         card = msgspec.json.decode(learner.files()[MODEL])
-        assert card["settings"].get("share", False) == net_of.shape.share == bool(good)
+        assert card["settings"].get("share", False) == kept.shape.share == bool(good)
+        assert learner.result()[f"dev_share_{'on' if good else 'off'}"] == 1.0
 
 
 EPOCHS = 8
@@ -382,3 +362,24 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
     assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
     assert ranking(model, "d e", 3) == ["one", "two", "long"]
     assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
+
+
+def test_a_short_memory_has_the_last_lines():
+    some = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
+    model = NetAnswers(*net(match=False, memory=2), CPU, batch=3)
+    found = list(responses(0, some, model.ranked(some, 1), model.attention(some)))
+    assert [memory.time for memory in found[3].memories] == [6, 7]
+
+
+def test_the_page_shows_all_lines_with_their_attention():
+    shares = [0.5, 0.004, 0.405, 0.0]
+    memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
+    found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
+    page = page_of("task1-tst", found).decode()
+    rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
+    assert rows == ["1", "2", "3", "4"]
+    assert page.count('style="--p: 0.405">0.405</td>') == 2
+    assert "1 of 2 responses are right in the first 2 dialogues of task1-tst" in page
+    assert re.findall(r"\[(Correct|Incorrect)\]", page) == ["Correct", "Incorrect", "Incorrect", "Correct"]
+    assert re.findall(r"Predicted answer( #\d)?<", page) == ["", " #1", " #2", " #3"]
+    assert (page.count("<details open>"), page.count("<details>")) == (1, 1)

@@ -10,14 +10,13 @@ from tiny_checkpoints import save_bert
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models import sgd_baseline as baseline
 from parapet.evaluation.models.configs import SgdBaselineConfig
-from parapet.evaluation.models.dst import sgd_baseline as baseline
-from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgd_baseline import ANY, IGNORED, KEPT, NEW, Outputs
-from parapet.evaluation.models.dst.sgp_learning import labelled_turns
-from parapet.evaluation.models.dst.sgp_rules import START, needed
-from parapet.evaluation.models.dst.sgp_tracking import NEVER, Texts, load_encoder
+from parapet.evaluation.models.dst import read_labels
 from parapet.evaluation.models.saving import BY_MODEL
+from parapet.evaluation.models.sgd_baseline import ANY, IGNORED, KEPT, NEW, Outputs
+from parapet.evaluation.models.sgp_dst import NEVER, Texts, labelled_turns, load_encoder
+from parapet.evaluation.models.sgp_rules import START, needed
 from parapet.schemas.service import Service
 from parapet.transforms.core.checkpoints import inspect
 

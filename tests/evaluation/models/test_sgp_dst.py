@@ -11,10 +11,11 @@ from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Context, Example
-from parapet.evaluation.models.dst import sgp_tracking
-from parapet.evaluation.models.dst.data import read_labels
-from parapet.evaluation.models.dst.sgp_learning import BertAdam, dialogues_in, groups_of, questions_of, steps_of
-from parapet.evaluation.models.dst.sgp_rules import (
+from parapet.evaluation.models import sgp_dst
+from parapet.evaluation.models.dst import read_labels
+from parapet.evaluation.models.saving import BY_MODEL
+from parapet.evaluation.models.sgp_dst import BertAdam, dialogues_in, groups_of, questions_of, steps_of
+from parapet.evaluation.models.sgp_rules import (
     GIVEN,
     HAD_VALUE,
     KINDS,
@@ -38,7 +39,6 @@ from parapet.evaluation.models.dst.sgp_rules import (
     slot_of,
     value_of,
 )
-from parapet.evaluation.models.saving import BY_MODEL
 from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Action
@@ -120,7 +120,7 @@ def test_the_rules():
     assert (one.slot_values["dish"], State("NONE", [], {})) == (["soup"], START)
     asked = [("goal", "Opa"), ("goal", "Roma"), ("goal", "Turin"), ("seats", "2")]
     decisions = iter([Decision(yes=True, score=3), Decision(yes=True, score=4), Decision(score=5), Decision(), None])
-    assert sgp_tracking.likeliest(asked, decisions) == {"goal": "Roma"}
+    assert sgp_dst.likeliest(asked, decisions) == {"goal": "Roma"}
     assert next(decisions, 0) is None  # of the next frame
 
 
@@ -132,7 +132,7 @@ def frames(tmp_path_factory):
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     folder = save_bert(tmp_path_factory.mktemp("bert") / "bert", texts(), positions=128)
-    return sgp_tracking.load_encoder(inspect(str(folder), BY_MODEL["sgp_dst"]))
+    return sgp_dst.load_encoder(inspect(str(folder), BY_MODEL["sgp_dst"]))
 
 
 EXCHANGE = ("there is Zum Hirsch .", "i want pizza")
@@ -144,8 +144,8 @@ def decoded(tokenizer, batch, row, chosen=None):
 
 def test_rows_of_the_other_modules(loaded):
     tokenizer = loaded[0]
-    words = sgp_tracking.Texts(tokenizer, ["", *EXCHANGE])
-    intents = sgp_tracking.Questions(words, "intents", 60)
+    words = sgp_dst.Texts(tokenizer, ["", *EXCHANGE])
+    intents = sgp_dst.Questions(words, "intents", 60)
     for previous in (0, 2):
         intents.ask(("", EXCHANGE[1]), intents_of(FOODS, True), previous)
     batch = intents.batch(torch.tensor([0, 1]))
@@ -154,7 +154,7 @@ def test_rows_of_the_other_modules(loaded):
     assert batch.features[0].sum() == 0
     assert decoded(tokenizer, batch, 1, batch.features) == "book # book table"
     assert not batch.open.any()
-    crosses = sgp_tracking.Questions(words, "cross_copy", 60)
+    crosses = sgp_dst.Questions(words, "cross_copy", 60)
     crosses.ask(EXCHANGE, cross_of(GOAL, PLACE), 9)
     batch = crosses.batch(torch.tensor([0]))
     assert decoded(tokenizer, batch, 0).endswith("pizza [SEP] goal # where to go [SEP] place # the house [SEP]")
@@ -164,14 +164,14 @@ def test_rows_of_the_other_modules(loaded):
 
 def test_what_is_too_long(loaded):
     exchange = (5 * EXCHANGE[0], EXCHANGE[1])
-    words = sgp_tracking.Texts(loaded[0], exchange)
-    short = sgp_tracking.Questions(words, "combine", 32)
+    words = sgp_dst.Texts(loaded[0], exchange)
+    short = sgp_dst.Questions(words, "combine", 32)
     short.ask(exchange, slot_of(DISH), 0)
     batch = short.batch(torch.tensor([0]))
     assert short.pairs.cut == 1
     assert decoded(loaded[0], batch, 0, batch.open) == "i want pizza null"  # the oldest part goes
     with pytest.raises(InputError, match=r"--max_length.*tag # dish.*takes \d+ of 20 tokens"):
-        sgp_tracking.Questions(words, "combine", 20).ask(exchange, slot_of(DISH), 0)
+        sgp_dst.Questions(words, "combine", 20).ask(exchange, slot_of(DISH), 0)
 
 
 def plain_best(starts, ends, open, null):
@@ -198,10 +198,10 @@ def test_spans_are_those_of_a_plain_loop():
     open = torch.rand(40, 20, generator=generator) < 0.7
     null = torch.randint(20, (40,), generator=generator)
     open[torch.arange(40), null] = True
-    starts, ends = starts.masked_fill(~open, sgp_tracking.NEVER), ends.masked_fill(~open, sgp_tracking.NEVER)
+    starts, ends = starts.masked_fill(~open, sgp_dst.NEVER), ends.masked_fill(~open, sgp_dst.NEVER)
     empty = torch.zeros(0)
-    batch = sgp_tracking.Batch(empty, empty, empty, empty, empty, open, null)
-    begins, stops, sums, leads = sgp_tracking.best_spans(starts, ends, batch.sources)
+    batch = sgp_dst.Batch(empty, empty, empty, empty, empty, open, null)
+    begins, stops, sums, leads = sgp_dst.best_spans(starts, ends, batch.sources)
     for row in range(40):
         i, j, total = plain_best(starts[row].tolist(), ends[row].tolist(), open[row].tolist(), int(null[row]))
         assert (int(begins[row]), int(stops[row]), float(sums[row])) == (i, j, pytest.approx(total, abs=1e-5))
@@ -209,7 +209,7 @@ def test_spans_are_those_of_a_plain_loop():
 
 
 def test_what_is_learned_from(loaded, frames):
-    words = sgp_tracking.Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
+    words = sgp_dst.Texts(loaded[0], ["", *(text for one in frames for _, text in one.asked.history)])
     questions, labels, lost = questions_of(words, frames, 128)
     assert lost == 0
     # 18 dialogues: three turns of Food_1 each, its four slots asked about but for a place that is copied; in twelve of
@@ -233,24 +233,16 @@ def test_predictions_depend_on_the_example_alone(loaded, frames):
     tokenizer, encoder = loaded
     with torch.random.fork_rng():
         torch.manual_seed(SEED + 1)
-        modules = sgp_tracking.Modules([encoder] * len(KINDS)).eval()
+        modules = sgp_dst.Modules([encoder] * len(KINDS)).eval()
     for name, weight in modules.heads.named_parameters():  # or a random model may say the same to all
         if name.endswith("weight"):
             weight.data.mul_(10)
     asked = [one.asked for one in frames[:12]]
-    together = sgp_tracking.SgpTracker(tokenizer, modules, 128, 64).predict(asked)
+    together = sgp_dst.SgpTracker(tokenizer, modules, 128, 64).predict(asked)
     assert len({str(state) for state in together}) > 1
-    assert sgp_tracking.SgpTracker(tokenizer, modules, 128, 5).predict(asked[::-1])[::-1] == together
-    alone = sgp_tracking.SgpTracker(tokenizer, modules, 128, 1)
+    assert sgp_dst.SgpTracker(tokenizer, modules, 128, 5).predict(asked[::-1])[::-1] == together
+    alone = sgp_dst.SgpTracker(tokenizer, modules, 128, 1)
     assert ([alone.predict([one])[0] for one in asked], alone.predict([])) == (together, [])
-
-
-def test_examples_have_the_actions_of_the_system_alone(frames):
-    for one in frames:
-        assert len(one.asked.frames) == len(one.asked.history)
-        for (speaker, _), some in zip(one.asked.history, one.asked.frames, strict=True):
-            assert some
-            assert all(bool(frame.actions) == (speaker == "SYSTEM") for frame in some)
 
 
 def plain_adam(weights, gradients, rates, decay):
@@ -303,8 +295,8 @@ def test_steps_of_the_papers_preset(more, combine):
 
 def test_rows_of_combine(loaded):
     tokenizer = loaded[0]
-    words = sgp_tracking.Texts(tokenizer, EXCHANGE)
-    questions = sgp_tracking.Questions(words, "combine", 60)
+    words = sgp_dst.Texts(tokenizer, EXCHANGE)
+    questions = sgp_dst.Questions(words, "combine", 60)
     assert questions.ask(EXCHANGE, slot_of(AREA), GIVEN) == 0
     assert questions.ask(EXCHANGE, slot_of(DISH), REQUESTED) == 1
     batch = questions.batch(torch.tensor([1, 0]))
@@ -335,9 +327,9 @@ def test_encoders_of_other_kinds(architecture, loaded):
     more = {"embedding_size": 4} if architecture == "electra" else {}
     config = AutoConfig.for_model(architecture, vocab_size=len(loaded[0]), **shape, **more)
     torch.manual_seed(SEED)
-    modules = sgp_tracking.Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
+    modules = sgp_dst.Modules([AutoModel.from_config(config) for _ in KINDS]).eval()
     for feature in (0, GIVEN):
-        questions = sgp_tracking.Questions(sgp_tracking.Texts(loaded[0], EXCHANGE), "combine", 60)
+        questions = sgp_dst.Questions(sgp_dst.Texts(loaded[0], EXCHANGE), "combine", 60)
         questions.ask(EXCHANGE, slot_of(DISH), feature)
         scores = modules("combine", questions.batch(torch.tensor([0])))
         if not feature:

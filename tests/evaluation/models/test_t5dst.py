@@ -7,15 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED
 from tiny_checkpoints import save_t5
-from tiny_dialogues import FOOD, TAXI, texts, write_corpus
+from tiny_dialogues import FOOD, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models.batches import Pairs, Tokens
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst.data import Labelled, read_labels
-from parapet.evaluation.models.dst.t5 import (
+from parapet.evaluation.models.dst import Labelled, read_labels
+from parapet.evaluation.models.saving import BY_MODEL, load
+from parapet.evaluation.models.t5dst import (
     Card,
-    Prompt,
     Questions,
     T5Learner,
     T5Tracker,
@@ -26,7 +25,7 @@ from parapet.evaluation.models.dst.t5 import (
     target,
     value_of,
 )
-from parapet.evaluation.models.saving import BY_MODEL, load
+from parapet.evaluation.models.training import Pairs, Tokens
 from parapet.schemas.service import Service
 from parapet.transforms.core.checkpoints import inspect
 
@@ -177,17 +176,6 @@ def test_answers_end_at_their_limit(checkpoint):
 )
 def test_answers_for_categorical_slots(answer, meant):
     assert value_of(answer, AREA) == meant
-
-
-def test_a_taxi_is_asked_for_its_own_slots():
-    prompts = prompts_of(msgspec.convert(TAXI, Service))
-    assert [prompt.slot.name if prompt.slot else prompt.kind for prompt in prompts] == [
-        "goal",
-        "seats",
-        "intent",
-        "requested",
-    ]
-    assert isinstance(prompts[0], Prompt)
 
 
 def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]

@@ -61,18 +61,18 @@ def config_of(**length):
 
 def run(out, line, patience=9, header=HEADER, **length):
     length = length or {"epochs": 6, "patience": patience}
-    return fit(line, config_of(**length), str(out), header)
+    return fit(line, config_of(**length), str(out), header)[1]
 
 
 @pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
 def test_the_last_weights_are_kept_where_requested(tmp_path, caplog, length):
     caplog.set_level("INFO")
     line = Line([0.2, 1.0, 0.1, 0.0])
-    trained = run(tmp_path, line, keep="last", **length)
+    weights, log = fit(line, config_of(keep="last", **length), str(tmp_path), HEADER)
     assert "on dev 100.00%" in caplog.text
     assert "(best)" not in caplog.text
-    assert (trained.best, [row.dev for row in trained.log]) == (trained.log[-1], [0.2, 1.0, 0.1, 0.0])
-    assert all(torch.equal(trained.weights[name], value) for name, value in line.module.state_dict().items())
+    assert (log[-1].best, [row.dev for row in log]) == (True, [0.2, 1.0, 0.1, 0.0])
+    assert all(torch.equal(weights[name], value) for name, value in line.module.state_dict().items())
 
 
 def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path):
@@ -83,10 +83,10 @@ def test_an_epoch_is_gone_through_once_before_the_next_begins(tmp_path):
 
 
 def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
-    assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2).log] == [True, False, False]
-    assert len(run(tmp_path / "c", Line([0.0, 0.0, 0.0, 0.2, 0.1, 0.2]), patience=2).log) == 6  # slow to begin
-    assert len(run(tmp_path / "b", Line([0.5, 1.0])).log) == 2
-    assert len(run(tmp_path / "b", Line([])).log) == 2  # what was done is not done again
+    assert [row.best for row in run(tmp_path / "a", Line([0.5, 0.4, 0.5]), patience=2)] == [True, False, False]
+    assert len(run(tmp_path / "c", Line([0.0, 0.0, 0.0, 0.2, 0.1, 0.2]), patience=2)) == 6  # slow to begin
+    assert len(run(tmp_path / "b", Line([0.5, 1.0]))) == 2
+    assert len(run(tmp_path / "b", Line([]))) == 2  # what was done is not done again
 
 
 def test_another_training_is_not_mixed_in(tmp_path):
@@ -138,6 +138,6 @@ def test_what_is_not_there_is_told(monkeypatch):
 @pytest.mark.parametrize("examples", [1, 7, 20, 400])
 def test_steps_are_as_many_whatever_the_size_of_the_corpus(tmp_path, examples):
     line = Line([0.0] * 4, examples=examples)
-    log = run(tmp_path, line, steps=11, eval_steps=3).log
+    log = run(tmp_path, line, steps=11, eval_steps=3)
     assert (line.steps, [row.step for row in log]) == (11, [3, 6, 9, 11])
     assert log[-1].best  # of equal ones that which has learned most

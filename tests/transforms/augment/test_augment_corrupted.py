@@ -9,8 +9,8 @@ from kit import cases, intent, service, slot
 
 from parapet.schemas.service import parse_service
 from parapet.transforms.report.text import Convention, Conventions
-from parapet.transforms.splits.augment import plan
-from parapet.transforms.splits.augment.plan import OPERATIONS, Corruption, Rates, corrupted, vocabulary_of
+from parapet.transforms.splits import augment as plan
+from parapet.transforms.splits.augment import OPERATIONS, Corruption, Rates, corrupted, vocabulary_of
 from parapet.transforms.variants.matching import by_position
 
 

@@ -9,8 +9,8 @@ from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.counts import CountKey
-from parapet.transforms.splits.augment import plan as planning
-from parapet.transforms.splits.augment.augmenting import augment_file
+from parapet.transforms.splits import augment as planning
+from parapet.transforms.splits.augment import augment_file
 
 LABELS = ["original", "replace", "order"]
 

@@ -6,12 +6,21 @@ from hypothesis import strategies as st
 from kit import raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators.babi_format import dialogue_text, parse_dialogues
-from parapet.transforms.simulators.task6 import calls
-from parapet.transforms.simulators.task6.calls import from_token, one_line, read_call, read_knowledge, read_logs, token
-from parapet.transforms.simulators.task6.conversion import Words, lines_of, rounds
+from parapet.transforms.simulators import task6
+from parapet.transforms.simulators.formats import dialogue_text, parse_dialogues
+from parapet.transforms.simulators.task6 import (
+    Words,
+    from_token,
+    lines_of,
+    one_line,
+    read_call,
+    read_knowledge,
+    read_logs,
+    rounds,
+    token,
+)
 
-OFFER = (calls.Act("offer", (("name", "ask"),)),)
+OFFER = (task6.Act("offer", (("name", "ask"),)),)
 NOTHING = []
 
 
@@ -47,7 +56,7 @@ texts = st.text(st.characters(exclude_categories=()), max_size=20)
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_any_text_makes_lines_that_can_be_read(said):
-    call = calls.Call("a", tuple(calls.CallTurn(one_line(s), OFFER, one_line(u), (), (), "none", ()) for s, u in said))
+    call = task6.Call("a", tuple(task6.CallTurn(one_line(s), OFFER, one_line(u), (), (), "none", ()) for s, u in said))
     lines = lines_of(call, rounds(call, NOTHING, "0"), Words(NOTHING, []))
     (read,) = parse_dialogues(dialogue_text(lines).encode())
     assert list(read.lines) == lines

@@ -1,6 +1,5 @@
 """The simulator of reminders: every goal reached, states as their acts say, texts that fit, nothing said twice."""
 
-import pickle
 from collections import Counter
 
 import msgspec
@@ -13,12 +12,12 @@ from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.core.counts import Counts, check_invariants
-from parapet.transforms.core.seeding import SeededRng
-from parapet.transforms.simulators.common import state
-from parapet.transforms.simulators.reminders import corpus, user
-from parapet.transforms.simulators.reminders.corpus import DIGEST_SIZE as SIZE
-from parapet.transforms.simulators.reminders.corpus import System, digest_of, simulate, text_digest
-from parapet.transforms.simulators.reminders.user import Act, Calendar, Goal, Reminder, Task, User, Value, pattern_of
+from parapet.transforms.simulators import reminders_corpus as corpus
+from parapet.transforms.simulators import reminders_user as user
+from parapet.transforms.simulators.formats import state
+from parapet.transforms.simulators.reminders_corpus import DIGEST_SIZE as SIZE
+from parapet.transforms.simulators.reminders_corpus import digest_of, simulate, text_digest
+from parapet.transforms.simulators.reminders_user import Value, pattern_of
 
 SET, FIND, MOVE, CANCEL = user.SET, user.FIND, user.MOVE, user.CANCEL
 NAME, DATE, TIME, REPEATS = user.NAME, user.DATE, user.TIME, user.REPEATS
@@ -158,60 +157,13 @@ def test_counts_that_do_not_balance():
         corpus.metadata_files(counts, {}, [text_digest("a"), text_digest("a")], [], config)
 
 
-def test_what_travels_is_eight_bytes_a_dialogue(tmp_path):
-    """And at most as many of a turn, whatever the dialogues say."""
-    config = corpus.Config(str(tmp_path), {"train": 300}, 300, "0")
-    (shard,) = config.shards()
-    result = corpus.write_shard(shard, {}, config)
-    assert len(pickle.dumps(corpus.digest_shard(shard, "0"))) < 300 * SIZE + 100
-    assert len(pickle.dumps(result.others[corpus.DIGESTS])) < 300 * SIZE + 100
-    assert result.counts.sum("turns") * SIZE > sum(len(data) for _, data in result.others[corpus.UTTERANCES])
-
-
 FERNS = Value("water the ferns", "water the ferns")
 
 
 FIVE = Value("5 pm", "17:00")
 
 
-RENT = Reminder("pay the rent", "2019-03-05", "17:00", "weekly")
-
-
 TUESDAY = Value("Tuesday", "2019-03-05", "on ")
-
-
-def test_the_agenda_answers_denies_and_asks():
-    goal = Goal((RENT,), (Task(SET, {NAME: FERNS, DATE: TUESDAY, TIME: FIVE}, requests=(REPEATS,)),), ())
-    agenda = User(goal, SeededRng("x"))
-    assert (agenda.agenda[0], agenda.speak([])[0]) == (Act("GOODBYE"), Act("INFORM_INTENT", "intent", Value(SET, SET)))
-    agenda.agenda = [one for one in agenda.agenda if one.name != "INFORM"]
-    agenda.agenda += [Act("INFORM", TIME, FIVE), Act("INFORM", DATE, TUESDAY), Act("INFORM", NAME, FERNS)]
-    assert agenda.speak([Act("REQUEST", TIME)])[0] == Act("INFORM", TIME, FIVE)
-    wrong = [Act("CONFIRM", NAME, FERNS), Act("CONFIRM", DATE, TUESDAY), Act("CONFIRM", TIME, Value("6 pm", "18:00"))]
-    assert agenda.speak(wrong) == [Act("NEGATE", note="deny"), Act("INFORM", TIME, FIVE, "deny")]
-    right = [*wrong[:2], Act("CONFIRM", TIME, FIVE), Act("CONFIRM", REPEATS, Value("once", "once"))]
-    assert agenda.speak(right) == [Act("AFFIRM")]
-    assert agenda.speak([Act("NOTIFY_SUCCESS"), Act("REQ_MORE")]) == [Act("REQUEST", REPEATS)]
-    assert agenda.speak([Act("INFORM", REPEATS, Value("once", "once"))])[0] == Act("THANK_YOU")
-
-
-def test_the_system_asks_confirms_calls_and_tells():
-    system = System(Calendar((RENT,)), SeededRng("y"))
-    turn = [Act("INFORM_INTENT", "intent", Value(MOVE, MOVE)), Act("INFORM", DATE, TUESDAY)]
-    system.hear(turn)
-    assert Act("REQUEST", NAME) in system.reply(turn).acts
-    turn = [Act("INFORM", NAME, Value(RENT.name, RENT.name)), Act("INFORM", TIME, Value("9 am", "09:00"))]
-    system.hear(turn)
-    assert {act.name for act in system.reply(turn).acts} == {"CONFIRM"}
-    system.hear([Act("AFFIRM")])
-    reply = system.reply([Act("AFFIRM")])
-    assert reply.acts[0] == Act("NOTIFY_SUCCESS")
-    assert reply.call == (MOVE, {NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00"})
-    assert reply.results == ({NAME: RENT.name, DATE: "2019-03-05", TIME: "09:00", REPEATS: "weekly"},)
-    ask = [Act("REQUEST", REPEATS)]
-    system.hear(ask)
-    (told,) = system.reply(ask).acts
-    assert (told.name, told.slot, told.value and told.value.canonical) == ("INFORM", REPEATS, "weekly")
 
 
 def test_a_pattern():

@@ -2,17 +2,14 @@
 
 import random
 import tomllib
-from pathlib import Path
 
-import msgspec
-import pytest
 from kit import cases, lacking, raised, run
 
-from parapet.evaluation.models.babi.baselines import built_in_rules
+from parapet.evaluation.models.babi_models import built_in_rules
 from parapet.schemas.errors import InputError
-from parapet.transforms.simulators import babi_format
-from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
-from parapet.transforms.simulators.task6.rules import Texts, answers_of, extracted, optimised, read_script, values_of
+from parapet.transforms.simulators import formats
+from parapet.transforms.simulators.formats import SILENCE, BabiDialogue, Exchange, Fact, dialogue_text
+from parapet.transforms.simulators.task6_rules import Texts, answers_of, extracted, read_script, values_of
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
 KB = [
@@ -76,42 +73,8 @@ def built_in():
     return read_script(built_in_rules(), "task6")
 
 
-def accuracy(script, texts, dialogues):
-    pairs = [
-        (answer, one.bot)
-        for dialogue in dialogues
-        for answer, one in zip(answers_of(script, texts, frozenset(), dialogue), dialogue.exchanges, strict=True)
-    ]
-    return sum(answer == bot for answer, bot in pairs) / len(pairs)
-
-
 def test_there_are_as_many_rules_and_patterns_as_in_the_paper():
     assert (len(built_in().rules), len(built_in().patterns)) == (28, 21)
-
-
-@pytest.mark.thorough
-def test_patterns_are_extracted_and_the_order_is_chosen_on_dev():
-    learned, dev, test = calls(150, 1), calls(80, 2), calls(80, 3)
-    script = built_in()
-    texts = Texts(script, values_of(script, learned, FACTS))
-    script = extracted(script, learned, texts)
-    patterns = {name: pattern.text for name, pattern in script.patterns.items()}
-    assert (patterns["welcome"], patterns["ask_location"]) == (WELCOME, WHICH_AREA)
-    assert patterns["offer_cuisine_location"] == "{name} is a fine place in the {location} that has {cuisine} food"
-    assert patterns["post_code"] == "The post code of {name} {post_code}"
-    assert patterns["none_cuisine_location"] == "Sorry but there is no {cuisine} place in the {location} of town"
-    assert patterns["ask_price"] == ""
-    best, before, after = optimised(script, texts, frozenset(), dev)
-    assert before == pytest.approx(accuracy(script, texts, dev))
-    assert after == pytest.approx(accuracy(best, texts, dev))
-    assert after >= before
-    # The order of questions and whether it makes sure are chance: nothing else is.
-    assert accuracy(best, texts, test) > 0.94
-    # The opposite order is much worse; dev mends it.
-    worst = msgspec.structs.replace(script, rules=script.rules[::-1])
-    mended, before, after = optimised(worst, texts, frozenset(), dev)
-    assert before < after - 0.2
-    assert accuracy(mended, texts, test) > 0.9
 
 
 def test_what_makes_a_rule_fire():
@@ -191,7 +154,7 @@ def write(folder):
     for name, of_set in sets.items():
         (folder / f"my-task6-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))
     answers = sorted({line.bot for of_set in sets.values() for one in of_set for line in one.exchanges})
-    (folder / "candidates.txt").write_text(babi_format.candidates_text(answers))
+    (folder / "candidates.txt").write_text(formats.candidates_text(answers))
     (folder / "kb.txt").write_text("".join(f"1 {fact.entity} {fact.relation} {fact.value}\n" for fact in FACTS))
     names = {"train": "my-task6-trn.txt", "dev": "my-task6-dev.txt", "match": "kb.txt", "candidates": "candidates.txt"}
     return {flag: str(folder / name) for flag, name in names.items()}
@@ -213,16 +176,3 @@ def test_from_files_to_scores(tmp_path):
     answers = run("predict", "rules", model=model.folder, **given, output=tmp_path / "answers").folder
     scores = run("evaluate", task="ranking", **given, predictions=answers / "predictions", output=tmp_path / "scores")
     assert scores.json("metrics.json")["#ALL"]["per_response"] > 0.9
-
-
-@cases(
-    "flags message",
-    (["--rules", "task6"], "--rules: requires --train and --match"),
-    (["--dev", "t"], "--dev: requires --rules"),
-    (["--rules", "task6", "--train", "t", "--match", "k"], "task6: no pattern selects a response of --train"),
-)
-def test_bad_flags(flags, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("t").write_text("1 a\tb\n\n")
-    Path("k").write_text("1 a R_x y\n")
-    assert message in run("train", "rules", *flags, output="out", status=2).errors

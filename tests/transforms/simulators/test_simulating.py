@@ -12,19 +12,21 @@ from kit import cases
 
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.service import parse_service
-from parapet.transforms.simulators import babi_format
-from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact, dialogue_text, parse_dialogues
-from parapet.transforms.simulators.restaurants import simulating
-from parapet.transforms.simulators.restaurants.bot import Bot, Rules, answered, solve
-from parapet.transforms.simulators.restaurants.corpus import schema, sgd_dialogue
-from parapet.transforms.simulators.restaurants.ontology import babi_ontology, default_ontology, read_ontology
-from parapet.transforms.simulators.restaurants.simulating import (
+from parapet.transforms.simulators import formats
+from parapet.transforms.simulators import restaurants_simulation as simulating
+from parapet.transforms.simulators.formats import SILENCE, Exchange, Fact, dialogue_text, parse_dialogues
+from parapet.transforms.simulators.restaurants_bot import Bot, Rules, answered, solve
+from parapet.transforms.simulators.restaurants_corpus import schema, sgd_dialogue
+from parapet.transforms.simulators.restaurants_simulation import (
     ACCEPTED,
     ALL_EXTRAS,
     KINDS,
     RATES,
     TASKS,
+    babi_ontology,
+    default_ontology,
     disfluent,
+    read_ontology,
     simulate,
 )
 
@@ -338,7 +340,7 @@ def test_the_bot_of_rules_is_told_the_right_answers():
     lines = list(read(simulate(WORLD, 1, "train", 3)).lines)
     strange = Exchange("what do you mean", lines[1].bot)
     bot = Bot(RULES)
-    pairs = list(answered(bot, babi_format.BabiDialogue((lines[0], strange, *lines[2:]))))
+    pairs = list(answered(bot, formats.BabiDialogue((lines[0], strange, *lines[2:]))))
     assert bot.not_understood == 1
     assert [answer for _, answer in pairs[:2]] == [lines[0].bot, lines[1].bot]  # a request, it guesses; of no field
     for strange in ("i need a table under the sea", "i need a tableau"):
