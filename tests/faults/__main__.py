@@ -15,7 +15,7 @@ from faults.world import commands_of, make_world, readers
 
 MODULES = (
     "parapet.pipelines.suite.running",
-    "parapet.transforms.crowd.writing",
+    "parapet.transforms.crowd.task",
     "parapet.transforms.release.building",
 )
 HEAD = "| command | at the operation | kind | points | status | output | wrong |\n|---|---|---|---|---|---|---|"

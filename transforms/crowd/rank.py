@@ -16,7 +16,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import VARIANTS, Task
 from parapet.transforms.core.seeding import seed_text, stable_digest
-from parapet.transforms.crowd.outputs import Group, WithDeadLetters
+from parapet.transforms.crowd.ingest import Group, WithDeadLetters
 from parapet.transforms.crowd.vet import SchemaAnswer
 from parapet.transforms.variants import distance
 from parapet.transforms.variants.distance import Method, Metric

@@ -1,9 +1,11 @@
-"""The report of ``compose``, and the parts that ``compose_variations`` and ``release`` share."""
+"""The report of ``compose``, the parts that other reports share, and how long tasks took and what they paid."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from statistics import median
 from typing import Any
 
 from parapet.schemas.rows import IN_WORDS
@@ -13,6 +15,50 @@ from parapet.transforms.report.report import Bars, Dot, Report, Section, Table, 
 from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted, number, percent
 from parapet.transforms.variants.table1 import distance_charts, measures_table, terms_of
+
+# An assignment's task, its seconds from acceptance to submission, and its reward in dollars; None for what is unknown.
+Work = tuple[str, int | None, Decimal | None]
+
+WORK_TIMES = Numbers(
+    "Working time and pay",
+    "work/*",
+    ("task",),
+    (
+        Metric("assignments", "assignments"),
+        Metric("median_minutes", "median minutes", digits=1),
+        Metric("dollars_per_hour", "median pay an hour, $", digits=2),
+    ),
+    note="From acceptance to submission, where both are known. Medians, because some leave a page open: half of the "
+    "assignments took longer, and half paid less an hour. Pay is the reward, without bonuses.",
+)
+
+
+def work_times(assignments: Iterable[Work]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of :data:`WORK_TIMES` by task, over assignments whose time is known."""
+    seconds, pay = defaultdict[str, list[int]](list), defaultdict[str, list[float]](list)
+    for task, taken, reward in assignments:
+        if taken is not None and taken > 0:
+            seconds[task].append(taken)
+            if reward is not None:
+                pay[task].append(float(reward) * 3_600 / taken)
+    return {
+        task: {
+            "assignments": len(seconds[task]),
+            "median_minutes": round(median(seconds[task]) / 60, 2),
+            "dollars_per_hour": round(median(pay[task]), 2) if pay[task] else None,
+        }
+        for task in sorted(seconds)
+    }
+
+
+def work_lines(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Format the numbers of :func:`work_times` for the terminal, a line for each task whose pay is known."""
+    return [
+        f"{task}: median time {row['median_minutes']:.1f} minutes, median pay ${row['dollars_per_hour']:,.2f} an hour"
+        for task, row in times.items()
+        if row["dollars_per_hour"] is not None
+    ]
+
 
 DISPOSITIONS = {
     "used": "used in one of the variants",

@@ -24,7 +24,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
 from parapet.transforms.core import plugins
-from parapet.transforms.crowd import contrast, lexicon
+from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import MASK
 from parapet.transforms.report.text import cached_words, name_words
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -198,17 +198,17 @@ def _single_character(answer: AnswerText) -> str | None:
 
 def _model_text(answer: AnswerText) -> str | None:
     """Contains what language models put around an answer: an introduction, Markdown, a list or an excuse."""
-    is_added = contrast.BOILERPLATE.search(answer.text) and not contrast.BOILERPLATE.search(answer.prompt)
+    is_added = lexicon.BOILERPLATE.search(answer.text) and not lexicon.BOILERPLATE.search(answer.prompt)
     return "model_text" if is_added else None
 
 
 def _type_word(answer: AnswerText) -> str | None:
     """Only names the data type."""
-    return "type_word" if contrast.is_type(answer.words) and not _has_prompts_words(answer, answer.words) else None
+    return "type_word" if lexicon.is_type(answer.words) and not _has_prompts_words(answer, answer.words) else None
 
 
 def _type_word_of_prompt(answer: AnswerText) -> str | None:
-    return "type_word" if contrast.is_type(answer.words) and _has_prompts_words(answer, answer.words) else None
+    return "type_word" if lexicon.is_type(answer.words) and _has_prompts_words(answer, answer.words) else None
 
 
 def _other_script(answer: AnswerText) -> str | None:
@@ -253,7 +253,7 @@ def _near_original(answer: AnswerText) -> str | None:
 def _negation(answer: AnswerText) -> str | None:
     """Contains a negation that the element does not have."""
     own = (*name_words(answer.name), *cached_words(answer.description))
-    return "negation" if contrast.denies_alone(answer.words, own) else None
+    return "negation" if lexicon.denies_alone(answer.words, own) else None
 
 
 _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
@@ -262,7 +262,7 @@ _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
 def _opposite(answer: AnswerText) -> str | None:
     """Contains the opposite of a word of the element, such as drop-off for pick-up."""
     own = " ".join((*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description))))
-    is_opposite = contrast.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
+    is_opposite = lexicon.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
     return "opposite" if is_opposite else None
 
 

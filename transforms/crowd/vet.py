@@ -23,10 +23,7 @@ from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, 
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd import task as crowd
 from parapet.transforms.crowd.answer_files import payload
-from parapet.transforms.crowd.decided import JoinDecisions, Submission
-from parapet.transforms.crowd.dedupe import no_answer
-from parapet.transforms.crowd.ingest import as_assignments
-from parapet.transforms.crowd.outputs import Group, WithDeadLetters
+from parapet.transforms.crowd.ingest import Group, JoinDecisions, Submission, WithDeadLetters, as_assignments, no_answer
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.perturb.corpora import Corpus
 from parapet.transforms.report.text import (

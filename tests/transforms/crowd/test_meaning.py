@@ -12,7 +12,7 @@ from benchmarks.meaning import doubts_of, services_of
 from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of, parse_service
-from parapet.transforms.crowd import contrast, rules
+from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.meaning import OTHERS, THRESHOLDS, Meaning
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.report import meaning
@@ -105,7 +105,7 @@ def test_the_question_before_the_answer(text, held):
 )
 def test_denied_or_turned_round(text, own, found):
     given, of = tuple(text.split()), tuple(own.split())
-    denies, opposite = contrast.denies_alone(given, of), contrast.says_the_opposite(text, own, of_name=True)
+    denies, opposite = lexicon.denies_alone(given, of), lexicon.says_the_opposite(text, own, of_name=True)
     assert (denies, opposite) == (found == "negation", found == "opposite")
 
 
@@ -119,7 +119,7 @@ def test_denied_or_turned_round(text, own, found):
     ("number of tickets", False, False),
 )
 def test_what_no_person_writes(text, boilerplate, kind):
-    assert (bool(contrast.BOILERPLATE.search(text)), contrast.is_type(words(text))) == (boilerplate, kind)
+    assert (bool(lexicon.BOILERPLATE.search(text)), lexicon.is_type(words(text))) == (boilerplate, kind)
 
 
 @pytest.mark.thorough

@@ -3,7 +3,7 @@ from itertools import combinations, pairwise, permutations, product
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.naming import Candidates, assign_names, ranked
+from parapet.transforms.crowd.compose import Candidates, assign_names, ranked
 from parapet.transforms.variants.distance import levenshtein
 
 TEXTS = "abcd"

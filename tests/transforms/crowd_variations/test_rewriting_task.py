@@ -5,9 +5,9 @@ import msgspec
 from parapet.schemas.decisions import Decision
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.decided import Submission
-from parapet.transforms.crowd.rewritten_turns.task import rewrite_turn
-from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, source_turn
+from parapet.transforms.crowd.ingest import Submission
+from parapet.transforms.crowd.rewrite_rules import SourceTurn, source_turn
+from parapet.transforms.crowd.rewrites import rewrite_turn
 
 SENTENCE = "I want a boat to Port Alder."
 

@@ -8,8 +8,8 @@ from kit import cases
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd.rewritten_turns import rules
-from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn, find_units, source_turn, value_rows
+from parapet.transforms.crowd import rewrite_rules as rules
+from parapet.transforms.crowd.rewrite_rules import SourceTurn, find_units, source_turn, value_rows
 
 
 def user(utterance, *values, slots=()):

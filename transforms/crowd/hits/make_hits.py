@@ -15,9 +15,18 @@ from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.service import TASKS, Service, elements_of
 from parapet.transforms.core import compressed, counts, files, progress, runs
-from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages, terms
-from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
-from parapet.transforms.crowd.hits.plan import Plan, make_plan
+from parapet.transforms.crowd.hits import dialogue_pages, schema_pages, terms
+from parapet.transforms.crowd.hits.page import (
+    Hits,
+    NotAsked,
+    Page,
+    PageRecord,
+    Plan,
+    RatedItem,
+    Settings,
+    make_plan,
+    requester_html,
+)
 from parapet.transforms.report.report import render
 
 # The columns of the requester site's CSV.
@@ -36,7 +45,7 @@ Unit = Service | DialogueFile | tuple[RatedItem, ...]
 
 
 class MakeHits(beam.PTransform):
-    """Makes the pages of services, of the user turns of dialogue files, or of utterances to be judged.
+    """Makes the pages of services, of the user turns of dialogue files, or of utterances to be dialogue_pages.
 
     An element is one of these units; it becomes the files of its pages, and a :class:`NotAsked` for each element that
     none of them asks about. The lines of the manifest and of the requester's tables are staged for each unit, and
@@ -61,7 +70,7 @@ class MakeHits(beam.PTransform):
         if settings.turns is not None:
             drawn = (
                 units
-                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: rewrite_pages.draw_keys(_read(file), settings.seed))
+                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: dialogue_pages.draw_keys(_read(file), settings.seed))
                 | "Draw turns" >> beam.combiners.Top.Smallest(settings.turns)
             )
             last = [beam.pvalue.AsSingleton(drawn | "Last key" >> beam.Map(lambda keys: max(keys, default="")))]
@@ -88,12 +97,12 @@ def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invari
 
 
 def render_unit(unit: Unit, position: int, settings: Settings, last: str | None = None) -> Hits:
-    """Render the pages of the unit at a position; ``last`` is the last of the drawn :func:`rewrite_pages.draw_keys`."""
+    """Render the pages of the unit at a position; ``last`` is the last of :func:`dialogue_pages.draw_keys`."""
     if isinstance(unit, Service):
         return schema_pages.render_service(unit, settings)
     if isinstance(unit, DialogueFile):
-        return rewrite_pages.render_dialogues(unit.relative, _read(unit), last, settings)
-    return judged.render_judged(unit, position, settings)
+        return dialogue_pages.render_dialogues(unit.relative, _read(unit), last, settings)
+    return dialogue_pages.render_judged(unit, position, settings)
 
 
 def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
@@ -101,7 +110,7 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
     last = None
     if settings.turns is not None:
         dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
-        keys = sorted(key for each in dialogues for key in rewrite_pages.draw_keys(each, settings.seed))
+        keys = sorted(key for each in dialogues for key in dialogue_pages.draw_keys(each, settings.seed))
         last = max(keys[: settings.turns], default="")
     records, not_asked = list[PageRecord](), list[NotAsked]()  # without the pages, which are large
     for position, unit in enumerate(units):

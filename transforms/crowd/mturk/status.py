@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 
 from parapet.transforms.core import disk
-from parapet.transforms.crowd.answer_files import worker_hash
+from parapet.transforms.crowd.answer_files import read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.times import read_time
-from parapet.transforms.crowd.work_times import TABLE, Work, work_times
+from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
 from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
 from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import aligned, number
@@ -298,7 +297,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
-            *sections_of({"work": status.work}, TABLE),
+            *sections_of({"work": status.work}, WORK_TIMES),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )

@@ -1,4 +1,7 @@
-"""The server's data in one SQLite file: forms, people, assigned forms and answers.
+"""The server's data in one SQLite file: forms, people, assigned forms and answers; and who gets which form.
+
+Names and descriptions stay blind to each other: a person who has seen one task of a service never gets the other one,
+even if nothing was submitted, since the page has shown what the other one hides.
 
 Answers are committed and on disk before :meth:`Store.submit` returns. SQLite uses a rollback journal, so that between
 two commits the file is complete by itself: a copy of it has all answers. ``synchronous = EXTRA`` also puts the removal
@@ -8,9 +11,11 @@ of the journal, which is the commit, on disk. A lock on the file keeps a second 
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import sqlite3
 import threading
@@ -21,16 +26,126 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import asdict
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
+from parapet.schemas.service import TASKS
 from parapet.transforms.core import disk
 from parapet.transforms.crowd.answer_files import FilledForm
-from parapet.transforms.crowd.serving.assign import Event, choose
-from parapet.transforms.crowd.serving.forms import Form
+from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
+from parapet.transforms.report.report import render
 from parapet.transforms.report.text import clean
+
+_FORM = re.compile(r'<form id="mturk_form" method="post" action="[^"]*" autocomplete="off">')
+_INLINE = re.compile(r"<(style|script)(?: type=\"module\")?>(.*?)</\1>", re.DOTALL)
+
+
+class Form(PageRecord, frozen=True):
+    """A page for several people to fill in. All of its fields are required.
+
+    Attributes:
+      html: the page, in which a task is not a HIT.
+    """
+
+    html: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what identifies the form."""
+        return self.sha256[:32]
+
+    @property
+    def hides(self) -> str:
+        """Return the service whose other task hides what this one shows; empty if nothing is hidden."""
+        return self.service_name if self.task in TASKS else ""
+
+    @property
+    def elements(self) -> frozenset[str]:
+        """Return the elements that it asks about; nobody is asked about an element twice."""
+        return frozenset(self.element_ids or [f"{self.task_id} {self.part}"])
+
+
+def read_forms(folder: str) -> list[Form]:
+    """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
+    forms = []
+    for record in read_manifest(folder):
+        path = layout.as_path(folder) / record.page
+        html = limits.read_text(path, limits.MAX_DIALOGUE_FILE)
+        if len(_FORM.findall(html)) != 1:
+            raise InputError("is not a page of this version of 'parapet hits': make the pages again", path, "--hits")
+        html = html.replace("or return the HIT", "or give the task back")
+        forms.append(Form(**asdict(record), html=html.replace("Accept the HIT to", "Begin the task to")))
+    if not forms:
+        raise InputError("contains no pages: 'parapet hits' found nothing to ask", folder, "--hits")
+    return forms
+
+
+def page(form: Form, assignment_id: str, minutes: int) -> str:
+    """Return the HTML of a form for one assignment, with the remaining time, and the server's style and script."""
+    bar = render("collect_bar.html.jinja", assignment_id=assignment_id, minutes=minutes)
+    return _FORM.sub(lambda _: f'{bar}<form id="mturk_form" method="post" action="/submit">', form.html)
+
+
+def policy(html: str) -> str:
+    """Return a Content-Security-Policy that allows the styles and scripts that stand in a page, and no others."""
+    hashes = {"script": "", "style": ""}
+    for kind, text in _INLINE.findall(html):
+        hashes[kind] += f" 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    sources = f"script-src{hashes['script']}; style-src{hashes['style']}; connect-src 'self'"
+    return f"default-src 'none'; {sources}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+class Event(NamedTuple):
+    """A form that a person was given, in this collection or an earlier one with the same store.
+
+    Attributes:
+      state: ``open``, ``late`` (open for long), ``submitted``, ``returned`` or ``expired``. Whatever it is, the person
+        has seen the form.
+    """
+
+    person: int
+    form: Form
+    state: str
+
+
+def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: int | None = None) -> Form | None:
+    """Choose the next form for a person; None if there is currently none.
+
+    If no place is free, those of late forms are. What these people send is saved, too, so a form may get more answers
+    than wanted.
+
+    Args:
+      person: a person without an open form.
+      forms: the available forms, in order.
+      history: all events; several for the same person and form if it was returned.
+      limit: maximum number of forms that a person may submit.
+    """
+    own = [event for event in history if event.person == person]
+    if limit is not None and sum(event.state == "submitted" for event in own) >= limit:
+        return None
+    taken = Counter(event.form.key for event in history if event.state in ("open", "submitted"))
+    late = Counter(event.form.key for event in history if event.state == "late")
+    seen = Counter(key for _, key in {(event.person, event.form.key) for event in history})
+    given_back = {event.form.key for event in own}
+    possible = [form for form in forms if taken[form.key] < form.assignments and _is_allowed(form, own)]
+    free = [form for form in possible if taken[form.key] + late[form.key] < form.assignments]
+    # The form that the fewest people have seen comes first, so that both tasks of a service proceed alike.
+    return min(free or possible, key=lambda form: (form.key in given_back, seen[form.key]), default=None)
+
+
+def _is_allowed(form: Form, own: Sequence[Event]) -> bool:
+    """Whether a person may see a form: its elements are not answered yet, and its hidden texts were not shown."""
+    for _, other, state in own:
+        if other.hides and other.hides == form.hides and other.task != form.task:
+            return False
+        if state in ("submitted", "open") and other.task == form.task and other.elements & form.elements:
+            return False
+    return True
+
 
 _FOREIGN = "was not written by 'parapet collect serve', or by another version of it: choose another file"
 _SECONDS = 5  # to wait while another program has locked the file

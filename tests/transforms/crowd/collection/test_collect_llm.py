@@ -16,7 +16,7 @@ from parapet.schemas.layout import SINGLE, parse_services, read_root, sample_roo
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import elements_of
 from parapet.transforms.core.replies import Unreadable
-from parapet.transforms.crowd.collection import llm
+from parapet.transforms.crowd import llm
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 
 pytest.importorskip("httpx", reason="the extra llm is not installed")

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.hits.judged import group_items, render_judged
+from parapet.transforms.crowd.hits.dialogue_pages import group_items, render_judged
 from parapet.transforms.crowd.hits.markup import MAX_BYTES
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
 

@@ -15,17 +15,17 @@ from page_form import html_of
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import stable_digest
-from parapet.transforms.crowd.hits import markup, rewrite_pages
+from parapet.transforms.crowd.hits import dialogue_pages, markup
+from parapet.transforms.crowd.hits.dialogue_pages import dialogue_paths, turn_task_id
 from parapet.transforms.crowd.hits.markup import bold_pieces, carriable, marks, question_xml, shown, speakable
 from parapet.transforms.crowd.hits.page import Settings, page_html
-from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths, turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
 
 SETTINGS = Settings(tasks=(REWRITES,))
 
 
 def render(*dialogues, settings=SETTINGS):
-    return rewrite_pages.render_dialogues("test/dialogues_001.json", dialogues, None, settings)
+    return dialogue_pages.render_dialogues("test/dialogues_001.json", dialogues, None, settings)
 
 
 def page_of(*turns, **more):
@@ -74,7 +74,7 @@ def test_the_body_of_a_page():
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
     text = page_of(*SAMPLE).html.decode()
-    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *rewrite_pages.FIELDS]
+    assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *dialogue_pages.FIELDS]
     assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
     assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
 
+from parapet.transforms.crowd import answer_files
 from parapet.transforms.crowd import answer_files as fields
-from parapet.transforms.crowd import times
 
 
 @given(st.datetimes(datetime(2005, 1, 1), datetime(2040, 1, 1)), st.sampled_from([("PST", 8), ("PDT", 7), ("UTC", 0)]))
@@ -14,7 +14,7 @@ def test_batch_times_come_back(when, zone):
     name, behind = zone
     text = f"{when:%a} {when:%b} {when.day:02} {when:%H:%M:%S} {name} {when.year}"
     utc = when.replace(microsecond=0, tzinfo=UTC) + timedelta(hours=behind)
-    assert times.read_time(text) == (int(utc.timestamp()), "")
+    assert answer_files.read_time(text) == (int(utc.timestamp()), "")
 
 
 @cases(
@@ -28,15 +28,15 @@ def test_batch_times_come_back(when, zone):
     "Tue Oct 31 2017 14:05:22 GMT-0700 (Pacific Daylight Time)",
 )
 def test_times_of_exports_and_spreadsheets(text):
-    assert abs(times.read_time(text)[0] - 1509483922) <= 1
-    assert times.EXACT.search(text)
+    assert abs(answer_files.read_time(text)[0] - 1509483922) <= 1
+    assert answer_files.EXACT.search(text)
 
 
 @cases(
     "text seconds", ("10/31/2017 14:05", 1509458700), ("31.10.17 14:05", 1509458700), ("11/11/2017 14:05", 1510409100)
 )
 def test_times_without_seconds_do_not_measure_work(text, seconds):
-    assert times.read_time(text) == (seconds, "")
+    assert answer_files.read_time(text) == (seconds, "")
     for stated, worked in (("", None), ("61,0", 61)):
         row = {"AcceptTime": text, "SubmitTime": text, "WorkTimeInSeconds": stated}
         assert fields._times(row, "")["work_seconds"] == worked
@@ -52,12 +52,12 @@ def test_times_without_seconds_do_not_measure_work(text, seconds):
     ("2262-04-11T23:47:16Z", "is before 1970 or after 2262"),  # more nanoseconds than 64 bits count
 )
 def test_why_a_time_is_not_read(text, why):
-    assert times.read_time(text)[1].startswith(why)
+    assert answer_files.read_time(text)[1].startswith(why)
 
 
 @given(st.text(max_size=40))
 def test_no_text_breaks_the_reader_of_times(text):
-    seconds, problem = times.read_time(text)
+    seconds, problem = answer_files.read_time(text)
     assert (seconds is None) == bool(problem)
 
 

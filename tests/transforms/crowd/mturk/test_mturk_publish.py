@@ -10,7 +10,7 @@ from mturk_bench import DESCRIPTIONS, NAMES, cut
 
 from parapet.pipelines.mturk import session
 from parapet.transforms.crowd.mturk import client, publish
-from parapet.transforms.crowd.mturk.qualifications import LOCALE
+from parapet.transforms.crowd.mturk.publish import LOCALE
 
 CREATE = "CreateHIT"
 

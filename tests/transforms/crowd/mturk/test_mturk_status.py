@@ -84,7 +84,7 @@ def test_a_dry_run_of_stopping_stops_nothing(bench):
 
 @cases("action", "collect", "pay", "topup", "stop")
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
-    from parapet.transforms.crowd.journal import Journal
+    from parapet.transforms.crowd.mturk.batch import Journal
 
     flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
     bench.ok("publish")

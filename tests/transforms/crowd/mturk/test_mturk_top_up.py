@@ -4,7 +4,7 @@ import pytest
 from kit import cases
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
-from parapet.transforms.crowd.mturk.qualifications import LOCALE
+from parapet.transforms.crowd.mturk.publish import LOCALE
 
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
 

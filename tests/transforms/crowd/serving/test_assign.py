@@ -6,7 +6,7 @@ from collect_site import form
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parapet.transforms.crowd.serving.assign import Event, choose
+from parapet.transforms.crowd.serving.store import Event, choose
 
 STATES = ("submitted", "submitted", "submitted", "returned", "expired", "open")
 

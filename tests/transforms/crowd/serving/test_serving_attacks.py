@@ -20,8 +20,7 @@ from kit import cases
 from starlette.requests import Request
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.serving import guard
-from parapet.transforms.crowd.serving import server as serving
+from parapet.transforms.crowd.serving import site as serving
 from parapet.transforms.crowd.serving.store import Store, same_name
 
 ANSWER = {"AssignmentId": "3LLM", "WorkerId": "w", "Answers": {"slot_0": "words"}, "Source": "llm"}
@@ -238,12 +237,12 @@ def test_behind_a_proxy_addresses_are_those_that_it_forwards(tmp_path, hits):
     ("::x" * 1000, ("::x" * 1000)[:64]),
 )
 def test_an_address_is_a_network(address, network):
-    assert guard.address(Request({"type": "http", "client": (address, 1)})) == network
+    assert serving.address(Request({"type": "http", "client": (address, 1)})) == network
 
 
 def test_a_window_ends():
     clock = iter([0, 1, 2, 59, 61, 62, 63])
-    rate = guard.Rate(2, 60, now=lambda: next(clock))
+    rate = serving.Rate(2, 60, now=lambda: next(clock))
     assert [rate.exceeded("a") for _ in range(7)] == [False, False, True, True, False, False, True]
 
 

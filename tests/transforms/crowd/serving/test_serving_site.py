@@ -67,7 +67,7 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
 
 
 def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):
-    monkeypatch.setattr("parapet.transforms.crowd.serving.server._EXPORT_SECONDS", 0.02)
+    monkeypatch.setattr("parapet.transforms.crowd.serving.site._EXPORT_SECONDS", 0.02)
     with site(tmp_path, hits) as it:
         for n in (1, 2):
             person(it, n).work()

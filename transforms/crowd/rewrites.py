@@ -17,15 +17,14 @@ from parapet.schemas.rows import DISPOSITIONS, IN_WORDS, KINDS, REWRITINGS, Dead
 from parapet.transforms.core.counts import id_of
 from parapet.transforms.core.progress import tracked
 from parapet.transforms.crowd import report
+from parapet.transforms.crowd import rewrite_rules as rules
 from parapet.transforms.crowd import task as crowd
-from parapet.transforms.crowd.decided import JoinDecisions, Submission
+from parapet.transforms.crowd.hits.dialogue_pages import turn_task_id
 from parapet.transforms.crowd.hits.page import PageRecord
-from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters, tagged
+from parapet.transforms.crowd.ingest import DEAD_LETTERS, Group, JoinDecisions, Submission, WithDeadLetters, tagged
 from parapet.transforms.crowd.rank import draw
-from parapet.transforms.crowd.rewritten_turns import rules, tasks
-from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
+from parapet.transforms.crowd.rewrite_rules import FIELD_OF, SourceTurn
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
 from parapet.transforms.report.report import Report, Table
@@ -67,7 +66,7 @@ class TurnAnswer(crowd.Answer, kw_only=True):
         """Return the answer's row of ``responses.parquet``."""
         turn = self.to_vet.turn
         of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
-        return {**super().row(), **of_turn, "values": list(tasks.value_rows(turn.units, self.to_vet.places))}
+        return {**super().row(), **of_turn, "values": list(rules.value_rows(turn.units, self.to_vet.places))}
 
 
 class TurnOutcome(crowd.Outcome, kw_only=True):
@@ -173,7 +172,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
     """
 
     command = "compose_variations"
-    kind = tasks.REWRITING_TASKS
+    kind = rules.REWRITING_TASKS
     audit_schema = REWRITINGS
     explanations = rules.EXPLANATIONS
 
@@ -322,7 +321,7 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
                     where = f"{name} of {dialogue_file.relative}: {dialogue.where}"
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
-                    turn = tasks.source_turn(dialogue, position)
+                    turn = rules.source_turn(dialogue, position)
                 yield f"{name}:{position}", TurnOfCorpus((n, i), turn)
     except InputError as error:
         dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
@@ -397,7 +396,7 @@ def _rewrite(
     place, (submissions, turns, pages) = group
     turn = _turn(place, turns)
     for page in pages:
-        tasks.check_same(page, turn)
+        rules.check_same(page, turn)
     if isinstance(turn, str):
         yield from tagged(crowd.unknown(submissions, turn))
         return
