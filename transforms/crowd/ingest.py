@@ -25,16 +25,8 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
-from parapet.transforms.crowd.answer_files import (
-    SCHEMA_TASKS,
-    Sources,
-    TaskKind,
-    distinct,
-    payload,
-    read_responses,
-    read_row,
-    read_sheet,
-)
+from parapet.transforms.crowd import answer_files
+from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, Sources, TaskKind, distinct, payload
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 
 DEAD_LETTERS = "dead_letters"
@@ -150,7 +142,7 @@ def read_answers(
       DamagedFile: a compressed file is truncated or damaged.
     """
     good, bad, first = 0, 0, ""
-    for record in read_responses(path, key, encoding, kind):
+    for record in answer_files.read_responses(path, key, encoding, kind):
         yield record
         if isinstance(record, Assignment):
             good += 1
@@ -165,7 +157,7 @@ def as_assignments(record: Assignment | Mapping[str, Any], key: bytes) -> Iterat
     if isinstance(record, Assignment):
         yield record
     else:
-        yield from read_row(record, key, "a record")
+        yield from answer_files.read_row(record, key, "a record")
 
 
 class ReadAnswers(WithDeadLetters):
@@ -321,6 +313,10 @@ def _first(values: Iterable[int | None]) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
+def _by_id(assignment: Assignment) -> tuple[str, Assignment]:
+    return assignment.assignment_id, assignment
+
+
 class Dedupe(WithDeadLetters):
     """Merges the copies of each assignment.
 
@@ -342,13 +338,8 @@ class Dedupe(WithDeadLetters):
 
     def outputs(self, assignments: beam.PCollection[Assignment]) -> beam.DoOutputsTuple:
         """Return ``assignments`` and ``dead_letters``."""
-        copies = assignments | "Copies" >> Group(Assignment, by=[by_id])
+        copies = assignments | "Copies" >> Group(Assignment, by=[_by_id])
         return copies | "Merge" >> self.apart(lambda group: merge_copies(group[1][0]))
-
-
-def by_id(assignment: Assignment) -> tuple[str, Assignment]:
-    """Return the assignment with its id as the key."""
-    return assignment.assignment_id, assignment
 
 
 class Submission(msgspec.Struct):
@@ -427,7 +418,7 @@ class JoinDecisions(WithDeadLetters):
         self.sheets = distinct(str(sheet) for sheet in some if not isinstance(sheet, Decision))
         self.records = [decision for decision in some if isinstance(decision, Decision)]
         for sheet in self.sheets:
-            read_sheet(sheet)
+            answer_files.read_sheet(sheet)
 
     def outputs(self, assignments: beam.PCollection[Assignment]) -> Any:
         """Return ``submissions`` and ``dead_letters``."""
@@ -435,13 +426,10 @@ class JoinDecisions(WithDeadLetters):
             nothing = assignments.pipeline | beam.Create([], reshuffle=False)
             return self.gathered(assignments | beam.Map(Submission), nothing)
         sheets = assignments.pipeline | "Sheets" >> beam.Create(self.sheets, reshuffle=False)
-        read = sheets | "Read" >> self.apart(lambda sheet: chain.from_iterable(read_sheet(sheet)))
+        read = sheets | "Read" >> self.apart(lambda sheet: chain.from_iterable(answer_files.read_sheet(sheet)))
         records = assignments.pipeline | "Records" >> beam.Create(self.records, reshuffle=False)
         decisions = (read.submissions, records) | beam.Flatten()
-        groups = (assignments, decisions) | "By id" >> Group(Assignment, Decision, by=[by_id, _by_assignment])
+        by = [_by_id, lambda decision: (decision.response_id.rpartition(":")[0], decision)]
+        groups = (assignments, decisions) | "By id" >> Group(Assignment, Decision, by=by)
         joined = groups | "Join" >> self.apart(lambda group: join_decisions(*group[1]))
         return self.gathered(joined.submissions, read.dead_letters, joined.dead_letters)
-
-
-def _by_assignment(decision: Decision) -> tuple[str, Decision]:
-    return decision.response_id.rpartition(":")[0], decision

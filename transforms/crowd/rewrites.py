@@ -19,11 +19,11 @@ from parapet.transforms.core.progress import tracked
 from parapet.transforms.crowd import report
 from parapet.transforms.crowd import rewrite_rules as rules
 from parapet.transforms.crowd import task as crowd
+from parapet.transforms.crowd.compose import draw
 from parapet.transforms.crowd.hits.dialogue_pages import turn_task_id
 from parapet.transforms.crowd.hits.page import PageRecord
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.crowd.ingest import DEAD_LETTERS, Group, JoinDecisions, Submission, WithDeadLetters, tagged
-from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewrite_rules import FIELD_OF, SourceTurn
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named

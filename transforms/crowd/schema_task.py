@@ -23,9 +23,16 @@ from parapet.schemas.service import VARIANTS, Task, parse_service
 from parapet.transforms.core import files, plugins
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, payload
-from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service, elements_by_place
+from parapet.transforms.crowd.compose import (
+    NEEDED,
+    Composed,
+    Rank,
+    Ranker,
+    choose_texts,
+    compose_service,
+    elements_by_place,
+)
 from parapet.transforms.crowd.ingest import Group, Submission, join_decisions, merge_assignments
-from parapet.transforms.crowd.rank import Rank, Ranker
 from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
 from parapet.transforms.crowd.vet import SchemaAnswer, Vet, Vetting

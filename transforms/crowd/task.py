@@ -121,16 +121,12 @@ OutcomeT = TypeVar("OutcomeT", bound="Outcome")
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
     """Return what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
+    of_form = ("worker_hash", "accept_time", "submit_time", "work_seconds")
     return {
         "response_id": response_id(assignment.assignment_id, field),
-        "worker_hash": assignment.worker_hash,
-        "accept_time": assignment.accept_time,
-        "submit_time": assignment.submit_time,
-        "work_seconds": assignment.work_seconds,
         "source": assignment.platform,
-        "keystrokes": assignment.keystrokes.get(field),
-        "pastes": assignment.pastes.get(field),
-        "seconds": assignment.seconds.get(field),
+        **{name: getattr(assignment, name) for name in of_form},
+        **{name: getattr(assignment, name).get(field) for name in ("keystrokes", "pastes", "seconds")},
     }
 
 

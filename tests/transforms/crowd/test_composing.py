@@ -2,13 +2,14 @@
 
 from kit import cases, run
 
-from parapet.transforms.crowd import schema_task, vet
+from parapet.transforms.crowd import schema_task
+from parapet.transforms.crowd.vet import Vetting
 
-vet_service, conclude_service = vet.vet_service, schema_task.conclude_service
+vet_service, conclude_service = Vetting.vet_service, schema_task.conclude_service
 
 
 def vet_all_but_one(*args):
-    return list(vet_service(*args))[1:]
+    return vet_service(*args)[1:]
 
 
 def conclude_all_but_one(raw, vetted, *args):
@@ -17,7 +18,7 @@ def conclude_all_but_one(raw, vetted, *args):
 
 @cases(
     "holder name lossy balance",
-    (vet, "vet_service", vet_all_but_one, "answers_given"),
+    (Vetting, "vet_service", vet_all_but_one, "answers_given"),
     (schema_task, "conclude_service", conclude_all_but_one, "answers: "),
 )
 def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):

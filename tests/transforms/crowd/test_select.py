@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parapet.transforms.crowd.compose import draw, most_diverse
 from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.rank import draw, most_diverse
 from parapet.transforms.report.text import words
 from parapet.transforms.variants.distance import levenshtein
 

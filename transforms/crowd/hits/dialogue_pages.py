@@ -20,17 +20,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
 from parapet.transforms.core.seeding import stable_digest, stable_hash
 from parapet.transforms.crowd.hits import markup, terms
-from parapet.transforms.crowd.hits.page import (
-    CHECK,
-    Hits,
-    NotAsked,
-    Part,
-    Place,
-    RatedItem,
-    Settings,
-    add_pages,
-    render_part,
-)
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Place, RatedItem, Settings, add_pages, render_part
 from parapet.transforms.perturb.corpora import services_in_turns
 
 FIELDS = ("paraphrase", "typos", "verbose", "simplified")
@@ -240,7 +230,7 @@ def _checks(
         if values and others:
             # Prefer another service; ties go to the first.
             other = min(others, key=lambda other: other.service_name == item.service_name)
-            changes = {"stratum": CHECK, "faithful": False, "utterance": other.utterance}
+            changes = {"stratum": "check", "faithful": False, "utterance": other.utterance}
             yield msgspec.structs.replace(item, **changes)
 
 

@@ -16,17 +16,8 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.service import TASKS, Service, elements_of
 from parapet.transforms.core import compressed, counts, files, progress, runs
 from parapet.transforms.crowd.hits import dialogue_pages, schema_pages, terms
-from parapet.transforms.crowd.hits.page import (
-    Hits,
-    NotAsked,
-    Page,
-    PageRecord,
-    Plan,
-    RatedItem,
-    Settings,
-    make_plan,
-    requester_html,
-)
+from parapet.transforms.crowd.hits import page as hit_pages
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, Plan, RatedItem, Settings
 from parapet.transforms.report.report import render
 
 # The columns of the requester site's CSV.
@@ -117,7 +108,7 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
         hits = render_unit(unit, position, settings, last)
         records += [page.record for page in hits.pages]
         not_asked += hits.not_asked
-    return make_plan(records, not_asked, settings)
+    return hit_pages.make_plan(records, not_asked, settings)
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
@@ -157,7 +148,7 @@ def _metadata_files(
     def records() -> Iterator[PageRecord]:
         return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
 
-    plan = make_plan(records(), not_asked, settings)
+    plan = hit_pages.make_plan(records(), not_asked, settings)
     index = render(
         "hit_index.html.jinja",
         plan=plan,
@@ -172,7 +163,7 @@ def _metadata_files(
         "manifest.jsonl": lines("manifest"),
         "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
         **{f"requester/{task}.csv": lines(task, _csv([CSV_COLUMNS[task]])) for task in settings.tasks},
-        **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
+        **{f"requester/{task}.html": hit_pages.requester_html(task).encode() for task in settings.tasks},
     }
 
 

@@ -18,19 +18,9 @@ from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import read_rows
+from parapet.transforms.crowd.hits import terms
 from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.terms import (
-    CENT,
-    EXTRA_FEE_FROM,
-    HOUR,
-    SCHEMAS,
-    WORDING,
-    HitTask,
-    Terms,
-    estimated_seconds,
-    fee_rate,
-    seconds_allowed,
-)
+from parapet.transforms.crowd.hits.terms import SCHEMAS, HitTask, Terms
 from parapet.transforms.report.report import render
 from parapet.transforms.report.text import aligned, counted
 
@@ -226,7 +216,7 @@ SITE_BYTES = 1_024
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
     """Return the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
-    frame = _frame("hit_page.html.jinja", task, title=WORDING[task].title, action=SANDBOX if sandbox else LIVE)
+    frame = _frame("hit_page.html.jinja", task, title=terms.WORDING[task].title, action=SANDBOX if sandbox else LIVE)
     return frame.replace(_BODY, body)
 
 
@@ -297,7 +287,7 @@ def add_pages(
       about: returns the fields of its record that differ between tasks.
       settings: the terms, and where the form goes.
     """
-    terms = settings.terms
+    offer = settings.terms
     around = body([msgspec.structs.replace(part, html="") for part in parts])
     runs, large = fit(parts, capacity(task) - len(around.encode()))
     hits.not_asked.extend(NotAsked(task_id, part.id, TOO_LARGE) for part in large)
@@ -305,7 +295,7 @@ def add_pages(
         page_body = body(run)
         question = question_xml(html := page_html(task, page_body, settings.sandbox))
         fields = [field for part in run for field in part.fields]
-        seconds = estimated_seconds(task, len(fields), sum(part.turns for part in run))
+        seconds = terms.estimated_seconds(task, len(fields), sum(part.turns for part in run))
         stem = f"pages/{name}.{task}" + (f".{number}" if number > 1 else "")
         record = PageRecord(
             task=task,
@@ -317,14 +307,14 @@ def add_pages(
             fields=fields,
             bytes=len(question),
             sha256=hashlib.sha256(question).hexdigest(),
-            **msgspec.structs.asdict(WORDING[task]),
-            reward=terms.reward_for(seconds),
-            assignments=terms.assignments,
+            **msgspec.structs.asdict(terms.WORDING[task]),
+            reward=offer.reward_for(seconds),
+            assignments=offer.assignments,
             requester_annotation=task_id,
-            assignment_duration_seconds=seconds_allowed(seconds),
-            auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
-            lifetime_seconds=terms.lifetime_days * 86_400,
-            max_per_worker=terms.max_per_worker,
+            assignment_duration_seconds=terms.seconds_allowed(seconds),
+            auto_approval_delay_seconds=offer.auto_approval_hours * 3_600,
+            lifetime_seconds=offer.lifetime_days * 86_400,
+            max_per_worker=offer.max_per_worker,
             estimated_seconds=seconds,
             **{"element_ids": [], "ambiguous": [], **about(run)},
         )
@@ -413,24 +403,24 @@ class Plan(msgspec.Struct, frozen=True):
 
 def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
     """Add up the pages, and sort what is not asked. Raises InputError if there is nothing to ask about."""
-    terms = settings.terms
+    offer = settings.terms
     # Of each page, which may be large, only what its cost depends on.
     sizes = [(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records]
     left_out = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
     if not sizes and not left_out:  # of services and utterances, there is always something to ask
         raise InputError("contains no user turns, so nothing was written", "--dialogues")
-    tasks = {task: _row([size for size in sizes if size[0] == task], terms) for task in settings.tasks}
-    return Plan("USD", tasks, _row(sizes, terms), fee_rate(terms.assignments), terms, left_out)
+    tasks = {task: _row([size for size in sizes if size[0] == task], offer) for task in settings.tasks}
+    return Plan("USD", tasks, _row(sizes, offer), terms.fee_rate(offer.assignments), offer, left_out)
 
 
-def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], terms: Terms) -> PlanRow:
+def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], offer: Terms) -> PlanRow:
     fields = sum(n for _, n, _, _ in pages)
-    seconds = sum(estimate for _, _, _, estimate in pages) * terms.assignments
-    reward = sum((of_page for _, _, of_page, _ in pages), Decimal("0.00")) * terms.assignments
-    fees = sum((terms.fees_for(of_page) for _, _, of_page, _ in pages), Decimal("0.00"))
+    seconds = sum(estimate for _, _, _, estimate in pages) * offer.assignments
+    reward = sum((of_page for _, _, of_page, _ in pages), Decimal("0.00")) * offer.assignments
+    fees = sum((offer.fees_for(of_page) for _, _, of_page, _ in pages), Decimal("0.00"))
     minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
-    hourly_pay = (reward * HOUR / seconds if seconds else reward).quantize(CENT, rounding=ROUND_DOWN)
-    return PlanRow(len(pages), fields, len(pages) * terms.assignments, reward, fees, reward + fees, minutes, hourly_pay)
+    hourly_pay = (reward * terms.HOUR / seconds if seconds else reward).quantize(terms.CENT, rounding=ROUND_DOWN)
+    return PlanRow(len(pages), fields, len(pages) * offer.assignments, reward, fees, reward + fees, minutes, hourly_pay)
 
 
 def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
@@ -460,7 +450,7 @@ def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
 
 def top_up_assignments(most_missing: int) -> int:
     """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
-    return max(1, min(EXTRA_FEE_FROM - 1, 2 * most_missing))
+    return max(1, min(terms.EXTRA_FEE_FROM - 1, 2 * most_missing))
 
 
 def read_shortfall(path: str) -> dict[tuple[str, str], int]:

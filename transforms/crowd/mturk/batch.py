@@ -449,7 +449,7 @@ def _plain(value: Any) -> Any:
 
 def load(folder: Path) -> list[Line]:
     """Read the lines in their order. Raises InputError if the file is not of ``collect``."""
-    path = folder / JOURNAL
+    path = folder / ASSIGNMENTS
     if not path.exists():
         return []
     lines = []
