@@ -41,7 +41,7 @@ from parapet.transforms.crowd.mturk import pay as decide
 from parapet.transforms.crowd.mturk.batch import Entry, Event
 from parapet.transforms.crowd.mturk.client import SANDBOX
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
-from parapet.transforms.crowd.review import SHEET_COLUMNS
+from parapet.transforms.crowd.report import SHEET_COLUMNS
 from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import site as serving

@@ -11,7 +11,7 @@ from page_form import made_up
 
 from parapet.transforms.crowd.answer_files import parse_answer_xml, read_lines, read_time, split_answers
 
-from .question import Form, form_of
+from .operations import Form, form_of
 from .server import FakeMTurk
 from .state import Refusal
 

@@ -216,6 +216,7 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
         place = f"{assignment_id}:{redact(name, worker_id)}"
         yield DeadLetter("ingest", place, reason, payload(text, worker_id), source)
+    reward = _REWARD.fullmatch(texts.get("Reward", "").strip())
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
     yield Assignment(
         assignment_id,
@@ -230,7 +231,7 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         keystrokes=form.keystrokes,
         pastes=form.pastes,
         seconds=form.seconds,
-        reward=_reward(texts),
+        reward=Decimal(reward[1]) if reward else None,
         **_times(texts, worker_id),
     )
 
@@ -381,12 +382,6 @@ def _platform(texts: Mapping[str, str]) -> AnswerSource:
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
     return source
-
-
-def _reward(texts: Mapping[str, str]) -> Decimal | None:
-    """Return the dollars in the column ``Reward``, such as ``$1.25``; None if there is none."""
-    reward = _REWARD.fullmatch(texts.get("Reward", "").strip())
-    return Decimal(reward[1]) if reward else None
 
 
 def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:

@@ -399,10 +399,7 @@ def elements_by_place(raw: Mapping[str, Any]) -> dict[Place, Element]:
 
 
 def compose_service(
-    raw: Mapping[str, Any],
-    elements: Mapping[Place, Element],
-    rankings: Iterable[Ranking],
-    allow_partial: bool = False,
+    raw: Mapping[str, Any], elements: Mapping[Place, Element], rankings: Iterable[Ranking], allow_partial: bool = False
 ) -> Composed:
     """Compose a service from the rankings of its elements.
 

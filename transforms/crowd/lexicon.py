@@ -177,8 +177,5 @@ def _sides(text: str, own: str, of_name: bool) -> Iterator[tuple[bool, bool]]:
 @cache
 def _opposites(of_name: bool) -> list[tuple[re.Pattern[str], ...]]:
     pairs = [*_TABLE["pairs"], *(_TABLE["of_names"] if of_name else ())]
-    return [tuple(re.compile(rf"\b(?:{'|'.join(map(_pattern, side))})\b") for side in pair) for pair in pairs]
-
-
-def _pattern(word: str) -> str:
-    return re.escape(word).replace(r"\*", r"\w*")
+    words = [["|".join(map(re.escape, side)).replace(r"\*", r"\w*") for side in pair] for pair in pairs]
+    return [tuple(re.compile(rf"\b(?:{side})\b") for side in pair) for pair in words]

@@ -32,8 +32,16 @@ from parapet.transforms.core import files
 from parapet.transforms.crowd.answer_files import TaskKind
 from parapet.transforms.crowd.ingest import Submission, answer_ids, answers_text, unusable_decision
 from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
-from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order, review_pages, review_sheet
+from parapet.transforms.crowd.report import (
+    WORK_TIMES,
+    ReviewItem,
+    Work,
+    neighbours,
+    review_order,
+    review_pages,
+    review_sheet,
+    work_times,
+)
 from parapet.transforms.crowd.rules import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import redact, without_ids
 from parapet.transforms.report.report import Report, Text, page
