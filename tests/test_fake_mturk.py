@@ -6,7 +6,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
-from fake_mturk import FakeMTurk, MTurkError, Refusal, Script, invented, play
+from fake_mturk import FakeMTurk, MTurkError, Refusal
 from fake_mturk.operations import check
 from fake_mturk.server import answer_xml
 from hypothesis import given
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kit import cases, raised
 
 from parapet.transforms.crowd.answer_files import parse_answer_xml
-from parapet.transforms.crowd.hits.markup import question_xml
+from parapet.transforms.crowd.hits.page import question_xml
 
 FORM = (
     '<!DOCTYPE html><html lang="en"><head><title>t</title></head><body>'
@@ -138,34 +138,6 @@ def test_time_expires_abandons_and_approves(client, mturk):
     assert raised(Refusal, mturk.submit, in_hand, [("slot_0", "late")]).reason == "too_late"
     mturk.advance(86_400)
     assert (raised(Refusal, mturk.accept, hit_id, "A3").reason, money(mturk)) == ("expired", ["999.4", "0", "0.6"])
-
-
-def test_who_may_work(client, mturk):
-    made = client.create_qualification_type(Name="n", Description="d", QualificationTypeStatus="Active")
-    type_id = made["QualificationType"]["QualificationTypeId"]
-    again = {"Name": "n", "Description": "d", "QualificationTypeStatus": "Active"}
-    assert refused(client.create_qualification_type, **again) == "QualificationTypeAlreadyExists"
-    hit_id = make(client, QualificationRequirements=[{"QualificationTypeId": type_id, "Comparator": "DoesNotExist"}])
-    client.associate_qualification_with_worker(QualificationTypeId=type_id, WorkerId="A1")
-    assert raised(Refusal, mturk.accept, hit_id, "A1").reason == "not_qualified"
-    work(mturk, hit_id, "A2")
-    assert raised(Refusal, mturk.accept, hit_id, "A2").reason == "already_done"
-    mturk.give_back(mturk.accept(hit_id, "A3"))
-    abroad = [{"QualificationTypeId": "00000000000000000071", "Comparator": "In", "LocaleValues": [{"Country": "FR"}]}]
-    assert raised(Refusal, mturk.accept, make(client, QualificationRequirements=abroad), "A2").reason == "not_qualified"
-    assert [hit["HITId"] for hit in client.list_hits_for_qualification_type(QualificationTypeId=type_id)["HITs"]] == [
-        hit_id
-    ]
-
-
-def test_played_workers_fill_in_every_field(client, mturk):
-    hit_id = make(client)
-    recorded = Script("AREAL", "Parcels_1:names", {"slot_0": "one\ntwo", "other": "x"}, 60)
-    assert (play(mturk, [recorded, recorded]), play(mturk, invented(mturk, 0, 20))) == (1, 2)
-    found = [parse_answer_xml(one["Answer"]) for one in mturk.snapshot()["assignments"].values()]
-    assert found[0] == {"slot_0": "one\r\ntwo", "slot_1": "\r\n"}
-    assert all(answers["same"] in ("yes", "no") and answers["slot_1"] for answers in found[1:])
-    assert play(mturk, [Script("AX", "Parcels_1:names", {"slot_0": "late"}, 60, hit_id)]) == 0
 
 
 @given(st.dictionaries(st.text("ab_<&\"'", min_size=1), st.text("ab <&>\"'\r\n\t\x00é😀\ufffe"), max_size=4))

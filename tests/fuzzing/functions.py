@@ -25,7 +25,7 @@ from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
 from parapet.transforms.crowd import answer_files, lexicon, rules, vet, worker_ids
 from parapet.transforms.crowd import rewrite_rules as wording
-from parapet.transforms.crowd.hits import markup
+from parapet.transforms.crowd.hits import page
 from parapet.transforms.crowd.rewrite_rules import SourceTurn
 from parapet.transforms.perturb import edits, typos
 from parapet.transforms.perturb import language as english
@@ -108,7 +108,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
     "spoken_words": lambda one: spoken_words(one),
-    "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
+    "question_xml": lambda one: page.question_xml(page.carriable(page.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(forms, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),

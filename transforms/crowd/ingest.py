@@ -287,6 +287,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         return versions[0]
     # Prefer versions that list the fields of the form: only their blanks are certain to be unanswered fields.
     knowing = [version for version in versions if version.asked] or versions
+    times, typed = ("accept_time", "submit_time", "work_seconds"), ("keystrokes", "pastes", "seconds")
     return Assignment(
         versions[0].assignment_id,
         versions[0].service_name,
@@ -295,17 +296,13 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         {field: "" for version in knowing for field in version.answers}
         | {field: text for version in versions for field, text in version.answers.items() if text},
         asked=any(version.asked for version in versions),
-        accept_time=_first(version.accept_time for version in versions),
-        submit_time=_first(version.submit_time for version in versions),
-        work_seconds=_first(version.work_seconds for version in versions),
         reward=next((version.reward for version in versions if version.reward is not None), None),
         rejected=any(version.rejected for version in versions),
         source=min(version.source for version in versions),
         platform=min(version.platform for version in versions),
         unread=tuple(dict.fromkeys(text for version in versions for text in version.unread)),
-        keystrokes={field: n for version in versions for field, n in version.keystrokes.items()},
-        pastes={field: n for version in versions for field, n in version.pastes.items()},
-        seconds={field: n for version in versions for field, n in version.seconds.items()},
+        **{name: _first(getattr(version, name) for version in versions) for name in times},
+        **{name: dict(chain.from_iterable(getattr(each, name).items() for each in versions)) for name in typed},
     )
 
 

@@ -22,7 +22,7 @@ from parapet.schemas.rows import KINDS, Assignment, Kind
 from parapet.transforms.crowd import lexicon, rules
 from parapet.transforms.crowd.answer_files import TaskKind
 from parapet.transforms.crowd.hits import dialogue_pages
-from parapet.transforms.crowd.hits.markup import Mark, find_word, speakable
+from parapet.transforms.crowd.hits.dialogue_pages import Mark, find_word, speakable
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
 from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.perturb.corpora import services_in_turns

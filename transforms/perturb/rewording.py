@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from parapet.transforms.crowd.hits.markup import find_word, marks
+from parapet.transforms.crowd.hits.dialogue_pages import find_word, marks
 from parapet.transforms.perturb.edits import Range, edited, is_decisive, moved
 from parapet.transforms.perturb.typos import Operation
 from parapet.transforms.perturb.user_turns import UserTurn

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn, dialogue_ids
+from parapet.schemas.dialogue import Dialogue, DialogueFile, Frame, Turn, dialogue_ids
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, as_path, dialogue_files
 from parapet.transforms.core.seeding import stable_digest, stable_hash
-from parapet.transforms.crowd.hits import markup, terms
+from parapet.transforms.crowd.hits import page, terms
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Part, Place, RatedItem, Settings, add_pages, render_part
 from parapet.transforms.perturb.corpora import services_in_turns
 
@@ -32,11 +34,110 @@ MAX_NAME = 150
 _WORD = re.compile(r"[^\W_]")
 
 
+def page_name(dialogue_id: str) -> str:
+    """Convert a dialogue id to a part of a file name: all but letters, digits and ``_-~.`` is percent-encoded."""
+    name = quote(dialogue_id, safe="", errors="surrogatepass")
+    return f"%2E{name[1:]}" if name.startswith(".") else name
+
+
+# Actions with these "slots" have no slot: an offered intent, the number of results.
+_NO_SLOTS = frozenset({"", "intent", "count"})
+
+# Inside a word or number: the 2 in 12, 2nd, 2:30 and 2.50 is not a separate number.
+_INSIDE_WORD = re.compile(r"(?<=[^\W_])(?=[^\W_])|(?<=\d)(?=[:.,/]\d)|(?<=\d[:.,/])(?=\d)")
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A kept value and its position: characters ``start`` to ``end`` of the utterance as the page shows it."""
+
+    kept: page.KeptValue
+    start: int
+    end: int
+
+
+def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
+    """Find the values to keep, in the order of the utterance.
+
+    These are the texts of slot spans, and values of slots without a span (categorical ones) that occur verbatim in the
+    utterance. The latter come from the turn's actions or, if a corpus has none, from changes of the state.
+
+    Args:
+      turn: the user's turn.
+      before: the previous user turn.
+
+    Raises:
+      ValueError: a span has no text in the utterance.
+    """
+    kept = list(_of_spans(turn))
+    text = speakable(turn.utterance)
+    for frame in turn.frames:
+        spanned = {span.slot for span in frame.slots} | _NO_SLOTS
+        for slot, values in _values_of(frame, before):
+            for value in dict.fromkeys(map(speakable, values)) if slot not in spanned else ():
+                start = find_word(text, value, [(mark.start, mark.end) for mark in kept])
+                if start is not None:
+                    kept.append(Mark(page.KeptValue(slot, frame.service, value), start, start + len(value)))
+    return sorted(kept, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
+
+
+def speakable(text: str) -> str:
+    """Clean a text of a dialogue as :func:`shown` does, and remove byte order marks, which forms trim, too."""
+    return page.shown(text.replace("\ufeff", " "))
+
+
+def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = (), whole: bool = True) -> int | None:
+    """Find the first ``value`` in ``text`` outside the ``taken`` ranges; None if absent.
+
+    Unless ``whole`` is False, only whole words count.
+    """
+    start = text.find(value) if value else -1
+    while start >= 0:
+        end = start + len(value)
+        is_cut = whole and any(_INSIDE_WORD.match(text, at) for at in (start, end))
+        if not is_cut and not any(start < other_end and other_start < end for other_start, other_end in taken):
+            return start
+        start = text.find(value, start + 1)
+    return None
+
+
+def bold_pieces(text: str, marks: Iterable[Mark]) -> list[tuple[str, bool]]:
+    """Split a text where bold begins or ends; marks that overlap or touch become one bold piece."""
+    is_bold = [False] * len(text)
+    for mark in marks:
+        is_bold[mark.start : mark.end] = [True] * (mark.end - mark.start)
+    pieces = groupby(zip(text, is_bold, strict=True), key=lambda pair: pair[1])
+    return [("".join(letter for letter, _ in piece), bold) for bold, piece in pieces]
+
+
+def _of_spans(turn: Turn) -> Iterator[Mark]:
+    raw = turn.utterance
+    for frame in turn.frames:
+        for span in frame.slots:
+            if not isinstance(span.start, int) or not isinstance(span.exclusive_end, int):
+                continue  # copied from another slot, so not in this utterance
+            value = speakable(raw[span.start : span.exclusive_end])
+            if not (0 <= span.start < span.exclusive_end <= len(raw) and value):
+                raise ValueError(f"slot {span.slot!r}: {span.start}-{span.exclusive_end} has no text in the utterance")
+            # A letter is appended so that the space before the value is not stripped.
+            first = raw[span.start : span.exclusive_end].find(value[0])
+            start = len(speakable(raw[: span.start + first] + "x")) - 1
+            yield Mark(page.KeptValue(span.slot, frame.service, value), start, start + len(value))
+
+
+def _values_of(frame: Frame, before: Turn | None) -> list[tuple[str, list[str]]]:
+    if frame.actions is not UNSET:
+        return [(action.slot, action.values) for action in frame.actions]
+    frames = [other for other in (before.frames if before else ()) if other.service == frame.service]
+    earlier = [other.state.slot_values for other in frames if other.state]
+    state = frame.state.slot_values if frame.state else {}
+    return [(slot, values) for slot, values in state.items() if not earlier or earlier[-1].get(slot) != values]
+
+
 class Rewriting(msgspec.Struct, frozen=True):
     """A user's utterance with the values that every answer must keep."""
 
     utterance: str
-    marks: list[markup.Mark]
+    marks: list[Mark]
 
 
 def turn_task_id(dialogue_id: str, turn: int) -> str:
@@ -53,19 +154,19 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
     """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
     name = dialogue.dialogue_id
     # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
-    if not name or markup.shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
+    if not name or page.shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
         return "bad_id: the dialogue id is blank, or contains characters that MTurk does not accept"
-    if len(markup.page_name(name)) > MAX_NAME:
+    if len(page_name(name)) > MAX_NAME:
         return "long_id: the dialogue id is too long for a file name"
     turn = dialogue.turns[position]
-    utterance = markup.speakable(turn.utterance)
+    utterance = speakable(turn.utterance)
     before = next((turn for turn in reversed(dialogue.turns[:position]) if turn.speaker == "USER"), None)
     try:
-        kept = markup.marks(turn, before) if utterance else []
+        kept = marks(turn, before) if utterance else []
     except ValueError as error:
         return f"bad_span: {error}"
     # A typo needs a letter or digit outside of the values.
-    if any(_WORD.search(text) for text, bold in markup.bold_pieces(utterance, kept) if not bold):
+    if any(_WORD.search(text) for text, bold in bold_pieces(utterance, kept) if not bold):
         return Rewriting(utterance, kept)
     if kept:
         return "only_values: the utterance consists only of slot values, which must stay unchanged"
@@ -145,7 +246,7 @@ def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None,
 
 def _turn_html(turn: Turn) -> str:
     speaker = "User" if turn.speaker == "USER" else "Assistant"
-    return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=markup.speakable(turn.utterance))
+    return render_part("hit_rewrites_turn.html.jinja", speaker=speaker, text=speakable(turn.utterance))
 
 
 def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, Any], settings: Settings) -> None:
@@ -159,12 +260,12 @@ def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, A
       settings: the settings of the pages.
     """
     kept = [mark.kept for mark in rewriting.marks]
-    pieces = markup.bold_pieces(rewriting.utterance, rewriting.marks)
+    pieces = bold_pieces(rewriting.utterance, rewriting.marks)
     values = list(dict.fromkeys(each.value for each in kept))
     html = render_part("hit_rewrites_body.html.jinja", heard=history, pieces=pieces, values=values)
     dialogue_id, turn = about["dialogue_id"], about["turn"]
     part = Part(html, "", FIELDS, turns=turn + 1)
-    task_id, name = turn_task_id(dialogue_id, turn), f"{markup.page_name(dialogue_id)}.{turn}"
+    task_id, name = turn_task_id(dialogue_id, turn), f"{page_name(dialogue_id)}.{turn}"
     record = {**about, "utterance": rewriting.utterance, "values": kept}
     add_pages(hits, terms.REWRITES, task_id, name, [part], lambda parts: parts[0].html, lambda _: record, settings)
 
@@ -207,7 +308,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
 
 
 def _checks(
-    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, page: int, used: Set[Place]
+    items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, number: int, used: Set[Place]
 ) -> Iterator[RatedItem]:
     """Combine turns with another turn's utterance without their values, if possible of another service.
 
@@ -215,13 +316,13 @@ def _checks(
       items: all utterances, from which turn and utterance are taken.
       group: the utterances of the page, whose turns are excluded.
       seed: the seed of the choice.
-      page: the number of the page.
+      number: the number of the page.
       used: turns in checks of other pages; they are reused only if there are no others.
     """
     on_page = {item.place for item in group}
     ordered = sorted(
         (item for item in items if item.place not in on_page),
-        key=lambda item: (item.place in used, stable_digest(str(seed), f"check {page}", *map(str, item.place))),
+        key=lambda item: (item.place in used, stable_digest(str(seed), f"check {number}", *map(str, item.place))),
     )
     for item in ordered:
         values = [act.value.casefold() for act in item.acts if len(act.value) >= _LEAST_LETTERS and act.value != "yes"]
@@ -252,8 +353,8 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
 
 def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
     """Render an utterance with its questions, without the verdict on it."""
-    acts = [{"does": act.does, "about": markup.shown(act.about), "value": markup.shown(act.value)} for act in item.acts]
-    visible = {"utterance": markup.shown(item.utterance), "previous": markup.shown(item.previous), "acts": acts}
+    acts = [{"does": act.does, "about": page.shown(act.about), "value": page.shown(act.value)} for act in item.acts]
+    visible = {"utterance": page.shown(item.utterance), "previous": page.shown(item.previous), "acts": acts}
     questions = [(name, *_QUESTIONS[name]) for name in names]
     if item.act is not None:
         questions[0] = (FAITHFUL, _OF_ACT, *questions[0][2:])

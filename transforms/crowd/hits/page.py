@@ -1,4 +1,4 @@
-"""The records of ``hits``, the HTML around the body of a page, the distribution of questions over pages, and the cost.
+"""The records of ``hits``, how text is encoded for pages and MTurk, the HTML around a body, its parts, and the cost.
 
 All amounts of money are Decimal.
 """
@@ -6,6 +6,7 @@ All amounts of money are Decimal.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_DOWN, Decimal
 from functools import cache
@@ -19,10 +20,48 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.hits import terms
-from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
 from parapet.transforms.crowd.hits.terms import SCHEMAS, HitTask, Terms
 from parapet.transforms.report.report import render
 from parapet.transforms.report.text import aligned, counted
+
+# Not allowed in XML 1.0: C0 controls except tab and line ends, surrogates, the two non-characters.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_LINE_ENDS = re.compile("\r\n?")
+
+NAMESPACE = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2011-11-11/HTMLQuestion.xsd"
+MAX_BYTES = 65_535
+
+# FrameHeight 0: the page fills the frame of the worker's site.
+_BEFORE = f'<HTMLQuestion xmlns="{NAMESPACE}"><HTMLContent><![CDATA['
+_AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
+
+
+def shown(text: str) -> str:
+    """Clean a text of the schema for display: single spaces, no characters that XML forbids."""
+    return " ".join(_FORBIDDEN.sub(" ", text).split())
+
+
+def carriable(html: str) -> str:
+    """Encode HTML so that it passes through MTurk unchanged.
+
+    Line ends become ``\\n`` (as in an XML parser), forbidden characters are removed, and characters beyond the basic
+    plane become numeric references (MTurk refuses four-byte characters). Not suitable for scripts with such characters.
+    """
+    html = _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", html))
+    return _ASTRAL.sub(lambda match: f"&#{ord(match.group())};", html)
+
+
+def without_variables(html: str) -> str:
+    """Escape ``${``, so that the requester site does not substitute variables."""
+    return html.replace("${", "&#36;{")
+
+
+def question_xml(html: str) -> bytes:
+    """Wrap a page that :func:`carriable` has encoded in an HTMLQuestion."""
+    # "]]>" would end the CDATA section, so it is split across two sections.
+    return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
+
 
 AUTO, NONE = "auto", "none"  # values of --cues
 
@@ -106,6 +145,14 @@ class RatedItem(msgspec.Struct, frozen=True, omit_defaults=True):
     def place(self) -> Place:
         """Return the key that identifies the item among those of its task."""
         return (self.dialogue_id, self.turn) if self.act is None else (self.dialogue_id, self.turn, self.act)
+
+
+class KeptValue(msgspec.Struct, frozen=True):
+    """A value, as the page shows it, that an answer must contain verbatim, and its slot."""
+
+    slot: str
+    service: str
+    value: str
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -24,8 +24,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
-from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
+from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part, shown
 from parapet.transforms.report.text import name_words
 from parapet.transforms.variants.distance import lemma
 

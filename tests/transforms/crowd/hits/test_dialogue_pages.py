@@ -15,18 +15,27 @@ from page_form import html_of
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import stable_digest
-from parapet.transforms.crowd.hits import dialogue_pages, markup
-from parapet.transforms.crowd.hits.dialogue_pages import dialogue_paths, group_items, render_judged, turn_task_id
-from parapet.transforms.crowd.hits.markup import (
-    MAX_BYTES,
+from parapet.transforms.crowd.hits import dialogue_pages
+from parapet.transforms.crowd.hits.dialogue_pages import (
     bold_pieces,
-    carriable,
+    dialogue_paths,
+    group_items,
     marks,
+    render_judged,
+    speakable,
+    turn_task_id,
+)
+from parapet.transforms.crowd.hits.page import (
+    MAX_BYTES,
+    PlainAct,
+    RatedItem,
+    Settings,
+    carriable,
+    page_html,
     question_xml,
     shown,
-    speakable,
+    without_variables,
 )
-from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, page_html
 from parapet.transforms.crowd.hits.terms import REWRITES
 
 SETTINGS = Settings(tasks=(REWRITES,))
@@ -256,7 +265,7 @@ def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
 def test_any_text_is_read_as_it_was_shown(text):
     kept = shown(text)
     page = carriable(str(jinja2.Environment(autoescape=True).from_string("{{ text }}").render(text=kept)))
-    assert html.unescape(markup.without_variables(html_of(question_xml(page)))) == kept
+    assert html.unescape(without_variables(html_of(question_xml(page)))) == kept
 
 
 @given(ANY)

@@ -16,10 +16,10 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import FIELD, TASKS, Intent, Service, Slot, Task, elements_of
 from parapet.transforms.core.files import join
 from parapet.transforms.crowd.hits import schema_pages
+from parapet.transforms.crowd.hits.dialogue_pages import page_name
 from parapet.transforms.crowd.hits.make_hits import plan_units
-from parapet.transforms.crowd.hits.markup import page_name
-from parapet.transforms.crowd.hits.markup import shown as shown_text
 from parapet.transforms.crowd.hits.page import Part, Settings, fit, page_html, requester_html
+from parapet.transforms.crowd.hits.page import shown as shown_text
 from parapet.transforms.crowd.hits.schema_pages import (
     Question,
     ambiguous_elements,

@@ -72,16 +72,6 @@ def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path
     raised(InputError, Batch, tmp_path, match=told)  # before the unknown event
 
 
-HOLD = """
-import sys
-from pathlib import Path
-from parapet.transforms.crowd.mturk.batch import Journal
-journal = Journal(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_threads_may_write_at_once(tmp_path):
     with Journal(tmp_path) as journal, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: journal.write([("done", f"pay:{n}", "op", {"n": n})]), range(50)))
