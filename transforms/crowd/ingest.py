@@ -288,6 +288,9 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
     # Prefer versions that list the fields of the form: only their blanks are certain to be unanswered fields.
     knowing = [version for version in versions if version.asked] or versions
     times, typed = ("accept_time", "submit_time", "work_seconds"), ("keystrokes", "pastes", "seconds")
+    measured: dict[str, Any] = {name: _first(getattr(version, name) for version in versions) for name in times}
+    for name in typed:
+        measured[name] = {field: n for version in versions for field, n in getattr(version, name).items()}
     return Assignment(
         versions[0].assignment_id,
         versions[0].service_name,
@@ -301,8 +304,7 @@ def _merge(versions: Sequence[Assignment]) -> Assignment:
         source=min(version.source for version in versions),
         platform=min(version.platform for version in versions),
         unread=tuple(dict.fromkeys(text for version in versions for text in version.unread)),
-        **{name: _first(getattr(version, name) for version in versions) for name in times},
-        **{name: dict(chain.from_iterable(getattr(each, name).items() for each in versions)) for name in typed},
+        **measured,
     )
 
 

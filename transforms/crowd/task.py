@@ -521,8 +521,8 @@ class WriteComposition(beam.PTransform):
         nothing = outcomes.pipeline | "No files" >> beam.Create([], reshuffle=False)
         whole = [
             outcomes | "Part" >> beam.Map(_write_part, self.task.output, self.task.audit_schema),
-            self.assignments | "Notes" >> beam.ParDo(_Note(Notes.add)),
-            vetted | "Vetted" >> beam.ParDo(_Note(lambda notes, _: notes.counts.update(vetted=1))),
+            self.assignments | "Notes" >> beam.ParDo(_Note()),
+            vetted | "Vetted" >> beam.combiners.Count.Globally(),
             self.dead | "Dead letters" >> beam.Flatten(),
             [nothing, *self.written] | "Written" >> beam.Flatten(),
         ]
@@ -532,17 +532,13 @@ class WriteComposition(beam.PTransform):
 
 
 class _Note(beam.DoFn):
-    """Adds up notes on the elements of a bundle."""
-
-    def __init__(self, add: Callable[[Notes, Any], None]) -> None:
-        super().__init__()
-        self.add = add
+    """Adds up notes on the assignments of a bundle."""
 
     def start_bundle(self) -> None:
         self.notes = Notes()
 
-    def process(self, element: Any) -> None:
-        self.add(self.notes, element)
+    def process(self, element: Assignment) -> None:
+        self.notes.add(element)
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         yield WindowedValue(self.notes, 0, [GlobalWindow()])
@@ -560,7 +556,7 @@ def _write_batch(
     task: CrowdTask[Any],
     parts: Sequence[tuple[str, Outcome]],
     notes: Sequence[Notes],
-    vetted: Sequence[Notes],
+    vetted: Sequence[int],
     dead: Sequence[DeadLetter],
     written: Sequence[files.Written],
 ) -> dict[str, Any]:
@@ -569,7 +565,8 @@ def _write_batch(
     parts = sorted(parts, key=lambda part: part[1].name)
     data = (files.read_bytes(files.join(folder, path)) for path, _ in parts)
     tables = (pa.ipc.open_stream(part).read_all() for part in data)
-    total_notes = reduce(Notes.merged, [*notes, *vetted], Notes())
+    total_notes = reduce(Notes.merged, notes, Notes())
+    total_notes.counts.update(vetted=sum(vetted))
     return stage_batch(task, tables, [outcome for _, outcome in parts], dead, total_notes, written)
 
 

@@ -6,7 +6,7 @@ import re
 import jinja2
 import msgspec
 import pytest
-from hits_dialogues import dialogue, hostile_dialogue, system, user
+from hits_corpora import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, lacking, raised, run, write
