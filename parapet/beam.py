@@ -35,9 +35,9 @@ from parapet.transforms.core.fence import bad_record
 from parapet.transforms.crowd.compose import Compose, Rank
 from parapet.transforms.crowd.ingest import Dedupe, ReadAnswers
 from parapet.transforms.crowd.vet import Vet
+from parapet.transforms.perturb.apply import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturb.base import Perturbation, check_analysis, set_of
 from parapet.transforms.perturb.corpora import Corpus, Item, read_items
-from parapet.transforms.perturb.corpus import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturb.files import Element, with_states
 from parapet.transforms.variants.matching import Known, Variant
 from parapet.transforms.variants.perturbation import Places, renamed_corpora

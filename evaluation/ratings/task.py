@@ -24,8 +24,8 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.hits.dialogue_pages import FAITHFUL
 from parapet.transforms.crowd.report import WORK_TIMES, dead_letters_note, reasons_table
 from parapet.transforms.report import text
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
-from parapet.transforms.report.sections import sections_of
 
 EXAMPLES = 30
 

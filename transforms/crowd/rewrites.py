@@ -26,9 +26,8 @@ from parapet.transforms.crowd.hits.terms import REWRITES
 from parapet.transforms.crowd.ingest import DEAD_LETTERS, Group, JoinDecisions, Submission, WithDeadLetters, tagged
 from parapet.transforms.crowd.rewrite_rules import FIELD_OF, SourceTurn
 from parapet.transforms.perturb.corpora import dialogues_of
-from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Table
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted, number
 from parapet.transforms.variants.distance import levenshtein
 

@@ -44,8 +44,8 @@ from parapet.transforms.crowd.report import (
 )
 from parapet.transforms.crowd.rules import PASS, Verdict
 from parapet.transforms.crowd.worker_ids import redact, without_ids
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Report, Text, page
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 
 _SHOWN = 3  # examples in a warning

@@ -21,8 +21,8 @@ from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import aligned, number
 
 LEDGER, PAGE = "ledger.csv", "status.html"
