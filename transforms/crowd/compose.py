@@ -39,12 +39,12 @@ _MOST_COMPARED = 500
 
 
 def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
-    """Shuffle the texts so that further answers do not change their relative order; the first five are used."""
+    """Shuffles the texts so that further answers do not change their relative order; the first five are used."""
     return sorted(texts, key=lambda text: stable_digest(str(seed), element_id, field, text))
 
 
 def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
-    """Sort the ``n`` texts with the largest sum of pairwise distances first.
+    """Sorts the ``n`` texts with the largest sum of pairwise distances first.
 
     The result is exact for few subsets; otherwise the most distant pair is extended greedily. Ties are resolved by the
     order of ``texts``, so the draw decides. Only the first 500 texts are compared.
@@ -99,7 +99,7 @@ class Ranking(msgspec.Struct):
 
     @property
     def used(self) -> list[tuple[float, str]]:
-        """Return (distance, text) of the answers that are used, the nearest first; ties by text."""
+        """Returns (distance, text) of the answers that are used, the nearest first; ties by text."""
         return sorted((answer.distance, answer.text) for answer in self.answers[: self.needed])
 
 
@@ -119,7 +119,7 @@ class Ranker(msgspec.Struct, frozen=True):
     needed: int = len(VARIANTS)
 
     def rank(self, answers: Iterable[GoodAnswer | SchemaAnswer]) -> Ranking:
-        """Draw and rank the good answers to an element, all names or all descriptions."""
+        """Draws and ranks the good answers to an element, all names or all descriptions."""
         by_text = {answer.canonical: answer for answer in answers}
         first = next(iter(by_text.values()))
         metric = self.method.metric(first.task)
@@ -179,7 +179,7 @@ class Rank(WithDeadLetters):
         self.ranker = Ranker(Method(name, description), seed, selection, answers)
 
     def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
-        """Return ``rankings`` and ``dead_letters``."""
+        """Returns ``rankings`` and ``dead_letters``."""
         good = vetted | "Good" >> beam.Filter(lambda pair: pair[1].disposition == "surplus")
         elements = good | "Elements" >> Group(GoodAnswer, by=[_by_element])
         ranker = self.ranker
@@ -225,7 +225,7 @@ class Candidates(msgspec.Struct):
     scopes: tuple[str, ...] = ("",)
 
     def places(self, name: str) -> set[tuple[str, str]]:
-        """Return the (scope, name) pairs that the element occupies if it gets this name."""
+        """Returns the (scope, name) pairs that the element occupies if it gets this name."""
         return {(scope, name) for scope in self.scopes}
 
 
@@ -233,12 +233,12 @@ Taken = list[set[tuple[str, str]]]  # for each variant, the (scope, name) pairs 
 
 
 def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
-    """Sort the texts by increasing distance; ties by text."""
+    """Sorts the texts by increasing distance; ties by text."""
     return [text for _, text in sorted(zip(distances, texts, strict=True))]
 
 
 def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Assign ``n`` names to each element by increasing distance, so that names are unique within each variant.
+    """Assigns ``n`` names to each element by increasing distance, so that names are unique within each variant.
 
     Args:
       elements: all elements of a service whose names must differ from each other.
@@ -258,7 +258,7 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
 
 
 def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Assign each element its first free names.
+    """Assigns each element its first free names.
 
     An element without free names moves to the front for a retry.
     """
@@ -284,7 +284,7 @@ def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
 
 
 def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
-    """Group elements that share texts; groups can be assigned names independently."""
+    """Groups elements that share texts; groups can be assigned names independently."""
     groups: list[tuple[set[str], list[Candidates]]] = []
     for element in elements:
         texts, group = {*element.texts, element.original}, [element]
@@ -296,7 +296,7 @@ def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
 
 
 def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
-    """Search for names for all elements by backtracking, up to a limit; empty if there is no solution."""
+    """Searches for names for all elements by backtracking, up to a limit; empty if there is no solution."""
     steps = iter(range(_COMBINATIONS))
 
     def complete(i: int, taken: Taken) -> dict[str, list[str]] | None:
@@ -319,7 +319,7 @@ def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
 
 
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
-    """Yield all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
+    """Yields all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
     distance = dict(zip(element.texts, element.distances, strict=True))
     most = min(n, len(element.texts))
     for size in range(most, -1, -1) if element.original else (n,):
@@ -329,14 +329,14 @@ def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
 
 
 def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:
-    """Yield the texts by increasing distance, with every order of texts at the same distance."""
+    """Yields the texts by increasing distance, with every order of texts at the same distance."""
     ties = groupby(sorted(texts, key=lambda text: (distance[text], text)), key=distance.__getitem__)
     for groups in product(*[list(permutations(tied)) for _, tied in ties]):
         yield [text for group in groups for text in group]
 
 
 def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
-    """Pad to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
+    """Pads to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
     missing = n - len(order)
     if not missing:
         yield order
@@ -393,7 +393,7 @@ class Composed(msgspec.Struct):
 
 
 def elements_by_place(raw: Mapping[str, Any]) -> dict[Place, Element]:
-    """Return the elements of a service by task and form field, in the order of tasks and fields."""
+    """Returns the elements of a service by task and form field, in the order of tasks and fields."""
     service = parse_service(raw)
     return {(task, element.field): element for task in TASKS for element in elements_of(service, task)}
 
@@ -401,7 +401,7 @@ def elements_by_place(raw: Mapping[str, Any]) -> dict[Place, Element]:
 def compose_service(
     raw: Mapping[str, Any], elements: Mapping[Place, Element], rankings: Iterable[Ranking], allow_partial: bool = False
 ) -> Composed:
-    """Compose a service from the rankings of its elements.
+    """Composes a service from the rankings of its elements.
 
     Args:
       raw: the service as read from its schema file.
@@ -430,7 +430,7 @@ def compose_service(
 def choose_texts(
     elements: Mapping[Place, Element], rankings: Mapping[Place, Ranking], allow_partial: bool = False
 ) -> tuple[dict[Place, list[str]], list[Short]]:
-    """Choose the five texts of every element by increasing distance; none if the service cannot be composed.
+    """Chooses the five texts of every element by increasing distance; none if the service cannot be composed.
 
     Returns:
       The texts, and the elements that need more answers.
@@ -504,7 +504,7 @@ class Compose(WithDeadLetters):
         self.raws, self.allow_partial = raw_by_name(read_schemas(schemas)), allow_partial
 
     def outputs(self, rankings: beam.PCollection) -> beam.DoOutputsTuple:
-        """Return ``variants``, ``composed`` and ``dead_letters``."""
+        """Returns ``variants``, ``composed`` and ``dead_letters``."""
         schemas = rankings.pipeline | "Schemas" >> beam.Create(list(self.raws.items()), reshuffle=False)
         by = [lambda pair: (pair[0].partition("/")[0], pair[1]), None]
         services = (rankings, schemas) | "Services" >> Group(Ranking, dict, by=by)

@@ -44,27 +44,27 @@ class WithDeadLetters(beam.PTransform):
     main: str
 
     def outputs(self, records: Any) -> Any:
-        """Return the outputs by name."""
+        """Returns the outputs by name."""
         raise NotImplementedError
 
     def expand(self, records: Any) -> beam.PCollection:
-        """Return the records."""
+        """Returns the records."""
         outputs = self.outputs(records)
         _ = outputs.dead_letters | "Warn" >> beam.Map(_warn)
         return getattr(outputs, self.main)
 
     def with_outputs(self) -> beam.PTransform:
-        """Return the transform with all of its outputs, by name."""
+        """Returns the transform with all of its outputs, by name."""
         return _AllOutputs(self)
 
     def gathered(self, records: beam.PCollection, *dead: beam.PCollection[DeadLetter]) -> Any:
-        """Return the outputs by name: the records, and the dead letters of all steps."""
+        """Returns the outputs by name: the records, and the dead letters of all steps."""
         letters = dead | "All dead letters" >> beam.Flatten()
         named: Any = namedtuple  # mypy wants the names of fields as literals
         return named("Outputs", (self.main, DEAD_LETTERS))(records, letters)
 
     def apart(self, function: Callable[[Any], Iterable[Any]], *tags: str) -> beam.PTransform:
-        """Return a step that calls a function on each element, and separates its dead letters from its records."""
+        """Returns a step that calls a function on each element, and separates its dead letters from its records."""
         step = beam.FlatMap(lambda element: tagged(function(element)))
         return step.with_outputs(DEAD_LETTERS, *tags, main=self.main)
 
@@ -83,7 +83,7 @@ def _warn(letter: DeadLetter) -> None:
 
 
 def tagged(records: Iterable[Any]) -> Iterator[Any]:
-    """Yield the records, with dead letters, in which worker ids are masked, tagged for their own output."""
+    """Yields the records, with dead letters, in which worker ids are masked, tagged for their own output."""
     for record in records:
         yield TaggedOutput(DEAD_LETTERS, without_ids(record)) if isinstance(record, DeadLetter) else record
 
@@ -103,7 +103,7 @@ class Group(beam.PTransform):
         self.types, self.by = types, by or [None] * len(types)
 
     def expand(self, collections: beam.PCollection | Iterable[beam.PCollection]) -> beam.PCollection:
-        """Return a PCollection of (key, lists)."""
+        """Returns a PCollection of (key, lists)."""
         collections = [collections] if isinstance(collections, beam.PCollection) else collections
         encoded = [
             elements | f"Encode {i}" >> beam.Map(_encode, i, by).with_output_types(tuple[str, tuple[int, bytes]])
@@ -129,7 +129,7 @@ def _decode(group: tuple[str, Iterable[tuple[int, bytes]]], types: tuple[type, .
 def read_answers(
     path: str, key: bytes, encoding: str = "utf-8", kind: TaskKind = SCHEMA_TASKS
 ) -> Iterator[Assignment | DeadLetter]:
-    """Read the assignments of a file, and a dead letter for each record that cannot be used.
+    """Reads the assignments of a file, and a dead letter for each record that cannot be used.
 
     Args:
       path: the file; CSV or JSON is detected by its first character.
@@ -153,7 +153,7 @@ def read_answers(
 
 
 def as_assignments(record: Assignment | Mapping[str, Any], key: bytes) -> Iterator[Assignment | DeadLetter]:
-    """Read a record from anywhere: a dict as in the lines of ``parapet collect`` or the rows of a batch CSV."""
+    """Reads a record from anywhere: a dict as in the lines of ``parapet collect`` or the rows of a batch CSV."""
     if isinstance(record, Assignment):
         yield record
     else:
@@ -206,7 +206,7 @@ class ReadAnswers(WithDeadLetters):
         self.encoding, self.kind = encoding, kind
 
     def outputs(self, pipeline: beam.Pipeline) -> beam.DoOutputsTuple:
-        """Return ``assignments`` and ``dead_letters``."""
+        """Returns ``assignments`` and ``dead_letters``."""
         how = (self.key, self.encoding, self.kind)
         return (
             pipeline | "Files" >> beam.Create(self.paths) | "Read" >> self.apart(lambda path: read_answers(path, *how))
@@ -214,17 +214,17 @@ class ReadAnswers(WithDeadLetters):
 
 
 def answers_text(answers: Mapping[str, str]) -> str:
-    """Format answers for the payload of a dead letter."""
+    """Formats answers for the payload of a dead letter."""
     return payload(", ".join(f"{field}={text}" for field, text in sorted(answers.items()) if text))
 
 
 def answer_ids(assignment: Assignment) -> list[str]:
-    """Return the ids of the non-blank answers; blank cells may be fields that the form did not have."""
+    """Returns the ids of the non-blank answers; blank cells may be fields that the form did not have."""
     return [response_id(assignment.assignment_id, field) for field, text in assignment.answers.items() if text.strip()]
 
 
 def merge_assignments(assignments: Iterable[Assignment]) -> Iterator[Assignment | DeadLetter]:
-    """Merge the copies of each assignment, in the order of ids."""
+    """Merges the copies of each assignment, in the order of ids."""
     copies: dict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
         copies[assignment.assignment_id].append(assignment)
@@ -233,7 +233,7 @@ def merge_assignments(assignments: Iterable[Assignment]) -> Iterator[Assignment 
 
 
 def merge_copies(copies: Iterable[Assignment]) -> Iterator[Assignment | DeadLetter]:
-    """Merge the copies of one assignment. Copies that contradict each other all become dead letters.
+    """Merges the copies of one assignment. Copies that contradict each other all become dead letters.
 
     Different assignments with the same id cannot be distinguished by their response ids, so none of them is used.
     """
@@ -256,7 +256,7 @@ def _order(assignment: Assignment) -> tuple[str, str]:
 
 
 def _difference(versions: Sequence[Assignment]) -> str:
-    """Return where two exports contradict each other, or an empty string. A missing field or worker does not count."""
+    """Returns where two exports contradict each other, or an empty string. A missing field or worker does not count."""
     texts: dict[str, str] = {}
     worker = next((version.worker_hash for version in versions if version.worker_hash), "")
     for version in versions:
@@ -336,7 +336,7 @@ class Dedupe(WithDeadLetters):
     main = "assignments"
 
     def outputs(self, assignments: beam.PCollection[Assignment]) -> beam.DoOutputsTuple:
-        """Return ``assignments`` and ``dead_letters``."""
+        """Returns ``assignments`` and ``dead_letters``."""
         copies = assignments | "Copies" >> Group(Assignment, by=[_by_id])
         return copies | "Merge" >> self.apart(lambda group: merge_copies(group[1][0]))
 
@@ -349,7 +349,7 @@ class Submission(msgspec.Struct):
 
 
 def merge_decisions(decisions: Iterable[Decision]) -> tuple[list[Decision], list[DeadLetter]]:
-    """Return one decision for each response. Contradicting decisions all become dead letters."""
+    """Returns one decision for each response. Contradicting decisions all become dead letters."""
     by_response: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions:
         by_response[decision.response_id].append(decision)
@@ -373,7 +373,7 @@ def _content(decision: Decision) -> tuple[str, str]:
 def join_decisions(
     assignments: Iterable[Assignment], decisions: Iterable[Decision]
 ) -> Iterator[Submission | DeadLetter]:
-    """Join assignments with the decisions on them; those on a response that does not exist become dead letters."""
+    """Joins assignments with the decisions on them; those on a response that does not exist become dead letters."""
     by_assignment: dict[str, dict[str, Decision]] = defaultdict(dict)
     merged, contradictions = merge_decisions(decisions)
     yield from contradictions
@@ -394,7 +394,7 @@ def _unknown(decision: Decision) -> DeadLetter:
 
 
 def unusable_decision(decision: Decision, reason: str) -> DeadLetter:
-    """Return the dead letter of a decision that has no effect."""
+    """Returns the dead letter of a decision that has no effect."""
     shown = payload(f"decision={decision.decision}, text={decision.text}, reason={decision.reason}")
     return DeadLetter("decisions", decision.response_id, reason, shown, decision.source)
 
@@ -420,7 +420,7 @@ class JoinDecisions(WithDeadLetters):
             answer_files.read_sheet(sheet)
 
     def outputs(self, assignments: beam.PCollection[Assignment]) -> Any:
-        """Return ``submissions`` and ``dead_letters``."""
+        """Returns ``submissions`` and ``dead_letters``."""
         if not self.sheets and not self.records:
             nothing = assignments.pipeline | beam.Create([], reshuffle=False)
             return self.gathered(assignments | beam.Map(Submission), nothing)

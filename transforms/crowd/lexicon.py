@@ -31,26 +31,26 @@ _CONSONANTS = re.compile(r"[^aeiouy0-9]{5}")
 
 @lru_cache(maxsize=1 << 14)
 def word_frequency(word: str) -> float:
-    """Return the Zipf frequency of an English word, from 0 (unknown) to about 8 ("the")."""
+    """Returns the Zipf frequency of an English word, from 0 (unknown) to about 8 ("the")."""
     import wordfreq
 
     return float(wordfreq.zipf_frequency(word, "en"))
 
 
 def unknown_words(words: tuple[str, ...]) -> list[str]:
-    """Return the words that do not occur in English texts, except numbers and single letters."""
+    """Returns the words that do not occur in English texts, except numbers and single letters."""
     return [word for word in words if len(word) > 1 and not word.isdigit() and word_frequency(word) == 0.0]
 
 
 def rude_words(words: tuple[str, ...]) -> list[str]:
-    """Return the words, and runs of up to three words, that are in the profanity list."""
+    """Returns the words, and runs of up to three words, that are in the profanity list."""
     runs = (" ".join(words[i : i + n]) for n in (1, 2, 3) for i in range(len(words) - n + 1))
     return [run for run in runs if run in _profanity()]
 
 
 @cache
 def _profanity() -> frozenset[str]:
-    """Load the profanity list."""
+    """Loads the profanity list."""
     # Only the list is used: the package's matcher takes 6 ms per text, and reads digits in names as letters of "ass".
     lines = (resources.files("better_profanity") / "profanity_wordlist.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line.strip().lower() for line in lines if line.strip())
@@ -58,14 +58,14 @@ def _profanity() -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 12)
 def language(text: str) -> str:
-    """Detect the most likely language (ISO 639-1). Unreliable below six words."""
+    """Detects the most likely language (ISO 639-1). Unreliable below six words."""
     import py3langid
 
     return str(py3langid.classify(text)[0])
 
 
 def spelling_rank(canonical: str, words: tuple[str, ...], typed: str) -> tuple[int, ...]:
-    """Return a sort key that puts the better spelled of two answers with the same words first; smaller is better.
+    """Returns a sort key that puts the better spelled of two answers with the same words first; smaller is better.
 
     It compares unknown words, all capitals, a missing initial capital, unbalanced brackets or quotes, other capitals,
     final punctuation, and whether the text differs from what was typed.

@@ -47,7 +47,7 @@ WORK_TIMES = Numbers(
 
 
 def work_times(assignments: Iterable[Work]) -> dict[str, dict[str, Any]]:
-    """Return the numbers of :data:`WORK_TIMES` by task, over assignments whose time is known."""
+    """Returns the numbers of :data:`WORK_TIMES` by task, over assignments whose time is known."""
     seconds, pay = defaultdict[str, list[int]](list), defaultdict[str, list[float]](list)
     for task, taken, reward in assignments:
         if taken is not None and taken > 0:
@@ -65,7 +65,7 @@ def work_times(assignments: Iterable[Work]) -> dict[str, dict[str, Any]]:
 
 
 def work_lines(times: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Format the numbers of :func:`work_times` for the terminal, a line for each task whose pay is known."""
+    """Formats the numbers of :func:`work_times` for the terminal, a line for each task whose pay is known."""
     return [
         f"{task}: median time {row['median_minutes']:.1f} minutes, median pay ${row['dollars_per_hour']:,.2f} an hour"
         for task, row in times.items()
@@ -144,14 +144,14 @@ def compose_report(
 
 
 def tiles(statistics: Mapping[str, Any], more: Mapping[str, str]) -> list[Tile]:
-    """Return the key numbers of a composition, with ``more`` of them by label."""
+    """Returns the key numbers of a composition, with ``more`` of them by label."""
     counts = {"answers": "total", "used": "used", "held for review": "review"}
     numbers = {label: number(statistics["answers"][key]) for label, key in counts.items()}
     return [Tile(label, value) for label, value in {**numbers, **more}.items()]
 
 
 def notes(statistics: Mapping[str, Any], more: Sequence[str]) -> list[str]:
-    """Return notes on what reviewers have to do, ``more``, and on the number of dead letters."""
+    """Returns notes on what reviewers have to do, ``more``, and on the number of dead letters."""
     review = statistics["answers"]["review"]
     held = counted(review, "answer waits", "answers wait")
     to_do = f"{held} for a decision: decide in `review.html` or `review.csv`, then run again with `--decisions`."
@@ -164,7 +164,7 @@ def sections(
     more: Iterable[Section],
     used: str = DISPOSITIONS["used"],
 ) -> list[Section]:
-    """Return the sections on answers, reasons and reviewers' decisions, with ``more``, and on the method.
+    """Returns the sections on answers, reasons and reviewers' decisions, with ``more``, and on the method.
 
     Args:
       statistics: the content of statistics.json.
@@ -185,7 +185,7 @@ _MOST_NAMED = 4  # elements in a sentence about what is missing
 
 
 def missing_answers(rows: Iterable[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence about each service that has answers and needs more, those that are nearest to complete first.
+    """Returns a sentence about each service that has answers and needs more, those that are nearest to complete first.
 
     Args:
       rows: the rows of ``shortfall.csv``.
@@ -221,7 +221,7 @@ def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) ->
 
 
 def answers_chart(answers: Mapping[str, int]) -> Bars:
-    """Chart the answers by disposition."""
+    """Charts the answers by disposition."""
     dots = [Dot(IN_WORDS[key].capitalize(), answers[key]) for key in DISPOSITIONS]
     note = f"{answers['used']:,} of {counted(answers['total'], 'answer is', 'answers are')} used."
     return Bars(title="What became of the answers", note=note, dots=dots)
@@ -230,7 +230,7 @@ def answers_chart(answers: Mapping[str, int]) -> Bars:
 def answers_table(
     answers: Mapping[str, int], used: str = DISPOSITIONS["used"], title: str = "What became of the answers"
 ) -> Table:
-    """Return the table of answers by disposition.
+    """Returns the table of answers by disposition.
 
     Args:
       answers: the number of answers for each of ``DISPOSITIONS``, and ``total``.
@@ -250,7 +250,7 @@ def answers_table(
 def reasons_table(
     reasons: Mapping[str, Mapping[str, int]], explanations: Mapping[str, str], title: str = "Why answers were not used"
 ) -> Table:
-    """Return the table of reasons why answers were not used.
+    """Returns the table of reasons why answers were not used.
 
     Args:
       reasons: disposition to reason to number of answers.
@@ -267,7 +267,7 @@ def reasons_table(
 
 
 def _meaning(stated: Mapping[str, Any]) -> list[Section]:
-    """Return the table of limits by the number of other answers."""
+    """Returns the table of limits by the number of other answers."""
     table = Numbers(
         "How meaning is checked",
         "*/*",
@@ -285,12 +285,12 @@ def _meaning(stated: Mapping[str, Any]) -> list[Section]:
 
 
 def words(identifier: str) -> str:
-    """Format an identifier as words: ``Too long`` for ``too_long``."""
+    """Formats an identifier as words: ``Too long`` for ``too_long``."""
     return identifier.replace("_", " ").capitalize()
 
 
 def dead_letters_note(dead: int) -> list[str]:
-    """Return a note on the number of dead letters, if any."""
+    """Returns a note on the number of dead letters, if any."""
     return [f"{counted(dead, 'record')} could not be read: see `dead_letters.jsonl`."] if dead else []
 
 
@@ -301,7 +301,7 @@ def _status(service: Mapping[str, Any]) -> str:
 
 
 def _services_table(services: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the table of services, incomplete ones first, since users look for them."""
+    """Returns the table of services, incomplete ones first, since users look for them."""
     rows = []
     for name in sorted(services, key=lambda name: (services[name]["composed"], not services[name]["partial"], name)):
         service, answers = services[name], services[name]["answers"]
@@ -368,24 +368,24 @@ class ReviewItem(msgspec.Struct):
 
     @property
     def answer(self) -> str:
-        """Return the text that is used if the answer is accepted; the text as typed if the canonical form is empty."""
+        """Returns the text that is used if the answer is accepted; the text as typed if the canonical form is empty."""
         return self.canonical or self.text
 
     @property
     def element(self) -> tuple[str, str, str]:
-        """Return the service, the kind and the name of its element."""
+        """Returns the service, the kind and the name of its element."""
         service, kind, name = [*self.element_id.split("/", 2), ""][:3]
         return service, kind, name or service
 
 
 def review_order(item: ReviewItem) -> tuple[float, str, str, float, str]:
-    """Return the sort key of sheet and pages: by doubt, with the items of an element together."""
+    """Returns the sort key of sheet and pages: by doubt, with the items of an element together."""
     most, own = item.doubt
     return most, item.element_id, item.task, own, item.response_id
 
 
 def neighbours(answers: Iterable[tuple[str, str]], own: tuple[str, str]) -> tuple[list[tuple[str, str]], int]:
-    """Return the answers for an element that are shown beside one, those in use first, and how many more there are.
+    """Returns the answers for an element that are shown beside one, those in use first, and how many more there are.
 
     Args:
       answers: (canonical, disposition) of each distinct answer. Rejected ones are left out to keep the list short.
@@ -398,7 +398,7 @@ def neighbours(answers: Iterable[tuple[str, str]], own: tuple[str, str]) -> tupl
 
 
 def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -> Iterator[bytes]:
-    """Yield the lines of the review sheet: a decisions file with empty decisions and the context for making them.
+    """Yields the lines of the review sheet: a decisions file with empty decisions and the context for making them.
 
     Args:
       items: the held answers, in the order of :func:`review_order`.
@@ -410,7 +410,7 @@ def review_sheet(items: Iterable[ReviewItem], explanations: Mapping[str, str]) -
 def review_pages(
     items: Sequence[ReviewItem], explanations: Mapping[str, str], command: str = "compose"
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield (file name, page): ``review.html``, ``review.2.html``, …; without items, one page that says so.
+    """Yields (file name, page): ``review.html``, ``review.2.html``, …; without items, one page that says so.
 
     Args:
       items: the held answers, in the order of :func:`review_order`.
@@ -436,7 +436,7 @@ def review_pages(
 
 @lru_cache(maxsize=1 << 10)  # the same answers are neighbours of many items
 def visible(text: str) -> str:
-    """Make a text safe to display: cut at MAX_SHOWN characters, with invisible ones as code points (``⟨U+202E⟩``)."""
+    """Makes a text safe to display: cut at MAX_SHOWN characters, with invisible ones as code points (``⟨U+202E⟩``)."""
     if text.isascii() and text.isprintable() and len(text) <= MAX_SHOWN:
         return text
     cut = text[:MAX_SHOWN].replace("\r\n", "\n")
@@ -454,7 +454,7 @@ def _sheet_row(item: ReviewItem, explanations: Mapping[str, str]) -> list[str]:
 
 
 def _flags(item: ReviewItem, explanations: Mapping[str, str]) -> dict[str, str]:
-    """Return the reasons with their explanations, for display."""
+    """Returns the reasons with their explanations, for display."""
     ids = {reason: reason.partition(":")[0] for reason in item.reasons}  # "other_element: fare"
     return {visible(reason): visible(explanations.get(name, name.replace("_", " "))) for reason, name in ids.items()}
 
@@ -496,7 +496,7 @@ def _page(
 
 @cache
 def _asset(name: str) -> tuple[Markup, str]:
-    """Read a style or script of the page, and hash it. Line ends are normalised, as browsers do before hashing."""
+    """Reads a style or script of the page, and hash it. Line ends are normalised, as browsers do before hashing."""
     text = resources.files("parapet.crowd_templates").joinpath(name).read_text("utf-8").replace("\r\n", "\n")
     digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
     return Markup(text), f"'sha256-{digest}'"  # noqa: S704  # our own file

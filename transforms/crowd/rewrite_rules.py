@@ -79,12 +79,12 @@ class SourceTurn(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Return ``DIALOGUE_ID:TURN``."""
+        """Returns ``DIALOGUE_ID:TURN``."""
         return f"{self.dialogue_id}:{self.turn}"
 
 
 def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
-    """Return the turn that was to be rewritten, or the reason why it cannot have been."""
+    """Returns the turn that was to be rewritten, or the reason why it cannot have been."""
     if not 0 <= position < len(dialogue.turns):
         return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
     if dialogue.turns[position].speaker != "USER":
@@ -104,7 +104,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
 
 
 def _units(rewriting: dialogue_pages.Rewriting) -> Iterator[Unit]:
-    """Yield the units of a sentence, in order."""
+    """Yields the units of a sentence, in order."""
     groups: list[list[Mark]] = []
     for mark in rewriting.marks:
         if groups and mark.start < max(other.end for other in groups[-1]):
@@ -117,7 +117,7 @@ def _units(rewriting: dialogue_pages.Rewriting) -> Iterator[Unit]:
 
 
 def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
-    """Yield values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
+    """Yields values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
     folded = utterance.casefold()
     own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
     values: set[str] = set()
@@ -136,7 +136,7 @@ def _of_turn(frame: Frame) -> Iterator[str]:
 
 
 def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
-    """Read the tasks in folders of ``hits``. Raises InputError if a folder does not exist or has no rewriting tasks."""
+    """Reads the tasks in folders of ``hits``. Raises InputError if a folder is missing or has no rewriting tasks."""
     tasks: list[PageRecord] = []
     for folder in folders:
         of_folder = [record for record in read_manifest(folder) if record.task == REWRITES]
@@ -148,7 +148,7 @@ def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
 
 
 def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
-    """Raise InputError unless the corpus still has the turn of the task."""
+    """Raises InputError unless the corpus still has the turn of the task."""
     if isinstance(turn, str):
         why = turn
     elif turn.utterance != task.utterance:
@@ -162,7 +162,7 @@ def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
 
 
 def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
-    """Find the position of each unit in a rewriting, without overlaps; None for missing units.
+    """Finds the position of each unit in a rewriting, without overlaps; None for missing units.
 
     Longer units are found first, so that "2" is not found in "2 pm" if both are values; equal ones in their order.
     """
@@ -175,7 +175,7 @@ def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
 
 
 def value_rows(units: Sequence[Unit], places: Sequence[Place | None]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of ``values`` in the audit: each value with its positions before and after.
+    """Yields the rows of ``values`` in the audit: each value with its positions before and after.
 
     Args:
       units: the units of the sentence.
@@ -233,27 +233,27 @@ class RewriteText(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Return the words of the text."""
+        """Returns the words of the text."""
         return words_of(self.text)
 
     @cached_property
     def original(self) -> tuple[str, ...]:
-        """Return the words of the sentence."""
+        """Returns the words of the sentence."""
         return words_of(self.turn.utterance)
 
     @cached_property
     def places(self) -> list[Place | None]:
-        """Return the positions of the sentence's units."""
+        """Returns the positions of the sentence's units."""
         return find_units(self.turn.units, self.text)
 
     @cached_property
     def new_words(self) -> tuple[str, ...]:
-        """Return the words that are not in the sentence."""
+        """Returns the words that are not in the sentence."""
         return tuple(word for word in self.words if word not in self.original)
 
     @cached_property
     def leaks(self) -> list[str]:
-        """Return values of the rest of the dialogue that occur in the text."""
+        """Returns values of the rest of the dialogue that occur in the text."""
         text = self.text.casefold()
         return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
 
@@ -427,7 +427,7 @@ EXPLANATIONS = {
 
 
 def unacceptable(answer: RewriteText) -> str:
-    """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
+    """Returns why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
     if not answer.words:
         return "the text contains no word"
     lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
@@ -437,7 +437,7 @@ def unacceptable(answer: RewriteText) -> str:
 
 
 def vet(answer: RewriteText, assignment: Assignment, typed: str, is_repeated: bool) -> rules.Verdict:
-    """Vet an answer by its text and by how its assignment was filled in.
+    """Vets an answer by its text and by how its assignment was filled in.
 
     Args:
       answer: the answer.
@@ -451,7 +451,7 @@ def vet(answer: RewriteText, assignment: Assignment, typed: str, is_repeated: bo
 
 
 def vet_worker(assignment: Assignment, typed: str) -> rules.Verdict:
-    """Vet an answer by how its assignment was filled in."""
+    """Vets an answer by how its assignment was filled in."""
     if assignment.rejected:
         return rules.Verdict("reject", "assignment_rejected")
     answers = [words for text in assignment.answers.values() if (words := words_of(text))]
@@ -463,7 +463,7 @@ def vet_worker(assignment: Assignment, typed: str) -> rules.Verdict:
 
 
 def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the (worker hash, words) of answers that a worker gave for several different sentences.
+    """Returns the (worker hash, words) of answers that a worker gave for several different sentences.
 
     Args:
       answers: (worker hash, text, the sentence it rewrites) of all answers.
@@ -477,7 +477,7 @@ def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str,
 
 
 def canonical_text(text: str, original: str) -> str:
-    """Normalise spaces, invisible characters, quotes and accents, unless the original sentence has such characters.
+    """Normalises spaces, invisible characters, quotes and accents, unless the original sentence has such characters.
 
     Letters and their case are unchanged, since values must be kept and typos are intended.
 
@@ -496,5 +496,5 @@ def canonical_text(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> tuple[str, ...]:
-    """Split a text into the words by which equal texts are recognised, as the page does."""
+    """Splits a text into the words by which equal texts are recognised, as the page does."""
     return words(text if text.isascii() else unicodedata.normalize("NFKC", text))

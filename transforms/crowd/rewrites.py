@@ -48,21 +48,21 @@ class TurnAnswer(crowd.Answer, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind of variation."""
+        """Returns the kind of variation."""
         return self.to_vet.kind
 
     def spelling(self) -> tuple[Any, ...]:
-        """Return a sort key that puts well-spelled answers first; answers with intended typos all have the same key."""
+        """Returns a sort key that puts well-spelled answers first; it is the same for all with intended typos."""
         return () if self.kind == "typos" else super().spelling()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return the turn, the kind, the previous turn, and the sentence."""
+        """Returns the turn, the kind, the previous turn, and the sentence."""
         turn = self.to_vet.turn
         before = turn.before or "(the conversation begins here)"
         return f"{turn.services}/turn/{turn.place}", self.kind, before, turn.utterance
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
         turn = self.to_vet.turn
         of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
         return {**super().row(), **of_turn, "values": list(rules.value_rows(turn.units, self.to_vet.places))}
@@ -82,14 +82,14 @@ class TurnOutcome(crowd.Outcome, kw_only=True):
     examples: dict[tuple[str, str], list[str]] = msgspec.field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of rewritten turns."""
+        """Returns the number of rewritten turns."""
         return {"rewritten": len(self.rewritten)}
 
 
 def rewrite_turn(
     turn: SourceTurn, submissions: Iterable[Submission], seed: int, repeated: Repeated = frozenset()
 ) -> tuple[TurnOutcome, list[TurnAnswer], list[DeadLetter]]:
-    """Vet the answers about a turn, and choose one for each kind.
+    """Vets the answers about a turn, and chooses one for each kind.
 
     Args:
       turn: the turn to be rewritten.
@@ -122,7 +122,7 @@ def rewrite_turn(
 def _vet(
     turn: SourceTurn, kind: Kind, submission: Submission, repeated: Repeated, dead: list[DeadLetter]
 ) -> TurnAnswer:
-    """Vet an answer; its decision is appended to ``dead`` if it cannot be carried out."""
+    """Vets an answer; its decision is appended to ``dead`` if it cannot be carried out."""
     assignment, field = submission.assignment, FIELD_OF[kind]
     typed, columns = assignment.answers[field], crowd.answer_columns(assignment, field)
 
@@ -139,7 +139,7 @@ def _vet(
 
 
 def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: int, outcome: TurnOutcome) -> None:
-    """Draw one good answer by a seeded hash; if a reviewer accepted some, only these are candidates."""
+    """Draws one good answer by a seeded hash; if a reviewer accepted some, only these are candidates."""
     good = [answer for answer in distinct if answer.disposition == "surplus"]
     by_text = {answer.canonical: answer for answer in [answer for answer in good if answer.accepted] or good}
     held = [answer for answer in distinct if answer.disposition == "review"]
@@ -182,7 +182,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
         self.method = {"split": split, "seed": str(seed)}
 
     def results(self, outcomes: Sequence[TurnOutcome], dead: Sequence[DeadLetter]) -> crowd.Results:
-        """Return statistics, report, the rewritten turns, and the shortfall."""
+        """Returns statistics, report, the rewritten turns, and the shortfall."""
         numbers = statistics(outcomes, len(dead), self.method)
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for outcome in outcomes for turn in outcome.rewritten)
         short = (row.values() for outcome in outcomes for row in outcome.short)
@@ -192,7 +192,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
 
 
 def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, str]) -> dict[str, Any]:
-    """Return the content of ``statistics.json``.
+    """Returns the content of ``statistics.json``.
 
     Args:
       outcomes: one for each turn.
@@ -230,7 +230,7 @@ def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, 
 
 
 def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[TurnOutcome]) -> Report:
-    """Make the report.
+    """Makes the report.
 
     Args:
       numbers: the content of ``statistics.json``.
@@ -271,7 +271,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
 
 
 def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
-    """Yield a table of used answers of each kind, and one of rejected and held answers by reason."""
+    """Yields a table of used answers of each kind, and one of rejected and held answers by reason."""
     examples: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
     for outcome in outcomes:
         for group, example in outcome.examples.items():
@@ -302,7 +302,7 @@ class TurnOfCorpus(msgspec.Struct):
 
 
 def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterator[tuple[str, Any] | TaggedOutput]:
-    """Read turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
+    """Reads turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
 
     Args:
       file: the position of the file in the corpus, and the file.
@@ -346,7 +346,7 @@ class RewriteTurns(WithDeadLetters):
         self.pages = [(f"{page.dialogue_id}:{page.turn}", page) for page in task.pages]
 
     def outputs(self, assignments: beam.PCollection) -> Any:
-        """Return ``outcomes`` and ``dead_letters``."""
+        """Returns ``outcomes`` and ``dead_letters``."""
         pipeline = assignments.pipeline
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
         answered = assignments | "Answered" >> beam.Map(lambda assignment: assignment.service_name)
@@ -373,7 +373,7 @@ def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
 
 
 def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the texts of each worker, with the sentence that they rewrite."""
+    """Yields the texts of each worker, with the sentence that they rewrite."""
     place, (submissions, turns, _) = group
     turn = _turn(place, turns)
     for submission in submissions:
@@ -386,7 +386,7 @@ def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
 def _rewrite(
     group: TurnGroup, seed: int, repeated: Iterable[tuple[str, tuple[str, ...]]]
 ) -> Iterator[tuple[TurnOutcome, list[TurnAnswer]] | TaggedOutput]:
-    """Check that a turn is the one that workers saw, and vet and choose the answers about it.
+    """Checks that a turn is the one that workers saw, and vets and chooses the answers about it.
 
     Raises:
       InputError: the turn differs from what workers saw.

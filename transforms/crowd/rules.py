@@ -50,18 +50,18 @@ class Rules(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     review: tuple[Rule[AnswerT], ...] = ()
 
     def with_functions(self, functions: Iterable[Rule[AnswerT]]) -> Rules[AnswerT]:
-        """Append functions: those whose attribute ``action`` is ``reject`` reject answers, all others hold them."""
+        """Appends functions: those whose attribute ``action`` is ``reject`` reject answers, all others hold them."""
         functions = list(functions)
         reject = [function for function in functions if getattr(function, "action", "review") == "reject"]
         review = [function for function in functions if function not in reject]
         return Rules((*self.reject, *reject), (*self.review, *review))
 
     def vet(self, answer: AnswerT) -> Verdict:
-        """Return the verdict of the first rule that applies."""
+        """Returns the verdict of the first rule that applies."""
         return next((Verdict(action, reason) for action, reason, _ in self._applying(answer)), PASS)
 
     def flags(self, answer: AnswerT) -> dict[str, str]:
-        """Return every reason that applies, in order, and its explanation."""
+        """Returns every reason that applies, in order, and its explanation."""
         return {reason: explanation(rule) for _, reason, rule in self._applying(answer)}
 
     def _applying(self, answer: AnswerT) -> Iterator[tuple[str, str, Rule[AnswerT]]]:
@@ -75,12 +75,12 @@ class Rules(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
 
 
 def explanation(rule: Rule[Any]) -> str:
-    """Return a rule's attribute ``explanation``, or the first line of its docstring."""
+    """Returns a rule's attribute ``explanation``, or the first line of its docstring."""
     return getattr(rule, "explanation", None) or (inspect.getdoc(rule) or "").partition("\n")[0]
 
 
 def reason_explanations(rules: Rules[Any]) -> dict[str, str]:
-    """Return reason to explanation for the built-in rules that have a docstring."""
+    """Returns reason to explanation for the built-in rules that have a docstring."""
     every = (*rules.reject, *rules.review)
     return {rule.__name__.removeprefix("_"): explanation(rule) for rule in every if rule.__doc__}
 
@@ -125,12 +125,12 @@ class AnswerText(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """Return what the worker saw."""
+        """Returns what the worker saw."""
         return self.description if self.task == "names" else self.name
 
     @property
     def original(self) -> str:
-        """Return the text that the worker had to paraphrase."""
+        """Returns the text that the worker had to paraphrase."""
         return self.name if self.task == "names" else self.description
 
 
@@ -311,12 +311,12 @@ EXPLANATIONS = {
 
 @lru_cache(maxsize=1 << 12)
 def vet_answer(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> Verdict:
-    """Vet an answer by its text alone."""
+    """Vets an answer by its text alone."""
     return rules.vet(answer)
 
 
 def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
-    """Vet all answers of an assignment by how it was filled in.
+    """Vets all answers of an assignment by how it was filled in.
 
     Args:
       assignment: one worker's form.
@@ -341,7 +341,7 @@ def is_too_fast(assignment: Assignment, fields: int) -> bool:
 
 
 def vet_typing(assignment: Assignment, field: str) -> Verdict:
-    """Vet the answer of a form field by how it was typed, if the form recorded that."""
+    """Vets the answer of a form field by how it was typed, if the form recorded that."""
     pasted = [name for name in assignment.answers if _is_pasted(assignment, name)]
     is_habit = len(pasted) > 1 and 2 * len(pasted) >= len(assignment.answers)
     return Verdict("review", "pasted") if is_habit and field in pasted else PASS
@@ -362,12 +362,12 @@ class PluginRule(msgspec.Struct, frozen=True):
     explanation: str
 
     def __call__(self, answer: AnswerText) -> str | None:
-        """Return the reason if the rule of the plug-in gives any."""
+        """Returns the reason if the rule of the plug-in gives any."""
         return self.chosen.plugin.name if plugins.call(self.chosen, self.rule, answer) else None
 
 
 def choose_rules(named: Sequence[str]) -> dict[str, PluginRule]:
-    """Load the rules of plug-ins by reason, in the order in which they are listed.
+    """Loads the rules of plug-ins by reason, in the order in which they are listed.
 
     Args:
       named: ``NAME`` or ``NAME=ARGUMENT`` of each rule.
@@ -391,5 +391,5 @@ def choose_rules(named: Sequence[str]) -> dict[str, PluginRule]:
 
 
 def explanations(named: Sequence[str]) -> dict[str, str]:
-    """Return the explanations of all reasons, built-in ones first."""
+    """Returns the explanations of all reasons, built-in ones first."""
     return EXPLANATIONS | {reason: rule.explanation for reason, rule in choose_rules(named).items()}

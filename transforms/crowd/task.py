@@ -93,23 +93,23 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind by which answers are counted."""
+        """Returns the kind by which answers are counted."""
         return ""
 
     def same(self) -> str:
-        """Return the key that answers with the same words share."""
+        """Returns the key that answers with the same words share."""
         return " ".join(self.words)
 
     def spelling(self) -> tuple[Any, ...]:
-        """Return a sort key that puts the better spelled of two answers with the same words first."""
+        """Returns a sort key that puts the better spelled of two answers with the same words first."""
         return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
+        """Returns what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
         raise NotImplementedError
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
 
         def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
             return None if seconds is None else seconds * 1000
@@ -128,7 +128,7 @@ OutcomeT = TypeVar("OutcomeT", bound="Outcome")
 
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
-    """Return what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
+    """Returns what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
     of_form = ("worker_hash", "accept_time", "submit_time", "work_seconds")
     return {
         "response_id": response_id(assignment.assignment_id, field),
@@ -141,7 +141,7 @@ def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
 def apply_decision(
     make: Callable[[str], AnswerT], submission: Submission, field: str, problem: Callable[[AnswerT], str]
 ) -> tuple[AnswerT, list[DeadLetter]]:
-    """Make an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
+    """Makes an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
 
     Args:
       make: creates the answer for a text.
@@ -162,7 +162,7 @@ def apply_decision(
 
 
 def merge_equal_answers(answers: Iterable[AnswerT]) -> list[AnswerT]:
-    """Give each answer to one element a disposition, and return those that stand for all with the same words.
+    """Gives each answer to one element a disposition, and returns those that stand for all with the same words.
 
     A reviewer judges words, so a rejection applies to all workers who gave them, unless one of their answers was
     accepted. Answers that need a review are held together. If one answer passes, the others are its duplicates.
@@ -215,11 +215,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     decisions: Counter[str] = msgspec.field(default_factory=Counter)
 
     def counts(self) -> dict[str, int]:
-        """Return further counts for ``run.json``."""
+        """Returns further counts for ``run.json``."""
         return {}
 
     def note(self, answers: Sequence[Answer], places: Iterable[Sequence[Answer]] = ()) -> None:
-        """Count the answers, and list those that are held.
+        """Counts the answers, and lists those that are held.
 
         Args:
           answers: all answers, with their final dispositions.
@@ -252,7 +252,7 @@ class Notes(msgspec.Struct):
     work: list[Work] = []
 
     def add(self, assignment: Assignment) -> None:
-        """Note an assignment."""
+        """Notes an assignment."""
         self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
         self.work.append((assignment.task, assignment.work_seconds, assignment.reward))
         if assignment.unread:
@@ -262,13 +262,13 @@ class Notes(msgspec.Struct):
             self.anonymous = _first(1, self.anonymous, [assignment.source])
 
     def merged(self, other: Notes) -> Notes:
-        """Return the notes of both."""
+        """Returns the notes of both."""
         anonymous = _first(1, self.anonymous, other.anonymous)
         unread = _first(_SHOWN, self.unread, other.unread)
         return Notes(self.counts + other.counts, unread, anonymous, self.work + other.work)
 
     def warnings(self) -> list[str]:
-        """Return sentences about times that could not be read, and about assignments without worker ids."""
+        """Returns sentences about times that could not be read, and about assignments without worker ids."""
         sentences = []
         if n := self.counts["unread"]:
             shown = "; ".join(map(redact, self.unread))
@@ -287,7 +287,7 @@ def _first(n: int, *lists: Iterable[str]) -> list[str]:
 
 
 def review_items(distinct: Sequence[Answer]) -> list[ReviewItem]:
-    """List the answers to one element that are held for review, each standing for those with the same words."""
+    """Lists the answers to one element that are held for review, each standing for those with the same words."""
     held = [answer for answer in distinct if answer.disposition == "review"]
     most = min((answer.doubt for answer in held), default=0.0)
     shown = [(answer.canonical, answer.disposition) for answer in distinct]
@@ -329,14 +329,14 @@ class CrowdTask(Generic[OutcomeT]):
     output: str = ""
 
     def results(self, outcomes: Sequence[OutcomeT], dead: Sequence[DeadLetter]) -> Results:
-        """Return the output about the whole batch, given the outcomes in the order of names and all dead letters."""
+        """Returns the output about the whole batch, given the outcomes in the order of names and all dead letters."""
         raise NotImplementedError
 
 
 def all_end(
     submissions: Sequence[Submission], records: Iterable[AnswerT | DeadLetter]
 ) -> Iterator[AnswerT | DeadLetter]:
-    """Yield the vetted answers and dead letters, and check that each answer of the submissions is in exactly one.
+    """Yields the vetted answers and dead letters, and checks that each answer of the submissions is in exactly one.
 
     Raises:
       RuntimeError: an answer is missing or duplicated.
@@ -355,7 +355,7 @@ def all_end(
 
 
 def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]) -> Iterator[RecordT]:
-    """Yield the records that are no dead letters, and append those that are to ``dead``."""
+    """Yields the records that are no dead letters, and appends those that are to ``dead``."""
     for record in records:
         if isinstance(record, DeadLetter):
             dead.append(record)
@@ -365,7 +365,7 @@ def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]
 
 @contextmanager
 def judging(name: str) -> Iterator[None]:
-    """Name the service or turn if judging its answers fails unexpectedly, which is a bug."""
+    """Names the service or turn if judging its answers fails unexpectedly, which is a bug."""
     try:
         yield
     except InputError:  # a vetting rule of a plug-in failed
@@ -375,7 +375,7 @@ def judging(name: str) -> Iterator[None]:
 
 
 def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
-    """Return the dead letters of answers about a service or turn that does not exist, and of their decisions."""
+    """Returns the dead letters of answers about a service or turn that does not exist, and of their decisions."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     dead = []
     for submission in submissions:
@@ -387,7 +387,7 @@ def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
 
 
 def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up counts by name, in the order of names."""
+    """Adds up counts by name, in the order of names."""
     sums: Counter[str] = Counter()
     for some in counts:
         sums.update(some)
@@ -395,7 +395,7 @@ def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
-    """Count the answers of some kinds, in total and by disposition."""
+    """Counts the answers of some kinds, in total and by disposition."""
     sums: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
         sums.update(outcome.answers)
@@ -404,7 +404,7 @@ def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> d
 
 
 def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, dict[str, int]]:
-    """Count the answers of some kinds by disposition and reason."""
+    """Counts the answers of some kinds by disposition and reason."""
     by_disposition: dict[str, Counter[str]] = {
         name: Counter() for name in ("rejected", "review", "surplus", "duplicate")
     }
@@ -422,7 +422,7 @@ _ROW_GROUP_SIZE = 1 << 16
 def batch_files(
     task: CrowdTask[Any], outcomes: Sequence[Outcome], dead: Sequence[DeadLetter], notes: Notes
 ) -> Iterator[tuple[str, bytes | Iterable[bytes]]]:
-    """Yield (path, content) of statistics, report, review sheet and pages, dead letters and the task's own files.
+    """Yields (path, content) of statistics, report, review sheet and pages, dead letters and the task's own files.
 
     Args:
       task: the task.
@@ -466,12 +466,12 @@ def batch_files(
 
 
 def audit_table(answers: Iterable[Answer], schema: pa.Schema) -> pa.Table:
-    """Return the rows of some answers in the columns of ``responses.parquet``."""
+    """Returns the rows of some answers in the columns of ``responses.parquet``."""
     return pa.Table.from_pylist([answer.row() for answer in answers], schema)
 
 
 def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> files.Written:
-    """Write ``responses.parquet`` into staging from tables of one or more rows, which are gathered into row groups."""
+    """Writes ``responses.parquet`` into staging from tables of one or more rows, which are gathered into row groups."""
     with files.staged(output, AUDIT) as handle:
         hashing = files.HashingWriter(handle)
         with pq.ParquetWriter(hashing, schema, compression="zstd") as writer:
@@ -514,7 +514,7 @@ class WriteComposition(beam.PTransform):
         self.task, self.assignments, self.dead, self.written, self.vetted = task, assignments, dead, written, vetted
 
     def expand(self, outcomes: beam.PCollection) -> beam.PCollection:
-        """Convert a PCollection of (outcome, answers) to the manifest."""
+        """Converts a PCollection of (outcome, answers) to the manifest."""
         vetted = self.vetted
         if vetted is None:
             vetted = outcomes | "All answers" >> beam.FlatMap(lambda pair: pair[1])
@@ -560,7 +560,7 @@ def _write_batch(
     dead: Sequence[DeadLetter],
     written: Sequence[files.Written],
 ) -> dict[str, Any]:
-    """Write the files about all answers into staging, and return the manifest."""
+    """Writes the files about all answers into staging, and returns the manifest."""
     folder = files.join(task.output, STAGING)
     parts = sorted(parts, key=lambda part: part[1].name)
     data = (files.read_bytes(files.join(folder, path)) for path, _ in parts)
@@ -578,7 +578,7 @@ def stage_batch(
     notes: Notes,
     written: Sequence[files.Written] = (),
 ) -> dict[str, Any]:
-    """Write all files but those in ``written`` into staging, and return the manifest.
+    """Writes all files but those in ``written`` into staging, and returns the manifest.
 
     Args:
       task: the task.

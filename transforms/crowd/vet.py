@@ -53,32 +53,32 @@ class SchemaAnswer(crowd.Answer, kw_only=True, array_like=True):
 
     @property
     def original(self) -> str:
-        """Return the text that was hidden from the worker."""
+        """Returns the text that was hidden from the worker."""
         return self.name if self.task == "names" else self.description
 
     @property
     def to_vet(self) -> rules.AnswerText:
-        """Return the input of the vetting rules."""
+        """Returns the input of the vetting rules."""
         return rules.AnswerText(clean(self.text), self.words, self.task, self.name, self.description)
 
     def same(self) -> str:
-        """Return the key that answers with the same words share: the canonical name, in which words are joined."""
+        """Returns the key that answers with the same words share: the canonical name, in which words are joined."""
         return self.canonical if self.task == "names" else super().same()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return the element, the task, its prompt, and the text that was hidden from the worker."""
+        """Returns the element, the task, its prompt, and the text that was hidden from the worker."""
         prompt = (self.description or self.cue) if self.task == "names" else self.name
         return self.element_id, self.task, prompt, self.original
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
         field = "name" if self.task == "names" else "description"
         more = {name: getattr(self, name) for name in ("element_id", "variant", "distance")}
         return {**super().row(), "field": field, **more}
 
 
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
-    """Return the assignments of workers who did the sibling task before and so have seen the hidden texts."""
+    """Returns the assignments of workers who did the sibling task before and so have seen the hidden texts."""
     first: dict[str, dict[str, int]] = defaultdict(dict)
     for a in assignments:
         if a.worker_hash:
@@ -119,7 +119,7 @@ def _answer(
 
 
 def as_description(text: str, original: str) -> str:
-    """Adapt a cleaned text to the style of descriptions.
+    """Adapts a cleaned text to the style of descriptions.
 
     It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
 
@@ -139,7 +139,7 @@ def as_description(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text as written to the output, and the words by which equal answers are recognised.
+    """Returns a text as written to the output, and the words by which equal answers are recognised.
 
     Args:
       text: the text as typed.
@@ -158,7 +158,7 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
 
 
 def _judge_meaning(answers: Sequence[SchemaAnswer], elements: Mapping[Task, Mapping[str, Element]]) -> None:
-    """Hold answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
+    """Holds answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
 
     An answer that two people wrote independently in the same words is not held: they are unlikely to make the same
     mistake. This does not apply to models, whose answers agree even if they are wrong.
@@ -209,7 +209,7 @@ class Vetting:
         self.allow_not_blind = allow_not_blind
 
     def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
-        """Vet the answers about a service; those about one that the corpus lacks become dead letters."""
+        """Vets the answers about a service; those about one that the corpus lacks become dead letters."""
         if name in self.raws:
             service = parse_service(self.raws[name])
             with crowd.judging(name):
@@ -223,7 +223,7 @@ class Vetting:
             yield from crowd.unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
     def vet_service(self, service: Service, submissions: Iterable[Submission]) -> list[SchemaAnswer | DeadLetter]:
-        """Vet all answers about a service.
+        """Vets all answers about a service.
 
         Args:
           service: the service.
@@ -254,7 +254,7 @@ class Vetting:
         conventions: Conventions,
         not_blind: bool,
     ) -> Iterator[SchemaAnswer | DeadLetter]:
-        """Vet each answer of a form on its own; fields that its task does not have become dead letters."""
+        """Vets each answer of a form on its own; fields that its task does not have become dead letters."""
         assignment = submission.assignment
         assert assignment.task in TASKS  # files are read for answers to these tasks only
         known = elements[assignment.task]
@@ -285,7 +285,7 @@ class Vetting:
 
 
 def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
-    """Read and check schemas: from a corpus, its folder, a file, or a list of services.
+    """Reads and checks schemas: from a corpus, its folder, a file, or a list of services.
 
     Services that break a rule of the format are left out.
 
@@ -351,7 +351,7 @@ class Vet(WithDeadLetters):
         self.key = load_worker_key()
 
     def outputs(self, records: beam.PCollection) -> Any:
-        """Return ``answers`` and ``dead_letters``."""
+        """Returns ``answers`` and ``dead_letters``."""
         key, vetting = self.key, self.vetting
         read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
         joined = read.answers | "Decisions" >> self.join.with_outputs()

@@ -35,7 +35,7 @@ _WORD = re.compile(r"[^\W_]")
 
 
 def page_name(dialogue_id: str) -> str:
-    """Convert a dialogue id to a part of a file name: all but letters, digits and ``_-~.`` is percent-encoded."""
+    """Converts a dialogue id to a part of a file name: all but letters, digits and ``_-~.`` is percent-encoded."""
     name = quote(dialogue_id, safe="", errors="surrogatepass")
     return f"%2E{name[1:]}" if name.startswith(".") else name
 
@@ -56,7 +56,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
-    """Find the values to keep, in the order of the utterance.
+    """Finds the values to keep, in the order of the utterance.
 
     These are the texts of slot spans, and values of slots without a span (categorical ones) that occur verbatim in the
     utterance. The latter come from the turn's actions or, if a corpus has none, from changes of the state.
@@ -81,12 +81,12 @@ def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
 
 
 def speakable(text: str) -> str:
-    """Clean a text of a dialogue as :func:`shown` does, and remove byte order marks, which forms trim, too."""
+    """Cleans a text of a dialogue as :func:`shown` does, and removes byte order marks, which forms trim, too."""
     return page.shown(text.replace("\ufeff", " "))
 
 
 def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = (), whole: bool = True) -> int | None:
-    """Find the first ``value`` in ``text`` outside the ``taken`` ranges; None if absent.
+    """Finds the first ``value`` in ``text`` outside the ``taken`` ranges; None if absent.
 
     Unless ``whole`` is False, only whole words count.
     """
@@ -101,7 +101,7 @@ def find_word(text: str, value: str, taken: Sequence[tuple[int, int]] = (), whol
 
 
 def bold_pieces(text: str, marks: Iterable[Mark]) -> list[tuple[str, bool]]:
-    """Split a text where bold begins or ends; marks that overlap or touch become one bold piece."""
+    """Splits a text where bold begins or ends; marks that overlap or touch become one bold piece."""
     is_bold = [False] * len(text)
     for mark in marks:
         is_bold[mark.start : mark.end] = [True] * (mark.end - mark.start)
@@ -141,17 +141,17 @@ class Rewriting(msgspec.Struct, frozen=True):
 
 
 def turn_task_id(dialogue_id: str, turn: int) -> str:
-    """Return ``1_00003:4:rewrites``; the number is the turn's position in the dialogue, from 0."""
+    """Returns ``1_00003:4:rewrites``; the number is the turn's position in the dialogue, from 0."""
     return f"{dialogue_id}:{turn}:{terms.REWRITES}"
 
 
 def user_turns(dialogue: Dialogue) -> list[int]:
-    """Return the positions of the user's turns."""
+    """Returns the positions of the user's turns."""
     return [i for i, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
 
 
 def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
-    """Return what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
+    """Returns what a worker rewrites of the user turn at ``position``, or the reason why it cannot be asked."""
     name = dialogue.dialogue_id
     # MTurk refuses four-byte characters in a question, and ids, unlike text, cannot be escaped.
     if not name or page.shown(name) != name or not all(c.isprintable() and ord(c) < 0x10000 for c in name):
@@ -174,7 +174,7 @@ def rewriting_of(dialogue: Dialogue, position: int) -> Rewriting | str:
 
 
 def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:
-    """Yield the sort key of each user turn that can be asked."""
+    """Yields the sort key of each user turn that can be asked."""
     for dialogue in dialogues:
         for turn in user_turns(dialogue):
             if isinstance(rewriting_of(dialogue, turn), Rewriting):
@@ -182,7 +182,7 @@ def draw_keys(dialogues: Iterable[Dialogue], seed: int) -> Iterator[str]:
 
 
 def dialogue_paths(places: Iterable[str | Path], split: str | None = None) -> list[DialogueFile]:
-    """List the dialogue files of corpora, splits' folders and single files, without duplicates, in this order.
+    """Lists the dialogue files of corpora, splits' folders and single files, without duplicates, in this order.
 
     Args:
       places: ``ROOT`` with ``{train,dev,test}/dialogues_NNN.json``, a folder with ``dialogues_NNN.json``, or files.
@@ -216,7 +216,7 @@ def _files_of(place: Path, split: str | None) -> list[Path]:
 
 
 def render_dialogues(file: str, dialogues: Iterable[Dialogue], last: str | None, settings: Settings) -> Hits:
-    """Render a file; each user turn has a page, is in ``not_asked`` with the reason, or is not drawn.
+    """Renders a file; each user turn has a page, is in ``not_asked`` with the reason, or is not drawn.
 
     Args:
       file: the file's name in the manifest.
@@ -250,7 +250,7 @@ def _turn_html(turn: Turn) -> str:
 
 
 def _add_page(hits: Hits, rewriting: Rewriting, history: str, about: dict[str, Any], settings: Settings) -> None:
-    """Add the page of a turn, unless it is too large.
+    """Adds the page of a turn, unless it is too large.
 
     Args:
       hits: the page is added here.
@@ -285,7 +285,7 @@ _QUESTIONS = {
 
 
 def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: int) -> list[list[RatedItem]]:
-    """Shuffle the utterances, distribute them evenly over pages, and insert checks.
+    """Shuffles the utterances, distributes them evenly over pages, and inserts checks.
 
     Neither order nor checks depend on the metric's verdicts.
 
@@ -310,7 +310,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
 def _checks(
     items: Sequence[RatedItem], group: Sequence[RatedItem], seed: int, number: int, used: Set[Place]
 ) -> Iterator[RatedItem]:
-    """Combine turns with another turn's utterance without their values, if possible of another service.
+    """Combines turns with another turn's utterance without their values, if possible of another service.
 
     Args:
       items: all utterances, from which turn and utterance are taken.
@@ -336,7 +336,7 @@ def _checks(
 
 
 def render_judged(items: Sequence[RatedItem], position: int, settings: Settings) -> Hits:
-    """Render the page of the group at a position, in parts if it is too large; too large utterances are left out."""
+    """Renders the page of the group at a position, in parts if it is too large; too large utterances are left out."""
     names = [FAITHFUL, NATURAL] if settings.naturalness else [FAITHFUL]
     parts = []
     for i, item in enumerate(items):
@@ -352,7 +352,7 @@ def render_judged(items: Sequence[RatedItem], position: int, settings: Settings)
 
 
 def _item_html(i: int, item: RatedItem, names: Sequence[str]) -> str:
-    """Render an utterance with its questions, without the verdict on it."""
+    """Renders an utterance with its questions, without the verdict on it."""
     acts = [{"does": act.does, "about": page.shown(act.about), "value": page.shown(act.value)} for act in item.acts]
     visible = {"utterance": page.shown(item.utterance), "previous": page.shown(item.previous), "acts": acts}
     questions = [(name, *_QUESTIONS[name]) for name in names]

@@ -53,7 +53,7 @@ class MakeHits(beam.PTransform):
         self.units, self.settings, self.info = list(units), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """Return the manifest of the published run."""
+        """Returns the manifest of the published run."""
         settings, output = self.settings, self.info.output
         progress.expect(len(self.units), _UNITS[settings.kind])
         units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
@@ -88,7 +88,7 @@ def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invari
 
 
 def render_unit(unit: Unit, position: int, settings: Settings, last: str | None = None) -> Hits:
-    """Render the pages of the unit at a position; ``last`` is the last of :func:`dialogue_pages.draw_keys`."""
+    """Renders the pages of the unit at a position; ``last`` is the last of :func:`dialogue_pages.draw_keys`."""
     if isinstance(unit, Service):
         return schema_pages.render_service(unit, settings)
     if isinstance(unit, DialogueFile):
@@ -97,7 +97,7 @@ def render_unit(unit: Unit, position: int, settings: Settings, last: str | None 
 
 
 def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
-    """Plan the pages of units without writing them."""
+    """Plans the pages of units without writing them."""
     last = None
     if settings.turns is not None:
         dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
@@ -168,7 +168,7 @@ def _metadata_files(
 
 
 def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
-    """Yield the rows of the pages of ``task`` for the requester site."""
+    """Yields the rows of the pages of ``task`` for the requester site."""
     for record, body in ((page.record, page.body) for page in pages if page.record.task == task):
         texts = {"fields": " ".join(record.fields), "values": msgspec.json.encode(record.values).decode(), "body": body}
         cells = {**msgspec.structs.asdict(record), **texts}
@@ -176,7 +176,7 @@ def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
 
 
 def _csv(rows: Iterable[Iterable[object]]) -> bytes:
-    """Format rows as CSV; their cells have no line breaks."""
+    """Formats rows as CSV; their cells have no line breaks."""
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

@@ -38,12 +38,12 @@ _AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
 
 
 def shown(text: str) -> str:
-    """Clean a text of the schema for display: single spaces, no characters that XML forbids."""
+    """Cleans a text of the schema for display: single spaces, no characters that XML forbids."""
     return " ".join(_FORBIDDEN.sub(" ", text).split())
 
 
 def carriable(html: str) -> str:
-    """Encode HTML so that it passes through MTurk unchanged.
+    """Encodes HTML so that it passes through MTurk unchanged.
 
     Line ends become ``\\n`` (as in an XML parser), forbidden characters are removed, and characters beyond the basic
     plane become numeric references (MTurk refuses four-byte characters). Not suitable for scripts with such characters.
@@ -53,12 +53,12 @@ def carriable(html: str) -> str:
 
 
 def without_variables(html: str) -> str:
-    """Escape ``${``, so that the requester site does not substitute variables."""
+    """Escapes ``${``, so that the requester site does not substitute variables."""
     return html.replace("${", "&#36;{")
 
 
 def question_xml(html: str) -> bytes:
-    """Wrap a page that :func:`carriable` has encoded in an HTMLQuestion."""
+    """Wraps a page that :func:`carriable` has encoded in an HTMLQuestion."""
     # "]]>" would end the CDATA section, so it is split across two sections.
     return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
 
@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
+        """Returns the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
         return SCHEMAS if self.tasks == TASKS else self.tasks[0]
 
 
@@ -108,7 +108,7 @@ class PlainAct(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the act as one line of the page."""
+        """Returns the act as one line of the page."""
         return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
 
 
@@ -143,7 +143,7 @@ class RatedItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> Place:
-        """Return the key that identifies the item among those of its task."""
+        """Returns the key that identifies the item among those of its task."""
         return (self.dialogue_id, self.turn) if self.act is None else (self.dialogue_id, self.turn, self.act)
 
 
@@ -208,7 +208,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_manifest(folder: str) -> Iterator[PageRecord]:
-    """Yield the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
+    """Yields the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
     path = layout.as_path(folder) / "manifest.jsonl"
     try:
         lines = limits.read_whole(path, limits.MAX_DIALOGUE_FILE).splitlines()
@@ -262,32 +262,32 @@ SITE_BYTES = 1_024
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """Return the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
+    """Returns the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
     frame = _frame("hit_page.html.jinja", task, title=terms.WORDING[task].title, action=SANDBOX if sandbox else LIVE)
     return frame.replace(_BODY, body)
 
 
 def requester_html(task: HitTask) -> str:
-    """Return the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
+    """Returns the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
     return _frame("hit_requester.html.jinja", task)
 
 
 @cache
 def _frame(template: str, task: HitTask, **context: str) -> str:
-    """Render what surrounds the body; cached because there are thousands of pages."""
+    """Renders what surrounds the body; cached because there are thousands of pages."""
     limits = {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
     return carriable(render(template, task=task, body=_BODY, **limits, **context))
 
 
 def render_part(template: str, **context: Any) -> str:
-    """Render a part of a body on one line, for the requester site's CSV, and encode it for MTurk."""
+    """Renders a part of a body on one line, for the requester site's CSV, and encodes it for MTurk."""
     lines = carriable(render(template, **context)).split("\n")
     return without_variables("".join(line.strip() for line in lines))
 
 
 @cache
 def capacity(task: HitTask) -> int:
-    """Return the maximum number of bytes of a page's body."""
+    """Returns the maximum number of bytes of a page's body."""
     # The sandbox's address is the longer one.
     return MAX_BYTES - SITE_BYTES - len(question_xml(page_html(task, "", sandbox=True)))
 
@@ -322,7 +322,7 @@ def add_pages(
     about: Callable[[Parts], dict[str, Any]],
     settings: Settings,
 ) -> None:
-    """Distribute parts over as few pages as they need, in order; parts that are too large for any page are not asked.
+    """Distributes parts over as few pages as they need, in order; parts that are too large for any page are not asked.
 
     Args:
       hits: the pages are added here.
@@ -369,7 +369,7 @@ def add_pages(
 
 
 def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
-    """Distribute parts over pages with ``room`` bytes each; return the pages, and parts that are too large for any."""
+    """Distributes parts over pages with ``room`` bytes each. Returns the pages, and parts too large for any."""
     pages: list[list[Part]] = []
     large: list[Part] = []
     used = room
@@ -410,7 +410,7 @@ class PlanRow(msgspec.Struct, frozen=True):
     hourly_pay: Decimal
 
     def cells(self) -> list[str]:
-        """Format the numbers, with hours instead of minutes."""
+        """Formats the numbers, with hours instead of minutes."""
         numbers = (f"{number:,}" for number in (self.hits, self.fields, self.assignments))
         amounts = (f"${amount:,.2f}" for amount in (self.reward, self.fees, self.cost))
         return [*numbers, *amounts, f"{self.estimated_minutes / 60:,.1f}", f"${self.hourly_pay:,.2f}"]
@@ -427,29 +427,29 @@ class Plan(msgspec.Struct, frozen=True):
     not_asked: list[NotAsked]
 
     def not_asked_by_reason(self) -> dict[str, list[str]]:
-        """Return reason to the sorted ids of tasks that are left out."""
+        """Returns reason to the sorted ids of tasks that are left out."""
         by_reason: dict[str, list[str]] = {}
         for each in sorted(self.not_asked, key=lambda each: each.reason):
             by_reason.setdefault(each.reason, []).append(each.task_id)
         return by_reason
 
     def cells(self) -> dict[str, list[str]]:
-        """Return the cells of each row of the cost table."""
+        """Returns the cells of each row of the cost table."""
         return {**{task: row.cells() for task, row in self.tasks.items()}, "total": self.total.cells()}
 
     def workers(self) -> str:
-        """Say how few workers could do everything, see :func:`workers_needed`."""
+        """Says how few workers could do everything, see :func:`workers_needed`."""
         hits = [(task, self.terms.assignments) for task, row in self.tasks.items() for _ in range(row.hits)]
         return workers_needed(hits, self.terms.max_per_worker)
 
     def table(self) -> str:
-        """Format the cost table as aligned text."""
+        """Formats the cost table as aligned text."""
         head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
         return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
 
 
 def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
-    """Add up the pages, and sort what is not asked. Raises InputError if there is nothing to ask about."""
+    """Adds up the pages, and sorts what is not asked. Raises InputError if there is nothing to ask about."""
     offer = settings.terms
     # Of each page, which may be large, only what its cost depends on.
     sizes = [(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records]
@@ -471,7 +471,7 @@ def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], offer: Terms) -> Pl
 
 
 def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
-    """Return how few workers can do all assignments.
+    """Returns how few workers can do all assignments.
 
     The assignments of a HIT are for different workers, and nobody may do both tasks of a service.
 
@@ -485,7 +485,7 @@ def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
 
 
 def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
-    """Say how few workers could do all assignments, and which limit would make the texts of schemas diverse."""
+    """Says how few workers could do all assignments, and which limit would make the texts of schemas diverse."""
     least = counted(least_workers(hits, limit), "worker")
     if limit:
         return f"with --max_per_worker {limit}, at least {least} must take part"
@@ -496,12 +496,12 @@ def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
 
 
 def top_up_assignments(most_missing: int) -> int:
-    """Return the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
+    """Returns the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
     return max(1, min(terms.EXTRA_FEE_FROM - 1, 2 * most_missing))
 
 
 def read_shortfall(path: str) -> dict[tuple[str, str], int]:
-    """Read what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
+    """Reads what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
 
     Raises:
       InputError: the file is not a shortfall file, or lists nothing; with the row.

@@ -150,7 +150,7 @@ class Journal:
             self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
 
     def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
-        """Append (event, key, operation, facts) with one fsync; returns when they are on disk.
+        """Appends (event, key, operation, facts) with one fsync; returns when they are on disk.
 
         Raises:
           OSError: they cannot be written; names the file.
@@ -169,12 +169,12 @@ class Journal:
             self._apply(entry)
 
     def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
-        """Return what is done under keys that begin with ``prefix:``, without the prefix, in journal order."""
+        """Returns what is done under keys that begin with ``prefix:``, without the prefix, in journal order."""
         start = f"{prefix}:"
         return {key.removeprefix(start): facts for key, facts in self.done.items() if key.startswith(start)}
 
     def close(self) -> None:
-        """Unlock the journal for other processes."""
+        """Unlocks the journal for other processes."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -290,11 +290,11 @@ class Batch:
         self.settings = msgspec.convert(self.journal.batch["settings"], Settings, strict=False)
 
     def token(self, key: str) -> str:
-        """Return the UniqueRequestToken of a call: 64 characters derived from the batch and the call's key."""
+        """Returns the UniqueRequestToken of a call: 64 characters derived from the batch and the call's key."""
         return hashlib.sha256(f"{self.id} {key}".encode()).hexdigest()
 
     def hits(self) -> dict[str, PublishedHit]:
-        """Return the published HITs by id, in order of publishing."""
+        """Returns the published HITs by id, in order of publishing."""
         published, stopped, gone = (self.journal.with_prefix(name) for name in ("hit", "stop", "gone"))
         hits = {facts["hit_id"]: facts | {"gone": facts["hit_id"] in gone} for facts in published.values()}
         hits = {hit_id: facts | stopped.get(hit_id, {}) for hit_id, facts in hits.items()}
@@ -302,7 +302,7 @@ class Batch:
 
 
 def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:
-    """Begin a batch, or check that an existing one has the same address and settings.
+    """Begins a batch, or checks that an existing one has the same address and settings.
 
     Args:
       folder: the folder of the batch.
@@ -332,7 +332,7 @@ def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:
 
 
 def check_endpoint(of_batch: str, of_command: str, folder: str | Path) -> None:
-    """Raise InputError unless the batch is published at the address that the command uses."""
+    """Raises InputError unless the batch is published at the address that the command uses."""
     if of_batch == of_command:
         return
     flags = {client.PRODUCTION: "add --production, which spends real money", client.SANDBOX: "leave out --endpoint_url"}
@@ -367,7 +367,7 @@ def perform(
     progress: Progress | None = None,
     send: Callable[[Call], dict[str, Any]] | None = None,
 ) -> Failures:
-    """Make the calls and return those that were refused; a dry run prints them instead.
+    """Makes the calls and returns those that were refused; a dry run prints them instead.
 
     An interrupted call stays open in the journal. So does a refused one: boto3 repeats a call whose response was lost,
     and MTurk may refuse the repetition because the first attempt succeeded.
@@ -436,7 +436,7 @@ _MEMBERS = (
 
 
 def line_of(assignment: Mapping[str, Any], hit: PublishedHit) -> Line:
-    """Convert boto3's assignment to JSON types: times in ISO 8601, UTC, to the second; with facts of its HIT."""
+    """Converts boto3's assignment to JSON types: times in ISO 8601, UTC, to the second; with facts of its HIT."""
     line = {name: _plain(assignment[name]) for name in _MEMBERS if assignment.get(name) is not None}
     return {**line, "RequesterAnnotation": hit.task_id, "Reward": f"{hit.reward:f}"}
 
@@ -448,7 +448,7 @@ def _plain(value: Any) -> Any:
 
 
 def load(folder: Path) -> list[Line]:
-    """Read the lines in their order. Raises InputError if the file is not of ``collect``."""
+    """Reads the lines in their order. Raises InputError if the file is not of ``collect``."""
     path = folder / ASSIGNMENTS
     if not path.exists():
         return []
@@ -466,7 +466,7 @@ def load(folder: Path) -> list[Line]:
 
 
 def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
-    """Read every HIT that is not complete and settled, write ``assignments.jsonl``, and return its lines.
+    """Reads every HIT that is not complete and settled, writes ``assignments.jsonl``, and returns its lines.
 
     Payments of interrupted runs that MTurk shows as made are noted in the journal.
 
@@ -502,7 +502,7 @@ def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
 
 
 def _list_assignments(mturk: Any, hit: PublishedHit) -> dict[str, Line] | None:
-    """List what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk."""
+    """Lists what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk."""
     from botocore.exceptions import ClientError
 
     operation, statuses = mturk.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]

@@ -46,18 +46,18 @@ _DESCRIPTION = {
 
 
 def sibling_of(task_id: str) -> str:
-    """Return the service's other task, which shows what this one asks for; ``""`` if there is none."""
+    """Returns the service's other task, which shows what this one asks for; ``""`` if there is none."""
     service, _, task = task_id.rpartition(":")
     return f"{service}:{next(other for other in TASKS if other != task)}" if task in TASKS else ""
 
 
 def done_name(task_id: str) -> str:
-    """Return the name of the qualification for workers who did a task."""
+    """Returns the name of the qualification for workers who did a task."""
     return f"did {task_id}"
 
 
 def type_names(task_ids: Iterable[str], round_id: str) -> list[str]:
-    """Return the names of the qualification types of HITs.
+    """Returns the names of the qualification types of HITs.
 
     Args:
       task_ids: the tasks of the HITs.
@@ -72,12 +72,12 @@ def type_names(task_ids: Iterable[str], round_id: str) -> list[str]:
 
 
 def type_ids(batch: Batch) -> dict[str, str]:
-    """Return name to id of the types in the journal."""
+    """Returns name to id of the types in the journal."""
     return {name: facts["id"] for name, facts in batch.journal.with_prefix("type").items()}
 
 
 def find_types(batch: Batch, names: Collection[str]) -> None:
-    """Add the batch's types that exist at MTurk, and not in its journal, to the journal.
+    """Adds the batch's types that exist at MTurk, and not in its journal, to the journal.
 
     Raises:
       InputError: MTurk does not answer, or refuses.
@@ -95,7 +95,7 @@ def find_types(batch: Batch, names: Collection[str]) -> None:
 
 
 def make_types(batch: Batch, names: Collection[str]) -> None:
-    """Create the qualification types that the journal does not have; see :func:`find_types`.
+    """Creates the qualification types that the journal does not have; see :func:`find_types`.
 
     Raises:
       InputError: MTurk refuses to create one.
@@ -125,7 +125,7 @@ def _full_name(batch: Batch, name: str) -> str:
 
 
 def requirements(batch: Batch, task_id: str, is_top_up: bool) -> list[dict[str, Any]]:
-    """Return boto3's QualificationRequirements for a task's HITs.
+    """Returns boto3's QualificationRequirements for a task's HITs.
 
     Args:
       batch: the batch with its settings.
@@ -159,7 +159,7 @@ def grant(
     upcoming: Iterable[tuple[str, str]] = (),
     progress: Progress | None = None,
 ) -> Failures:
-    """Grant the qualifications that follow from collected assignments and the block list, each once.
+    """Grants the qualifications that follow from collected assignments and the block list, each once.
 
     Args:
       batch: the open batch, whose types exist.
@@ -193,7 +193,7 @@ def grant(
 
 
 def read_block_list(path: str) -> list[str]:
-    """Read worker ids, one per line; ``#`` begins a comment.
+    """Reads worker ids, one per line; ``#`` begins a comment.
 
     Raises:
       InputError: the file cannot be read, or a line is not a worker id; the message does not repeat it.
@@ -226,18 +226,18 @@ class Hit(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return the key in the journal: the task, the part, the digest of page and terms, and the top-up."""
+        """Returns the key in the journal: the task, the part, the digest of page and terms, and the top-up."""
         digest = hashlib.sha256(msgspec.json.encode(self.record)).hexdigest()[:16]
         return f"hit:{self.record.task_id}:{self.record.part}:{digest}" + (f":{self.round}" if self.round else "")
 
     @property
     def cost(self) -> Decimal:
-        """Return the cost of all assignments in dollars, including fees."""
+        """Returns the cost of all assignments in dollars, including fees."""
         assignments = self.record.assignments
         return self.record.reward * assignments + up_to_cent(self.fee * assignments)
 
     def question(self) -> str:
-        """Read the HTMLQuestion. Raises InputError if it differs from the one in the manifest."""
+        """Reads the HTMLQuestion. Raises InputError if it differs from the one in the manifest."""
         path = Path(self.folder) / self.record.question
         data = limits.read_whole(path)
         if hashlib.sha256(data).hexdigest() != self.record.sha256:
@@ -246,7 +246,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 def read_hits(folder: str, endpoint: str) -> list[Hit]:
-    """Read the HITs of a folder, in its order.
+    """Reads the HITs of a folder, in its order.
 
     Args:
       folder: the output folder of ``parapet hits``.
@@ -260,7 +260,7 @@ def read_hits(folder: str, endpoint: str) -> list[Hit]:
 
 
 def read_top_up(folder: str, endpoint: str, shortfall: str | None) -> list[Hit]:
-    """Read the HITs that ask other workers for what is missing.
+    """Reads the HITs that ask other workers for what is missing.
 
     Args:
       folder: see :func:`read_hits`; ``endpoint``, too.
@@ -316,7 +316,7 @@ def _hits(folder: str, records: Sequence[PageRecord]) -> list[Hit]:
 
 
 def unpublished(batch: Batch, hits: Sequence[Hit]) -> list[Hit]:
-    """Return the HITs that are not published yet.
+    """Returns the HITs that are not published yet.
 
     Raises:
       InputError: a task is already published with another page or other terms; its workers would be asked twice.
@@ -339,7 +339,7 @@ def unpublished(batch: Batch, hits: Sequence[Hit]) -> list[Hit]:
 
 
 def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None) -> Failures:
-    """Publish HITs, whose qualification types exist, and return what MTurk refused.
+    """Publishes HITs, whose qualification types exist, and returns what MTurk refused.
 
     Args:
       batch: the open batch.
@@ -393,7 +393,7 @@ def _facts(hit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def adopt(batch: Batch, hits: Iterable[Hit]) -> None:
-    """Find HITs of this batch at MTurk that are missing from its journal.
+    """Finds HITs of this batch at MTurk that are missing from its journal.
 
     An interrupted run may have created them, or the journal is an old copy. Must be called before :func:`publish`,
     since request tokens are only valid for 24 hours. All HITs of a batch require a qualification of its own, by which
@@ -422,7 +422,7 @@ def adopt(batch: Batch, hits: Iterable[Hit]) -> None:
 
 
 def open_places(batch: Batch, lines: Iterable[Line], now: datetime) -> dict[str, int]:
-    """Return the ids of HITs that are on offer and have open places, with the number of places.
+    """Returns the ids of HITs that are on offer and have open places, with the number of places.
 
     Args:
       batch: the batch.
@@ -438,7 +438,7 @@ def open_places(batch: Batch, lines: Iterable[Line], now: datetime) -> dict[str,
 
 
 def stop(batch: Batch, hit_ids: Iterable[str], now: datetime, progress: Progress | None = None) -> Failures:
-    """Withdraw HITs, and return what MTurk refused. Workers who have accepted one can still submit it.
+    """Withdraws HITs, and returns what MTurk refused. Workers who have accepted one can still submit it.
 
     Raises:
       InputError: further calls would fail, too.

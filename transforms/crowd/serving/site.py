@@ -71,7 +71,7 @@ class Rate:
         self._until, self._counts = 0.0, Counter[str]()
 
     def exceeded(self, client: str) -> bool:
-        """Count an event, and return whether the client has had more than allowed."""
+        """Counts an event, and returns whether the client has had more than allowed."""
         if (now := self.now()) >= self._until:
             self._until, self._counts = now + self.seconds, Counter()
         self._counts[client] += 1
@@ -82,14 +82,14 @@ class Protocol(H11Protocol):
     """uvicorn's protocol with limits on the number of connections and their time, which uvicorn lacks."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin a connection."""
+        """Begins a connection."""
         super().connection_made(transport)
         self.deadline = self.loop.call_later(MAX_SECONDS, transport.abort)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End a connection."""
+        """Ends a connection."""
         self.deadline.cancel()
         super().connection_lost(exc)
 
@@ -99,7 +99,7 @@ class Refused(Exception):
 
 
 async def read_body(request: Request) -> bytes:
-    """Read the body of a request, to its end so that the client sees the reason of a refusal.
+    """Reads the body of a request, to its end so that the client sees the reason of a refusal.
 
     Raises Refused if it is too large.
     """
@@ -112,7 +112,7 @@ async def read_body(request: Request) -> bytes:
 
 
 def check_origin(request: Request, origin: str) -> None:
-    """Raise Refused if a request is not for this server, or another site sends it in a person's name.
+    """Raises Refused if a request is not for this server, or another site sends it in a person's name.
 
     A POST needs our own origin, as every browser sends it, and cookies are SameSite.
     """
@@ -123,7 +123,7 @@ def check_origin(request: Request, origin: str) -> None:
 
 
 def address(request: Request) -> str:
-    """Return the client's address, or its network of 64 bits with IPv6; may be empty."""
+    """Returns the client's address, or its network of 64 bits with IPv6; may be empty."""
     host = request.client.host if request.client else ""
     with suppress(ValueError):  # of other addresses
         return str(ip_network(f"{host}/64", strict=False))
@@ -131,7 +131,7 @@ def address(request: Request) -> str:
 
 
 def sign(key: bytes, text: str) -> str:
-    """Sign a text with a key (HMAC-SHA256, 40 hex digits)."""
+    """Signs a text with a key (HMAC-SHA256, 40 hex digits)."""
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:40]
 
 
@@ -191,7 +191,7 @@ class Site:
         self._cookie = "__Host-parapet" if self._secure else "parapet"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI request."""
+        """Handles an ASGI request."""
         request = Request(scope, receive)
         sender = address(request)
         self._current[sender] += 1
@@ -217,7 +217,7 @@ class Site:
         await response(scope, receive, send)
 
     def answer(self, request: Request, body: bytes) -> Response:
-        """Answer a request by the method that is named after its own method and the first part of its path."""
+        """Answers a request by the method that is named after its own method and the first part of its path."""
         person = self._visitor(request)
         sender = f"address {address(request)}" if person is None else f"person {person}"
         if self._requests.exceeded(sender):
@@ -235,30 +235,30 @@ class Site:
     # Sessions.
 
     def invitation(self, person: int) -> str:
-        """Return the link with which a person, or the requester, begins a session."""
+        """Returns the link with which a person, or the requester, begins a session."""
         return f"{self.settings.origin}/join/{self._token(person)}"
 
     def _token(self, person: int | str) -> str:
         return f"{person}-{sign(self.store.key, f'invitation {person}')}"
 
     def _number(self, token: str) -> int | None:
-        """Return the number of the person with a token; None if it is not valid."""
+        """Returns the number of the person with a token; None if it is not valid."""
         person = token.partition("-")[0]
         return int(person) if hmac.compare_digest(token.encode(), self._token(person).encode()) else None
 
     def _log_in(self, person: int) -> Response:
-        """Start a session, and redirect to an address without the token."""
+        """Starts a session, and redirects to an address without the token."""
         response = RedirectResponse("/progress" if person == REQUESTER else "/", 303)
         token = self._token(person)
         response.set_cookie(self._cookie, token, 30 * 86_400, secure=self._secure, httponly=True, samesite="lax")
         return response
 
     def _visitor(self, request: Request) -> int | None:
-        """Return the number of the person who sends a request; None without a session."""
+        """Returns the number of the person who sends a request; None without a session."""
         return self._number(request.cookies.get(self._cookie, ""))
 
     def _person(self, request: Request) -> int:
-        """Return the number of the person who sends a request. Raises Refused for others, and for the requester."""
+        """Returns the number of the person who sends a request. Raises Refused for others, and for the requester."""
         if number := self._visitor(request):
             return number
         raise Refused(403, "Your invitation link is needed", "Open this page with the link that you were sent.")
@@ -266,14 +266,14 @@ class Site:
     # Pages for people.
 
     def get_join(self, request: Request) -> Response:
-        """Log in the person of an invitation link."""
+        """Logs in the person of an invitation link."""
         number = self._number(request.scope["path"].removeprefix("/join/"))
         if number is None:
             raise Refused(403, "This is not an invitation", "The link is not complete. Copy it again, all of it.")
         return self._log_in(number)
 
     def get_start(self, request: Request) -> Response:
-        """Log in a participant sent by Prolific."""
+        """Logs in a participant sent by Prolific."""
         if self.store.platform != "prolific":
             raise Refused(404, "There is no such page")
         participant, study, session = (request.query_params.get(name, "") for name in PARAMETERS)
@@ -286,7 +286,7 @@ class Site:
         return self._log_in(number or self.store.add_participant(participant))
 
     def get_home(self, request: Request) -> Response:
-        """Show a person's progress and offer a task, or say goodbye."""
+        """Shows a person's progress and offers a task, or says goodbye."""
         person = self._person(request)
         done = self.store.submissions(person)
         has_work = self.store.has_work(person)
@@ -295,12 +295,12 @@ class Site:
         return _html("collect_home.html.jinja", done=done, has_work=has_work, platform=self.store.platform)
 
     def post_begin(self, request: Request, _: Mapping[str, str]) -> Response:
-        """Assign a task to a person, or return to the open one."""
+        """Assigns a task to a person, or returns to the open one."""
         assignment_id = self.store.begin(self._person(request))
         return RedirectResponse(f"/task?assignmentId={assignment_id}" if assignment_id else "/", 303)
 
     def get_task(self, request: Request) -> Response:
-        """Show a person's form."""
+        """Shows a person's form."""
         assignment_id = request.query_params.get("assignmentId", "")
         form, state, expires = self._task(self._person(request), assignment_id)
         if state in ("submitted", "returned"):
@@ -309,13 +309,13 @@ class Site:
         return HTMLResponse(html, headers={"Content-Security-Policy": policy(html)})
 
     def _task(self, person: int, assignment_id: str) -> tuple[Form, str, float]:
-        """Return the form, the state and the deadline of a person's assignment. Raises Refused if there is none."""
+        """Returns the form, the state and the deadline of a person's assignment. Raises Refused if there is none."""
         if task := self.store.assignment(person, assignment_id):
             return task
         raise Refused(404, "There is no such task", "Go to the start page to get one of yours.")
 
     def post_submit(self, request: Request, fields: Mapping[str, str]) -> Response:
-        """Save the answers of a form."""
+        """Saves the answers of a form."""
         person, assignment_id = self._person(request), fields.get("assignmentId", "")
         form, _, _ = self._task(person, assignment_id)
         answers = {field: fields.get(field, "").replace("\r\n", "\n").replace("\0", "") for field in form.fields}
@@ -327,13 +327,13 @@ class Site:
         return JSONResponse({"next": "/"})
 
     def post_return(self, request: Request, fields: Mapping[str, str]) -> Response:
-        """Return a task."""
+        """Returns a task."""
         if not self.store.give_back(self._person(request), fields.get("assignmentId", "")):
             raise Refused(429, "You have given back many tasks", "Send this one, or leave it to somebody else.")
         return RedirectResponse("/", 303)
 
     def get_done(self, request: Request) -> Response:
-        """Show the final page with the completion code, or redirect back to Prolific."""
+        """Shows the final page with the completion code, or redirects back to Prolific."""
         person = self._person(request)
         if not self.store.submissions(person):
             return RedirectResponse("/", 303)
@@ -345,7 +345,7 @@ class Site:
     # Pages for the requester.
 
     def get_progress(self, request: Request) -> Response:
-        """Show the progress page."""
+        """Shows the progress page."""
         if self._visitor(request) != REQUESTER:
             raise Refused(403, "The requester's link is needed", "'parapet collect serve' prints it when it starts.")
         counts, rows = self.store.by_form(), []
@@ -357,7 +357,7 @@ class Site:
 
 
 def read_telemetry(text: str) -> FilledForm:
-    """Parse how a form was typed; empty if it is not as the page's script sends it."""
+    """Parses how a form was typed; empty if it is not as the page's script sends it."""
     try:
         typed = msgspec.json.decode(text, type=FilledForm)
     except (msgspec.MsgspecError, RecursionError):
@@ -366,7 +366,7 @@ def read_telemetry(text: str) -> FilledForm:
 
 
 def _message(request: Request, status: int, title: str, text: str = "") -> Response:
-    """Return a page with a message, or JSON for the form's script."""
+    """Returns a page with a message, or JSON for the form's script."""
     if request.scope["path"] == "/submit":
         return JSONResponse({"message": f"{title}. {text}"}, status)
     return _html("collect_message.html.jinja", status, title=title, text=text)
@@ -382,7 +382,7 @@ _INVITATION = ("person", "name", "link")
 
 
 def export(store: Store, path: Path) -> int:
-    """Write all answers to a file, and return the number of submitted forms.
+    """Writes all answers to a file, and returns the number of submitted forms.
 
     Raises:
       InputError: the file cannot be written, or has lines that are not of this store: these would be lost.
@@ -397,7 +397,7 @@ def export(store: Store, path: Path) -> int:
 
 
 def write_invitations(site: Site, path: Path) -> None:
-    """Write the links of all people to a file that only its owner can read.
+    """Writes the links of all people to a file that only its owner can read.
 
     Raises:
       InputError: the file has other content than invitations, or cannot be written.
@@ -414,7 +414,7 @@ def _content(path: Path, flag: str) -> bytes:
 
 
 def _write(path: Path, data: bytes, flag: str, hint: str = "") -> None:
-    """Write a file that only its owner can read; if it is a link, the file that it leads to."""
+    """Writes a file that only its owner can read; if it is a link, the file that it leads to."""
     try:
         disk.write(path.resolve(), data, private=True)
     except OSError as error:
@@ -422,7 +422,7 @@ def _write(path: Path, data: bytes, flag: str, hint: str = "") -> None:
 
 
 def serve(run: Run, say: Callable[[str], None]) -> int:
-    """Serve until Ctrl-C or a termination signal. Returns the total number of submitted forms.
+    """Serves until Ctrl-C or a termination signal. Returns the total number of submitted forms.
 
     Raises:
       InputError: the server cannot listen on the address, or a file cannot be used.
@@ -442,7 +442,7 @@ def serve(run: Run, say: Callable[[str], None]) -> int:
 
 @contextmanager
 def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
-    """Open the site with its store, invitations and export, and a listening socket.
+    """Opens the site with its store, invitations and export, and a listening socket.
 
     Raises:
       InputError: the address is in use or not on this machine, or a file cannot be used.
@@ -460,7 +460,7 @@ def opened(run: Run) -> Iterator[tuple[Site, socket.socket]]:
 
 
 def server(site: Site) -> uvicorn.Server:
-    """Configure uvicorn with our limits, a continuous export, and without logs of requests: these identify people.
+    """Configures uvicorn with our limits, a continuous export, and without logs of requests: these identify people.
 
     With ``--public_url`` it trusts X-Forwarded-For from 127.0.0.1, or from FORWARDED_ALLOW_IPS.
     """

@@ -55,22 +55,22 @@ class Form(PageRecord, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return what identifies the form."""
+        """Returns what identifies the form."""
         return self.sha256[:32]
 
     @property
     def hides(self) -> str:
-        """Return the service whose other task hides what this one shows; empty if nothing is hidden."""
+        """Returns the service whose other task hides what this one shows; empty if nothing is hidden."""
         return self.service_name if self.task in TASKS else ""
 
     @property
     def elements(self) -> frozenset[str]:
-        """Return the elements that it asks about; nobody is asked about an element twice."""
+        """Returns the elements that it asks about; nobody is asked about an element twice."""
         return frozenset(self.element_ids or [f"{self.task_id} {self.part}"])
 
 
 def read_forms(folder: str) -> list[Form]:
-    """Read the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
+    """Reads the forms in an output folder of ``parapet hits``. Raises InputError if a page is missing or differs."""
     forms = []
     for record in read_manifest(folder):
         path = layout.as_path(folder) / record.page
@@ -85,13 +85,13 @@ def read_forms(folder: str) -> list[Form]:
 
 
 def page(form: Form, assignment_id: str, minutes: int) -> str:
-    """Return the HTML of a form for one assignment, with the remaining time, and the server's style and script."""
+    """Returns the HTML of a form for one assignment, with the remaining time, and the server's style and script."""
     bar = render("collect_bar.html.jinja", assignment_id=assignment_id, minutes=minutes)
     return _FORM.sub(lambda _: f'{bar}<form id="mturk_form" method="post" action="/submit">', form.html)
 
 
 def policy(html: str) -> str:
-    """Return a Content-Security-Policy that allows the styles and scripts that stand in a page, and no others."""
+    """Returns a Content-Security-Policy that allows the styles and scripts that stand in a page, and no others."""
     hashes = {"script": "", "style": ""}
     for kind, text in _INLINE.findall(html):
         hashes[kind] += f" 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -113,7 +113,7 @@ class Event(NamedTuple):
 
 
 def choose(person: int, forms: Sequence[Form], history: Sequence[Event], limit: int | None = None) -> Form | None:
-    """Choose the next form for a person; None if there is currently none.
+    """Chooses the next form for a person; None if there is currently none.
 
     If no place is free, those of late forms are. What these people send is saved, too, so a form may get more answers
     than wanted.
@@ -202,13 +202,13 @@ class Store:
             self._resources = resources.pop_all()
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         with self._lock:
             self._resources.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block whose changes are committed durably or not at all."""
+        """Runs a block whose changes are committed durably or not at all."""
         with self._lock:
             try:
                 with self._db:
@@ -221,7 +221,7 @@ class Store:
             return db.execute(sql, values).fetchall()
 
     def offer(self, forms: Sequence[Form], limit: int | None = None) -> None:
-        """Offer these forms, so many to one person. Earlier ones stay valid, since people may have them open."""
+        """Offers these forms, so many to one person. Earlier ones stay valid, since people may have them open."""
         rows = [(form.key, msgspec.json.encode(form)) for form in forms]
         with self._transaction() as db:
             db.executemany("INSERT OR IGNORE INTO forms VALUES (?, ?)", rows)
@@ -229,7 +229,7 @@ class Store:
         self._offer = (forms, limit)
 
     def invite(self, people: Iterable[str] | int) -> None:
-        """Add people: by name unless they exist, or unnamed ones up to a total number."""
+        """Adds people: by name unless they exist, or unnamed ones up to a total number."""
         with self._transaction() as db:
             if isinstance(people, int):
                 n = db.execute("SELECT count(*) FROM people").fetchone()[0]
@@ -241,21 +241,21 @@ class Store:
                 db.execute("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, ?)", (worker_id, name))
 
     def people(self) -> list[tuple[int, str]]:
-        """Return (number, name) of all people."""
+        """Returns (number, name) of all people."""
         return [(row["id"], row["name"]) for row in self._rows("SELECT id, name FROM people ORDER BY id")]
 
     def participant(self, worker_id: str) -> int | None:
-        """Return the number of a participant of a Prolific study; None before the first visit."""
+        """Returns the number of a participant of a Prolific study; None before the first visit."""
         rows = self._rows("SELECT id FROM people WHERE worker_id = ?", worker_id)
         return rows[0]["id"] if rows else None
 
     def add_participant(self, worker_id: str) -> int:
-        """Add a participant of a Prolific study, and return their number."""
+        """Adds a participant of a Prolific study, and returns their number."""
         self._rows("INSERT OR IGNORE INTO people (worker_id, name) VALUES (?, '')", worker_id)
         return self.participant(worker_id) or 0
 
     def begin(self, person: int) -> str:
-        """Return the id of the person's open assignment or of a new one; empty if there is currently none."""
+        """Returns the id of the person's open assignment or of a new one; empty if there is currently none."""
         with self._transaction() as db:
             assignment_id, form = self._next(db, person)
             if form is not None:
@@ -270,7 +270,7 @@ class Store:
             return any(self._next(db, person))
 
     def _next(self, db: sqlite3.Connection, person: int) -> tuple[str, Form | None]:
-        """Return the id of the person's open assignment, or else the form that is next."""
+        """Returns the id of the person's open assignment, or else the form that is next."""
         db.execute("UPDATE assignments SET state = 'expired' WHERE state = 'open' AND expires < ?", (self.now(),))
         if row := db.execute("SELECT id FROM assignments WHERE person = ? AND state = 'open'", (person,)).fetchone():
             return row["id"], None
@@ -283,13 +283,13 @@ class Store:
         return "", choose(person, forms, history, limit)
 
     def assignment(self, person: int, assignment_id: str) -> tuple[Form, str, float] | None:
-        """Return the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
+        """Returns the form, the state and the deadline of a person's assignment; None if it belongs to someone else."""
         sql = "SELECT form, state, expires FROM assignments WHERE id = ? AND person = ?"
         rows = self._rows(sql, assignment_id, person)
         return (self.forms[rows[0]["form"]], rows[0]["state"], rows[0]["expires"]) if rows else None
 
     def submit(self, person: int, assignment_id: str, filled: FilledForm) -> str:
-        """Save the answers of a person's assignment once. Return why they are not saved; empty if they are.
+        """Saves the answers of a person's assignment once. Returns why they are not saved; empty if they are.
 
         The same answers may be sent again. An expired form is accepted as long as nobody else has taken its place.
         """
@@ -321,7 +321,7 @@ class Store:
             return ""
 
     def give_back(self, person: int, assignment_id: str) -> bool:
-        """Return an open form so that others can get it. Returns False if the person has done so too often."""
+        """Returns an open form so that others can get it. Returns False if the person has done so too often."""
         with self._transaction() as db:
             sql = "SELECT total((state = 'returned') - (state = 'submitted')) FROM assignments WHERE person = ?"
             if db.execute(sql, (person,)).fetchone()[0] >= _MOST_RETURNS:
@@ -331,12 +331,12 @@ class Store:
             return True
 
     def by_form(self) -> Counter[tuple[str, str]]:
-        """Return the number of assignments by form key and state."""
+        """Returns the number of assignments by form key and state."""
         sql = "SELECT form, iif(state = 'open' AND expires < ?, 'expired', state) FROM assignments"
         return Counter((form, state) for form, state in self._rows(sql, self.now()))
 
     def by_person(self) -> list[dict[str, Any]]:
-        """Return the progress of everyone who was invited or has visited."""
+        """Returns the progress of everyone who was invited or has visited."""
         sql = """SELECT p.id AS number, count(submitted) AS submitted, sum(state = 'open') AS open,
             sum(state IN ('returned', 'expired')) AS given_up, group_concat((submitted - accepted) / 60) AS minutes
             FROM people AS p LEFT JOIN assignments ON person = p.id GROUP BY p.id ORDER BY p.id"""
@@ -344,18 +344,18 @@ class Store:
         return [{**row, "minutes": row["minutes"] and median(map(float, row["minutes"].split(",")))} for row in people]
 
     def submissions(self, person: int | None = None) -> int:
-        """Count the submitted forms, of all people or one."""
+        """Counts the submitted forms, of all people or one."""
         sql = "SELECT count(*) FROM assignments WHERE state = 'submitted' AND person = coalesce(?, person)"
         return int(self._rows(sql, person)[0][0])
 
     def export(self) -> bytes:
-        """Export all submitted answers in the format of ``--responses``: one per line, in order of submission."""
+        """Exports all submitted answers in the format of ``--responses``: one per line, in order of submission."""
         sql = "SELECT filled FROM assignments WHERE state = 'submitted' ORDER BY submitted, n"
         return b"".join(filled + b"\n" for (filled,) in self._rows(sql))
 
 
 def same_name(name: str) -> str:
-    """Return a name in a form that is the same for all spellings of one person: case, composition, invisible marks."""
+    """Returns a name in a form that is the same for all spellings of one person: case, composition, invisible marks."""
     return clean(name).casefold()
 
 
