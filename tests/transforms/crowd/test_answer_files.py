@@ -183,9 +183,9 @@ def test_a_column_may_name_the_source(source, platform):
     (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
      "these columns appear twice in the header: Answer.slot_0, HITId"),
     (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
-    (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read_csv: broken_row: "
+    (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
         "a quote is not closed")),
-    ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read_csv: encoding: the row is not UTF-8"),
+    ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
     (table({}).replace(b'"', b"").decode().encode("utf-16-be"), "row 1",
      "the file looks like UTF-16: save it as UTF-8"),
 )  # fmt: skip
