@@ -285,7 +285,7 @@ class Composition:
 
     def __init__(self, task: SchemaTask, batch: Batch) -> None:
         from parapet.transforms.crowd.schema_task import variants_of_split
-        from parapet.transforms.crowd.writing import audit_table
+        from parapet.transforms.crowd.task import audit_table
 
         self._task, self._batch = task, batch
         self.variants: dict[str, dict[str, list[dict[str, Any]]]] = {}
@@ -313,7 +313,7 @@ class Composition:
     @cached_property
     def statistics(self) -> dict[str, Any]:
         """The numbers of answers, the measures of Table 1, and working times, as in ``statistics.json``."""
-        from parapet.transforms.crowd.work_times import work_times
+        from parapet.transforms.crowd.report import work_times
 
         numbers = self._task.statistics(self._task.in_order(self._batch.outcomes), len(self.dead_letters))
         return {**numbers, "work": work_times(self._batch.notes.work)}
@@ -331,7 +331,7 @@ class Composition:
         from parapet.transforms.core import files
         from parapet.transforms.core.disk import writing
         from parapet.transforms.crowd.schema_task import variant_files
-        from parapet.transforms.crowd.writing import stage_batch
+        from parapet.transforms.crowd.task import stage_batch
 
         task = copy(self._task)
         task.output = str(folder)

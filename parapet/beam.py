@@ -32,10 +32,8 @@ from parapet.schemas.layout import services_by_name
 from parapet.schemas.service import parse_service
 from parapet.transforms.core.counts import DeadLetter, dead_dialogue, id_of
 from parapet.transforms.core.fence import bad_record
-from parapet.transforms.crowd.compose import Compose
-from parapet.transforms.crowd.dedupe import Dedupe
-from parapet.transforms.crowd.ingest import ReadAnswers
-from parapet.transforms.crowd.rank import Rank
+from parapet.transforms.crowd.compose import Compose, Rank
+from parapet.transforms.crowd.ingest import Dedupe, ReadAnswers
 from parapet.transforms.crowd.vet import Vet
 from parapet.transforms.perturb.apply import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturb.base import Perturbation, check_analysis, set_of

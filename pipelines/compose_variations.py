@@ -13,7 +13,7 @@ from parapet.transforms.core.options import option
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
+    from parapet.transforms.crowd.rewrites import RewritingTask
 
 
 class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
@@ -45,8 +45,8 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
 
     def check(self) -> RewritingTask:
         """Reads the corpus and the tasks. Raises InputError if a flag or file cannot be used."""
-        from parapet.transforms.crowd.rewritten_turns.task import RewritingTask
-        from parapet.transforms.crowd.rewritten_turns.tasks import read_tasks
+        from parapet.transforms.crowd.rewrite_rules import read_tasks
+        from parapet.transforms.crowd.rewrites import RewritingTask
         from parapet.transforms.perturb.corpora import read_corpus
 
         _ = self.sources  # check them
@@ -60,7 +60,7 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
     def compose(self, assignments: beam.PCollection, task: RewritingTask) -> tuple[Any, ...]:
         """Chooses the answers for each turn."""
         from parapet.transforms.core.progress import expect_dialogues
-        from parapet.transforms.crowd.rewritten_turns.task import RewriteTurns
+        from parapet.transforms.crowd.rewrites import RewriteTurns
 
         expect_dialogues(task.files)
         rewritten = assignments | RewriteTurns(task, self.sources.decisions).with_outputs()

@@ -46,12 +46,14 @@ def check_answers(responses: Sequence[str], decisions: list[str], encoding: str)
     Raises InputError if a file is missing, or the encoding is unknown.
     """
     from parapet.transforms.crowd.answer_files import Sources
-    from parapet.transforms.crowd.mturk.collect import FILE
+    from parapet.transforms.crowd.mturk.batch import ASSIGNMENTS
 
     if not responses:
         raise InputError("is required: give the files with the answers", "--responses")
     is_folder = [layout.is_there(path) and layout.as_path(path).is_dir() for path in responses]
-    files = [str(layout.as_path(path) / FILE) if of else path for path, of in zip(responses, is_folder, strict=True)]
+    files = [
+        str(layout.as_path(p) / ASSIGNMENTS) if folder else p for p, folder in zip(responses, is_folder, strict=True)
+    ]
     sources = Sources(files, decisions, encoding)
     sources.check("--")
     return sources
@@ -90,9 +92,8 @@ class Composing(Pipeline[Task]):
 
     def wire(self, pipeline: beam.Pipeline, task: Task) -> None:
         """Reads the answers, has them composed, and publishes the result with the audit of every answer."""
-        from parapet.transforms.crowd.dedupe import Dedupe
-        from parapet.transforms.crowd.ingest import ReadAnswers
-        from parapet.transforms.crowd.writing import WriteComposition
+        from parapet.transforms.crowd.ingest import Dedupe, ReadAnswers
+        from parapet.transforms.crowd.task import WriteComposition
 
         read = pipeline | ReadAnswers(self.sources.responses, encoding=self.encoding, kind=task.kind).with_outputs()
         distinct = read.assignments | Dedupe().with_outputs()

@@ -94,14 +94,14 @@ class Hits(Pipeline["MakeHits"]):
 
     def _for_schemas(self) -> MakeHits:
         from parapet.schemas.service import TASKS, elements_of, task_id
-        from parapet.transforms.crowd.hits import page, plan, schema_pages
+        from parapet.transforms.crowd.hits import page, schema_pages
 
         services = services_by_name(read_good(self.schemas or sample_root()))
         cues = self.cues if self.cues in (page.AUTO, page.NONE) else schema_pages.read_cues(self.cues, services)
         only: frozenset[tuple[str, str]] | None = None
         assignments = _TERMS.assignments
         if self.shortfall:
-            lacks = plan.read_shortfall(self.shortfall)
+            lacks = page.read_shortfall(self.shortfall)
             known = {
                 (task_id(name, task), element.field): name
                 for name, service in services.items()
@@ -112,12 +112,12 @@ class Hits(Pipeline["MakeHits"]):
                 raise InputError(f"the schemas have no such element: {', '.join(unknown)}", self.shortfall)
             short = {known[place] for place in lacks}
             services = {name: service for name, service in services.items() if name in short}
-            only, assignments = frozenset(lacks), plan.top_up_assignments(max(lacks.values()))
+            only, assignments = frozenset(lacks), page.top_up_assignments(max(lacks.values()))
         recorded = {"cues": cues, "only": None if only is None else sorted(only)}
         return self._pages(TASKS, [*services.values()], assignments, recorded, only=only, cues=cues)
 
     def _for_rewrites(self) -> MakeHits:
-        from parapet.transforms.crowd.hits.rewrite_pages import dialogue_paths
+        from parapet.transforms.crowd.hits.dialogue_pages import dialogue_paths
 
         files = dialogue_paths(self.dialogues or [sample_root()], self.split)
         recorded = {"task": REWRITES, "split": self.split, "turns": self.turns, "seed": self.seed}
@@ -125,7 +125,7 @@ class Hits(Pipeline["MakeHits"]):
 
     def _for_ratings(self) -> MakeHits:
         from parapet.evaluation.ratings.sample import STRATA, draw_sample, read_scores
-        from parapet.transforms.crowd.hits.judged import group_items
+        from parapet.transforms.crowd.hits.dialogue_pages import group_items
 
         if not self.scores:
             raise InputError("is required: give the output of 'parapet evaluate --task generation'", "--scores")
@@ -176,7 +176,7 @@ class Hits(Pipeline["MakeHits"]):
     def report(self, pages: MakeHits, counters: dict[str, int]) -> None:
         """Prints the plan and where to begin."""
         from parapet.transforms.crowd.hits.make_hits import plan_units
-        from parapet.transforms.crowd.hits.plan import Plan
+        from parapet.transforms.crowd.hits.page import Plan
 
         say_plan = print if self.dry_run else say
         if self.dry_run:

@@ -16,9 +16,8 @@ from unittest import mock
 import httpx
 import kit
 
-from parapet.transforms.crowd.serving import guard
-from parapet.transforms.crowd.serving import server as serving
-from parapet.transforms.crowd.serving.forms import Form, read_forms
+from parapet.transforms.crowd.serving import site as serving
+from parapet.transforms.crowd.serving.store import Form, read_forms
 
 SCHEMA = [
     kit.service(
@@ -43,11 +42,11 @@ def form(key, task="names", service="S_1", wanted=2, elements=None):
 
 @contextmanager
 def site(folder: Path, hits: Path, limits=None, **settings):
-    """A server in a thread; gives the site, whose settings have its address. ``limits`` are constants of guard.py."""
+    """A server in a thread; gives the site, whose settings have its address. ``limits`` are constants of site.py."""
     settings = {"people": 6, "port": 0, **settings}
     run = serving.Run(read_forms(str(hits)), folder / "a.sqlite", folder / "a.jsonl", folder / "links.csv", **settings)
     limits = {"MAX_PER_MINUTE": 1_000_000} if limits is None else limits
-    with mock.patch.multiple(guard, **limits), serving.opened(run) as (opened_site, listener):
+    with mock.patch.multiple(serving, **limits), serving.opened(run) as (opened_site, listener):
         server = serving.server(opened_site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 from defusedxml.ElementTree import fromstring
 
-from parapet.transforms.crowd.hits.markup import NAMESPACE
+from parapet.transforms.crowd.hits.page import NAMESPACE
 
 _BUTTONS = frozenset({"submit", "button", "image", "reset", "file"})
 _WORDS = ("amber", "basket", "candle", "early", "gentle", "harbour", "island", "kettle", "meadow", "pebble", "river")

@@ -1,23 +1,20 @@
 """The fake MTurk where a mistake in it would hide one of ours: what it refuses, money, tokens, the clock, faults."""
 
-import contextlib
 from decimal import Decimal
 
 import boto3
-import botocore.endpoint
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
-from fake_mturk import FakeMTurk, Faults, MTurkError, Refusal, Script, invented, play
+from fake_mturk import FakeMTurk, MTurkError, Refusal
 from fake_mturk.operations import check
-from fake_mturk.question import Form
 from fake_mturk.server import answer_xml
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, raised, without_waiting
+from kit import cases, raised
 
 from parapet.transforms.crowd.answer_files import parse_answer_xml
-from parapet.transforms.crowd.hits.markup import question_xml
+from parapet.transforms.crowd.hits.page import question_xml
 
 FORM = (
     '<!DOCTYPE html><html lang="en"><head><title>t</title></head><body>'
@@ -30,7 +27,6 @@ TYPE = {"Title": "A title", "Description": "About it", "Reward": "0.50", "Assign
         "AutoApprovalDelayInSeconds": 3_600}  # fmt: skip
 HIT = {"LifetimeInSeconds": 86_400, "MaxAssignments": 3, "Question": question_xml(FORM).decode(),
        "RequesterAnnotation": "Parcels_1:names"}  # fmt: skip
-COST = Decimal("0.60")
 REFUSED = "ParameterValidationError"
 
 
@@ -132,12 +128,6 @@ def test_money_is_held_paid_and_given_back(client, mturk):
     assert (money(mturk), sum(mturk.snapshot()["balance"].values())) == (["998.8", "0", "1.2"], 1_000)
 
 
-def test_ten_assignments_are_a_border(client, mturk):
-    make(client, MaxAssignments=9)
-    make(client, MaxAssignments=10)
-    assert money(mturk)[1] == str((9 * COST + 10 * Decimal("0.70")).normalize())
-
-
 def test_time_expires_abandons_and_approves(client, mturk):
     hit_id = make(client)
     submitted, in_hand = work(mturk, hit_id), mturk.accept(hit_id, "A2")
@@ -148,68 +138,6 @@ def test_time_expires_abandons_and_approves(client, mturk):
     assert raised(Refusal, mturk.submit, in_hand, [("slot_0", "late")]).reason == "too_late"
     mturk.advance(86_400)
     assert (raised(Refusal, mturk.accept, hit_id, "A3").reason, money(mturk)) == ("expired", ["999.4", "0", "0.6"])
-
-
-def test_who_may_work(client, mturk):
-    made = client.create_qualification_type(Name="n", Description="d", QualificationTypeStatus="Active")
-    type_id = made["QualificationType"]["QualificationTypeId"]
-    again = {"Name": "n", "Description": "d", "QualificationTypeStatus": "Active"}
-    assert refused(client.create_qualification_type, **again) == "QualificationTypeAlreadyExists"
-    hit_id = make(client, QualificationRequirements=[{"QualificationTypeId": type_id, "Comparator": "DoesNotExist"}])
-    client.associate_qualification_with_worker(QualificationTypeId=type_id, WorkerId="A1")
-    assert raised(Refusal, mturk.accept, hit_id, "A1").reason == "not_qualified"
-    work(mturk, hit_id, "A2")
-    assert raised(Refusal, mturk.accept, hit_id, "A2").reason == "already_done"
-    mturk.give_back(mturk.accept(hit_id, "A3"))
-    abroad = [{"QualificationTypeId": "00000000000000000071", "Comparator": "In", "LocaleValues": [{"Country": "FR"}]}]
-    assert raised(Refusal, mturk.accept, make(client, QualificationRequirements=abroad), "A2").reason == "not_qualified"
-    assert [hit["HITId"] for hit in client.list_hits_for_qualification_type(QualificationTypeId=type_id)["HITs"]] == [
-        hit_id
-    ]
-
-
-def test_lists_come_in_pages(client, mturk):
-    hit_id = make(client, MaxAssignments=5)
-    done = [work(mturk, hit_id, f"A{n}") for n in range(5)]
-    pages = client.get_paginator("list_assignments_for_hit").paginate(HITId=hit_id, PaginationConfig={"PageSize": 2})
-    ids = [[one["AssignmentId"] for one in page["Assignments"]] for page in pages]
-    assert ids == [done[:2], done[2:4], done[4:]]
-
-
-def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):
-    without_waiting(monkeypatch, botocore.endpoint)
-    mturk.faults = Faults(throttle=0.2, error=0.1, drop_before=0.1, drop_after=0.1)
-    stubborn = client_of(mturk, attempts=12)
-    for n in range(12):
-        with contextlib.suppress(stubborn.exceptions.RequestError):  # it is there already
-            make(stubborn, UniqueRequestToken=str(n))
-    assert len(mturk.snapshot()["hits"]) == 12
-    outcomes = {outcome for one in mturk.calls.values() for outcome in one}
-    assert {"ok", "ThrottlingException", "ServiceFault", "dropped_before", "dropped_after"} <= outcomes
-
-
-def test_a_server_that_starts_again_goes_on(client, mturk):
-    done = work(mturk, make(client, UniqueRequestToken="once"))
-    before = mturk.snapshot()
-    mturk.stop()
-    with FakeMTurk(mturk.path) as again:
-        assert again.snapshot() == before
-        client_of(again).approve_assignment(AssignmentId=done)
-
-
-def test_played_workers_fill_in_every_field(client, mturk):
-    hit_id = make(client)
-    recorded = Script("AREAL", "Parcels_1:names", {"slot_0": "one\ntwo", "other": "x"}, 60)
-    assert (play(mturk, [recorded, recorded]), play(mturk, invented(mturk, 0, 20))) == (1, 2)
-    found = [parse_answer_xml(one["Answer"]) for one in mturk.snapshot()["assignments"].values()]
-    assert found[0] == {"slot_0": "one\r\ntwo", "slot_1": "\r\n"}
-    assert all(answers["same"] in ("yes", "no") and answers["slot_1"] for answers in found[1:])
-    assert play(mturk, [Script("AX", "Parcels_1:names", {"slot_0": "late"}, 60, hit_id)]) == 0
-
-
-def test_a_form_is_read_as_browsers_do():
-    form = Form(FORM)
-    assert (form.fields, form.choices) == ({"assignmentId": "", "slot_0": "", "slot_1": "\n"}, {"same": ["yes", "no"]})
 
 
 @given(st.dictionaries(st.text("ab_<&\"'", min_size=1), st.text("ab <&>\"'\r\n\t\x00é😀\ufffe"), max_size=4))

@@ -25,7 +25,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, read_responses, read_sheet
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.rewritten_turns.tasks import REWRITING_TASKS
+from parapet.transforms.crowd.rewrite_rules import REWRITING_TASKS
 from parapet.transforms.release.plan import dialogue_faults
 from parapet.transforms.release.reading import LATEST, find_release
 from parapet.transforms.release.verify import examine as verify_release

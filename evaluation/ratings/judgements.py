@@ -19,12 +19,11 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA
 from parapet.schemas.rows import Assignment, DeadLetter, parquet_bytes
 from parapet.transforms.crowd.answer_files import TaskKind, distinct
-from parapet.transforms.crowd.decided import Submission
-from parapet.transforms.crowd.dedupe import answers_text, merge_assignments
-from parapet.transforms.crowd.hits.judged import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
+from parapet.transforms.crowd.hits.dialogue_pages import FAITHFUL, FIELD, NATURAL, NO, POINTS, YES
 from parapet.transforms.crowd.hits.page import CHECK, Place, RatedItem, read_manifest
 from parapet.transforms.crowd.hits.terms import RATINGS
-from parapet.transforms.crowd.ingest import read_answers
+from parapet.transforms.crowd.ingest import Submission, answers_text, merge_assignments, read_answers
+from parapet.transforms.crowd.report import work_times
 from parapet.transforms.crowd.rules import is_too_fast
 from parapet.transforms.crowd.task import (
     Answer,
@@ -36,7 +35,6 @@ from parapet.transforms.crowd.task import (
     unknown,
     without_dead,
 )
-from parapet.transforms.crowd.work_times import work_times
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.report.text import counted
 

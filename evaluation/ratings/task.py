@@ -21,9 +21,8 @@ from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.hits.judged import FAITHFUL
-from parapet.transforms.crowd.report import dead_letters_note, reasons_table
-from parapet.transforms.crowd.work_times import TABLE
+from parapet.transforms.crowd.hits.dialogue_pages import FAITHFUL
+from parapet.transforms.crowd.report import WORK_TIMES, dead_letters_note, reasons_table
 from parapet.transforms.report import text
 from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
@@ -162,7 +161,7 @@ def report(
         ),
         _differences(judged, unit),
         reasons_table(counts["reasons"], EXPLANATIONS, "Answers that do not count"),
-        *sections_of(counts, TABLE),
+        *sections_of(counts, WORK_TIMES),
     ]
     missing = groups[ALL].utterances - groups[ALL].majorities
     notes = [f"{text.counted(missing, unit)} without a majority: see `shortfall.csv`."] if missing else []

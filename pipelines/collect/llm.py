@@ -23,7 +23,7 @@ from parapet.transforms.core.options import PARALLEL_CALLS, REQUIRED, option
 
 if TYPE_CHECKING:
     from parapet.transforms.core.chat import Chat, Endpoint
-    from parapet.transforms.crowd.collection.llm import Work
+    from parapet.transforms.crowd.llm import Work
 
 ANSWERS = "answers.jsonl"
 
@@ -63,7 +63,7 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
 
     def check(self) -> tuple[Endpoint, list[Work]]:
         """Reads the forms. Raises InputError if an option cannot be used."""
-        from parapet.transforms.crowd.collection import llm
+        from parapet.transforms.crowd import llm
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         if "://" in self.output and not self.cache:
@@ -89,7 +89,7 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
                 self._collect(chat, work)
 
     def _estimate(self, chat: Chat, work: list[Work]) -> None:
-        from parapet.transforms.crowd.collection import llm
+        from parapet.transforms.crowd import llm
 
         used = llm.estimate(chat, work)
         annotators = counted(len({item.annotator for item in work}), "annotator")
@@ -101,7 +101,7 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
     def _collect(self, chat: Chat, work: list[Work]) -> None:
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
-        from parapet.transforms.crowd.collection import llm
+        from parapet.transforms.crowd import llm
 
         endpoint = chat.endpoint
         with running(f"parapet {self.name}") as progress:

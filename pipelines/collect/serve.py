@@ -20,8 +20,8 @@ from parapet.transforms.core.fence import THIS_MACHINE
 from parapet.transforms.core.options import REQUIRED, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.crowd.serving.forms import Form
     from parapet.transforms.crowd.serving.site import Run
+    from parapet.transforms.crowd.serving.store import Form
 
 PROLIFIC = "prolific"
 _MOST_PEOPLE = 100_000
@@ -65,7 +65,7 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
             from parapet.transforms.crowd.serving.site import Run
         except ImportError as error:
             raise MissingExtra(str(error.name), "collect") from None
-        from parapet.transforms.crowd.serving.forms import read_forms
+        from parapet.transforms.crowd.serving.store import read_forms
 
         self._check_together()
         if self.export_only:
@@ -86,18 +86,18 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
 
     def act(self, run: Run | None) -> None:
         """Serves the forms, or only exports the answers."""
-        from parapet.transforms.crowd.serving import server
+        from parapet.transforms.crowd.serving import site
         from parapet.transforms.crowd.serving.store import Store
 
         if run is None:
             with closing(Store(Path(self.db))) as store:
-                n = server.export(store, self.exported)
+                n = site.export(store, self.exported)
             say(f"{counted(n, 'assignment')} in {self.exported}")
             return
         invited = run.people if isinstance(run.people, int) else len(run.people)
         if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms, run.tasks_per_person or 0)):
             logging.warning("%d people cannot fill in all forms: invite at least %d", invited, needed)
-        n = server.serve(run, say)
+        n = site.serve(run, say)
         say(f"stopped; {counted(n, 'assignment')} in {run.export}")
 
     def _check_together(self) -> None:
@@ -122,7 +122,7 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
 
 def _least_people(forms: Sequence[Form], limit: int) -> int:
     """Returns how few people can fill in all forms, each at most ``limit`` of them (0: any number)."""
-    from parapet.transforms.crowd.hits.plan import least_workers
+    from parapet.transforms.crowd.hits.page import least_workers
 
     return least_workers([(form.task, form.assignments) for form in forms], limit)
 

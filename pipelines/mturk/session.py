@@ -22,14 +22,14 @@ from parapet.pipelines.mturk import dollars
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
-from parapet.transforms.crowd import journal
-from parapet.transforms.crowd.hits.plan import workers_needed
+from parapet.transforms.crowd.hits.page import workers_needed
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
-from parapet.transforms.crowd.mturk import collect, pay, publish, qualifications, status
+from parapet.transforms.crowd.mturk import batch as batches
+from parapet.transforms.crowd.mturk import pay, publish, status
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
 from parapet.transforms.crowd.mturk.client import where as place_of
-from parapet.transforms.crowd.work_times import work_lines
+from parapet.transforms.crowd.report import work_lines
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.report.report import page
 
@@ -53,7 +53,7 @@ class Session:
         self.key = load_worker_key()
         self.dry_run: bool = getattr(action, "dry_run", False)
         block_list = getattr(action, "block_list", "")
-        self.blocked = qualifications.read_block_list(block_list) if block_list else []
+        self.blocked = publish.read_block_list(block_list) if block_list else []
         self.read()
 
     def read(self) -> None:
@@ -81,7 +81,7 @@ class Session:
             folder = self.action.batch
             if self.dry_run:
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
-                for path in (Path(self.action.batch) / name for name in (journal.FILE, collect.FILE)):
+                for path in (Path(self.action.batch) / name for name in (batches.JOURNAL, batches.ASSIGNMENTS)):
                     if path.exists():
                         shutil.copy(path, folder)
             self.begin(folder)
@@ -135,8 +135,8 @@ class Session:
             raise InputError(f"does not match the amount, which is {amount:.2f}: nothing was spent", flag)
 
     def keep_out(self, batch: Batch, lines: Sequence[Line], upcoming: Sequence[tuple[str, str]] = ()) -> Failures:
-        """Grants the qualifications that keep workers out, and logs refused calls. See :func:`qualifications.grant`."""
-        failures = self.calls("keeping workers out", qualifications.grant, batch, lines, self.blocked, upcoming)
+        """Grants the qualifications that keep workers out, and logs refused calls. See :func:`publish.grant`."""
+        failures = self.calls("keeping workers out", publish.grant, batch, lines, self.blocked, upcoming)
         return _logged(failures, "keeping workers out")
 
     def finish(self, batch: Batch, lines: Sequence[Line], summary: str, show: Callable[[str], None] = say) -> None:
@@ -177,14 +177,14 @@ class Topup(Session):
     def run(self) -> int:
         """Publishes the HITs."""
         with self.open() as batch:
-            names = qualifications.type_names((hit.record.task_id for hit in self.hits), self.hits[0].round)
+            names = publish.type_names((hit.record.task_id for hit in self.hits), self.hits[0].round)
             if not self.dry_run:
-                qualifications.find_types(batch, names)
+                publish.find_types(batch, names)
                 publish.adopt(batch, self.hits)
                 if batch.hits():
                     # Workers who have just done a task must not see its sibling, or the task again.
-                    self.calls("collecting", collect.collect, batch)
-            lines = collect.load(batch.folder)
+                    self.calls("collecting", batches.collect, batch)
+            lines = batches.load(batch.folder)
             waiting = publish.unpublished(batch, self.hits)
             assignments = counted(sum(hit.record.assignments for hit in waiting), "assignment")
             cost = sum((hit.cost for hit in waiting), Decimal(0))
@@ -197,7 +197,7 @@ class Topup(Session):
             if self.hits[0].round and places:
                 logging.warning("earlier HITs still have %s that may be taken", counted(sum(places), "open place"))
             self.agree(batch, cost)
-            qualifications.make_types(batch, names)
+            publish.make_types(batch, names)
             # Before the HITs exist, so that excluded workers do not see them even for a minute.
             not_kept_out = self.keep_out(batch, lines, [(hit.record.task_id, hit.round) for hit in self.hits])
             failures = _logged(self.calls("publishing", publish.publish, batch, waiting), "publishing")
@@ -241,11 +241,11 @@ class Collect(Session):
     def run(self) -> int:
         """Downloads the assignments."""
         with self.open() as batch:
-            before = len(collect.load(batch.folder))
-            lines = self.calls("collecting", collect.collect, batch)
+            before = len(batches.load(batch.folder))
+            lines = self.calls("collecting", batches.collect, batch)
             not_kept_out = self.keep_out(batch, lines)
             new = counted(len(lines) - before, "new assignment")
-            self.finish(batch, lines, f"{new}, {len(lines):,} in all: {batch.folder / collect.FILE}")
+            self.finish(batch, lines, f"{new}, {len(lines):,} in all: {batch.folder / batches.ASSIGNMENTS}")
             return EXIT_FAILURE if not_kept_out else 0
 
 
@@ -256,7 +256,7 @@ class Stop(Session):
         """Withdraws those that can still be taken."""
         now = datetime.now(UTC)
         with self.open() as batch:
-            lines = collect.load(batch.folder)
+            lines = batches.load(batch.folder)
             hit_ids = publish.open_places(batch, lines, now)
             failures = _logged(self.calls("stopping", publish.stop, batch, hit_ids, now), "stopping")
             self.finish(batch, lines, f"{counted(len(hit_ids) - len(failures), 'HIT')} withdrawn")
@@ -270,7 +270,7 @@ class Status(Session):
         """Prints the state, and writes it as a page."""
         batch = Batch(self.action.batch, writable=False)
         batch.key = self.key
-        lines = collect.load(batch.folder)
+        lines = batches.load(batch.folder)
         now = status.status_of(batch, lines, status.ledger_rows(batch, lines))
         if self.action.json:
             print(json.dumps(msgspec.to_builtins(now), indent=2))
@@ -288,7 +288,7 @@ def _decide(action: Any) -> tuple[dict[str, pay.Audited], dict[str, str]]:
 def _lines_of(batch: Batch) -> dict[str, Line]:
     """Returns assignment id to line, without assignments of other batches, which somebody may have added."""
     hits = batch.hits()
-    return {line["AssignmentId"]: line for line in collect.load(batch.folder) if line["HITId"] in hits}
+    return {line["AssignmentId"]: line for line in batches.load(batch.folder) if line["HITId"] in hits}
 
 
 class Pay(Session):
@@ -312,7 +312,7 @@ class Pay(Session):
         known = {each for each, line in lines.items() if each in audit and audit[each].is_about(line, self.key)}
         if action.audit and not action.all and len(known) < len(lines):
             unknown = counted(len(lines) - len(known), "assignment")
-            advice = f"compose again from {batch.folder / collect.FILE}, or add --all"
+            advice = f"compose again from {batch.folder / batches.ASSIGNMENTS}, or add --all"
             logging.warning("%s not in the audit, left unchanged: %s", unknown, advice)
         decisions = {
             each: self.feedback[each] if each in known else "" for each in lines if action.all or each in known
@@ -326,7 +326,7 @@ class Pay(Session):
         """Pays, after showing the amount."""
         with self.open() as batch:
             if not self.dry_run:
-                self.calls("collecting", collect.collect, batch)
+                self.calls("collecting", batches.collect, batch)
             hits, lines = batch.hits(), _lines_of(batch)
             decisions = self.decisions(batch, lines)
             due = {each: bonus for each, bonus in self.bonuses.items() if f"bonus:{each}" not in batch.journal.done}

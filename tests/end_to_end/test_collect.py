@@ -94,34 +94,6 @@ def test_two_people_complete_a_batch(tmp_path, corpus, browser):
 
 
 @needs_chromium
-def test_two_people_and_a_top_up_between(tmp_path, corpus, browser):
-    """Both have a task open when the server goes on with other forms: one sends it, the other reloads it first."""
-    changed = kit.corpus(tmp_path / "changed", [{**SCHEMA[0], "description": "Carries parcels"}], test=[])
-    first, top_up = hits(tmp_path, corpus, 1), hits(tmp_path / "top_up", changed, 2)
-    with site(tmp_path, first, people=("Anna", "Ben")) as it:
-        people = [opened(browser, it.invitation(n), width) for n, width in ((1, 390), (2, 1280))]
-        for page in people:
-            page.click("text=Begin")
-        written = [write(page) for page in people]
-        port = it.settings.port
-    with site(tmp_path, top_up, people=("Anna", "Ben", "Cem", "Dora"), port=port) as it:
-        people[1].reload()
-        for page, said in zip(people, written, strict=True):
-            assert {field: page.input_value(f"#{field}") for field in said} == said
-            page.click("#hit button")
-            page.wait_for_url("**/done")
-        for n in (3, 4):
-            page = opened(browser, it.invitation(n), 800)
-            page.click("text=Begin")
-            written.append(write(page))
-            page.click("#hit button")
-            page.wait_for_selector("text=Thank you")
-            people.append(page)
-        assert [trouble for page in people for trouble in page.troubles] == []
-    assert [row["Answers"] for row in rows_of(tmp_path / "a.jsonl")] == written
-
-
-@needs_chromium
 def test_a_full_disk_and_a_server_that_is_away_leave_the_text_in_the_browser(tmp_path, corpus, browser):
     with site(tmp_path, hits(tmp_path, corpus, 1)) as it:
         page = opened(browser, it.invitation(1), 390)

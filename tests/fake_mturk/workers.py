@@ -9,10 +9,9 @@ from pathlib import Path
 
 from page_form import made_up
 
-from parapet.transforms.crowd.answer_files import parse_answer_xml, read_lines, split_answers
-from parapet.transforms.crowd.times import read_time
+from parapet.transforms.crowd.answer_files import parse_answer_xml, read_lines, read_time, split_answers
 
-from .question import Form, form_of
+from .operations import Form, form_of
 from .server import FakeMTurk
 from .state import Refusal
 

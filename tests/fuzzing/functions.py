@@ -23,10 +23,10 @@ from parapet.schemas.decisions import neutralise
 from parapet.transforms.anonymise import mentions
 from parapet.transforms.anonymise.chats import Chat, ChatTurn
 from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
-from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, worker_ids
-from parapet.transforms.crowd.hits import markup
-from parapet.transforms.crowd.rewritten_turns import rules as wording
-from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
+from parapet.transforms.crowd import answer_files, lexicon, rules, vet, worker_ids
+from parapet.transforms.crowd import rewrite_rules as wording
+from parapet.transforms.crowd.hits import page
+from parapet.transforms.crowd.rewrite_rules import SourceTurn
 from parapet.transforms.perturb import edits, english, typos
 from parapet.transforms.perturb.entities import kinds
 from parapet.transforms.perturb.speech.spoken import spoken_words
@@ -94,7 +94,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "redact": lambda one: (worker_ids.redact(one, WORKER), worker_ids.redact(one, WORKER, is_answer=True)),
     "payload": answer_files.payload,
     "answer XML": _answer_xml,
-    "time": times.read_time,
+    "time": answer_files.read_time,
     "spelling": lambda one: lexicon.spelling_rank(one, text.words(one), one),
     "escape cells": neutralise,
     "vet rewritings": _reworded,
@@ -107,7 +107,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "find_convention": lambda one: text.find_convention([one, "a_b"]),
     "clean": lambda one: text.words(text.clean(one)),
     "spoken_words": lambda one: spoken_words(one),
-    "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
+    "question_xml": lambda one: page.question_xml(page.carriable(page.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
     "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
@@ -138,7 +138,7 @@ def round_of(name: str, rng: Random, known: set[str], calls: int = 300) -> list[
 
 
 def _hostile(record: str, rng: Random) -> str:
-    """A text with some mutations; now and then one piece of it a thousand times."""
+    """A text with some mutations; now and then one piece of it a thousand answer_files."""
     for _ in range(rng.choice([1, 2, 4])):
         record = mutated_text(record, rng, TEXTS)
     if rng.random() < 0.1:

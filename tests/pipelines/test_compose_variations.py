@@ -8,7 +8,7 @@ import pytest
 from kit import TWO_WORKERS, cases, corpus, files_of, refused, rows_of, run, sample_dialogues, write
 
 from parapet.schemas.layout import sample_root
-from parapet.transforms.crowd.hits.plan import read_shortfall
+from parapet.transforms.crowd.hits.page import read_shortfall
 
 CROWD = sample_root() / "crowd"
 COLUMNS = ["AssignmentId", "WorkerId", "RequesterAnnotation", "Answer.paraphrase", "Answer.typos", "Answer.simplified"]

@@ -15,11 +15,14 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Any, cast
 
 import msgspec
+from dateutil import parser
 from defusedxml import ElementTree
 
 from parapet.schemas import limits
@@ -30,8 +33,53 @@ from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.core.compressed import check_input, open_input
-from parapet.transforms.crowd.times import EXACT, read_time
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
+
+_LATEST = 9_223_372_036  # seconds, in 2262; pandas may store times as 64-bit nanoseconds, which end here
+# Hours from UTC. Abbreviations that several countries use, such as IST and BST, are not here.
+_ZONES = {
+    **{"Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3},
+    **{"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7},
+    **{"AKST": -9, "AKDT": -8, "HST": -10, "JST": 9, "KST": 9, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13},
+}
+_EPOCH = re.compile(r"(\d{10})(\d{3})?(?:[.,]\d+)?")
+_SLASHES = re.compile(r"0?(\d{1,2})[/-]0?(\d{1,2})[/-]\d{4}\b")
+# States the seconds, of a clock or an epoch. Spreadsheets often cut them off.
+EXACT = re.compile(r":\d\d:\d\d|^\d{9,}")
+# What a text leaves open is filled in from these; a date that differs was not stated.
+_DEFAULTS = (datetime(2000, 1, 1), datetime(2004, 2, 2))
+
+
+@lru_cache(maxsize=1 << 14)
+def read_time(text: str) -> tuple[int | None, str]:
+    """Reads a time as seconds since 1970, UTC. A time without a zone is taken to be UTC.
+
+    Returns None and the reason if the text is not a time, is ambiguous, or is before 1970 or after April 2262.
+    """
+    # Without what a browser writes about the zone: GMT-0700 (Pacific Daylight Time).
+    text = " ".join(re.sub(r"\(.*\)|GMT(?=[+-])", "", text).split())
+    if epoch := _EPOCH.fullmatch(text):
+        seconds = int(epoch[1])
+    else:
+        is_day_first = re.match(r"\d{1,2}\.\d", text) is not None  # as in 31.10.2017
+        if (date := _SLASHES.match(text)) and date[1] != date[2] and max(int(date[1]), int(date[2])) <= 12:
+            return None, "is ambiguous: the day or the month may come first (write 2017-10-31 14:05:22)"
+        try:
+            whens = [parser.parse(text, default=day, tzinfos=_zone, dayfirst=is_day_first) for day in _DEFAULTS]
+        except KeyError:
+            return None, "has a time zone that is unknown or ambiguous"
+        except (ValueError, OverflowError):
+            whens = []
+        if len(set(whens)) != 1:
+            return None, "is not a time"
+        seconds = int(whens[0].timestamp())
+    return (seconds, "") if 0 <= seconds < _LATEST else (None, "is before 1970 or after 2262")
+
+
+def _zone(name: str | None, offset: int | None) -> tzinfo:
+    """Returns the zone of a time. Raises KeyError if it is unknown."""
+    return timezone(timedelta(hours=_ZONES[name or "UTC"]) if offset is None else timedelta(seconds=offset))
+
 
 _TASK_ANSWERS = Annotated[list[dict[str, Any]], msgspec.Meta(max_length=1)] | dict[str, Any]
 
@@ -101,11 +149,11 @@ class Sources(msgspec.Struct, frozen=True):
     encoding: str = "utf-8"
 
     def files(self) -> list[tuple[str, str]]:
-        """Return (name of the flag, path) of each file."""
+        """Returns (name of the flag, path) of each file."""
         return [(name, path) for name in ("responses", "decisions") for path in getattr(self, name)]
 
     def check(self, flag: str) -> None:
-        """Raise InputError if a file is missing or the encoding is unknown.
+        """Raises InputError if a file is missing or the encoding is unknown.
 
         Args:
           flag: the prefix of flags in messages: ``--``, or an empty string for arguments.
@@ -125,7 +173,7 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 def distinct(paths: Iterable[str]) -> list[str]:
-    """Remove duplicate files, even if their paths are written differently."""
+    """Removes duplicate files, even if their paths are written differently."""
     return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
 
 
@@ -133,7 +181,7 @@ def distinct(paths: Iterable[str]) -> list[str]:
 
 
 def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
-    """Parse one worker's submission to an assignment, and to dead letters for fields that are not answers.
+    """Parses one worker's submission to an assignment, and to dead letters for fields that are not answers.
 
     A submission that cannot be used becomes a dead letter.
 
@@ -168,6 +216,7 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
             reason = f"too_large: the answer has more than {MAX_ANSWER:,} characters"
         place = f"{assignment_id}:{redact(name, worker_id)}"
         yield DeadLetter("ingest", place, reason, payload(text, worker_id), source)
+    reward = _REWARD.fullmatch(texts.get("Reward", "").strip())
     is_rejected = texts.get("AssignmentStatus", "").strip().lower() == "rejected" or texts.get("Reject", "").strip()
     yield Assignment(
         assignment_id,
@@ -182,18 +231,18 @@ def read_row(row: Mapping[str, Any], key: bytes, source: str, kind: TaskKind = S
         keystrokes=form.keystrokes,
         pastes=form.pastes,
         seconds=form.seconds,
-        reward=_reward(texts),
+        reward=Decimal(reward[1]) if reward else None,
         **_times(texts, worker_id),
     )
 
 
 def _text(value: Any) -> str:
-    """Return a value as text that can be written as UTF-8."""
+    """Returns a value as text that can be written as UTF-8."""
     return "" if value is None else str(value).encode("utf-8", "replace").decode()
 
 
 def payload(text: str, worker_id: str = "") -> str:
-    """Format a record for a dead letter, without worker ids.
+    """Formats a record for a dead letter, without worker ids.
 
     A truncated record has its length and hash.
     """
@@ -205,7 +254,7 @@ def payload(text: str, worker_id: str = "") -> str:
 
 
 def worker_hash(key: bytes, worker_id: str) -> str:
-    """Hash a worker id (HMAC-SHA256, 16 hex digits), in the form of :func:`plain_id`."""
+    """Hashes a worker id (HMAC-SHA256, 16 hex digits), in the form of :func:`plain_id`."""
     worker_id = plain_id(worker_id)
     return hmac.new(key, worker_id.encode(), hashlib.sha256).hexdigest()[:16] if worker_id else ""
 
@@ -233,7 +282,7 @@ class FilledForm(msgspec.Struct, rename="pascal"):
 
 
 def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[str, CrowdTask]:
-    """Return the service and task that a record answers. Raises Unusable if none is named or two differ."""
+    """Returns the service and task that a record answers. Raises Unusable if none is named or two differ."""
     names = ("Input.task_id", "RequesterAnnotation", "Input.service_name", "Input.task")
     task_id, annotation, service, task = (texts.get(name, "").strip() for name in names)
     named = {(m["service"], m["task"]) for text in (task_id, annotation) if (m := kind.task_id.fullmatch(text))}
@@ -255,7 +304,7 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
 
 
 def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[FilledForm, bool]:
-    """Return the form of a record, and whether its answers are known to have every field that was shown."""
+    """Returns the form of a record, and whether its answers are known to have every field that was shown."""
     columns = {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}
     if columns:
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
@@ -284,7 +333,7 @@ def _assignment_id(texts: Mapping[str, str], worker_id: str) -> str:
 
 
 def split_answers(fields: Mapping[str, str], field: re.Pattern[str] = FIELD) -> tuple[dict[str, str], dict[str, str]]:
-    """Separate form fields into answers (``intent_0``, ``slot_3``, ``service``) and other non-blank or too long fields.
+    """Separates form fields into answers (``intent_0``, ``slot_3``, ``service``) and other non-blank or too long ones.
 
     Raises Unusable if ``taskAnswers`` is not the JSON list of one object that crowd-form pages submit.
     """
@@ -311,7 +360,7 @@ def _task_answers(text: str) -> dict[str, str]:
 
 
 def parse_answer_xml(xml: str) -> dict[str, str]:
-    """Parse a QuestionFormAnswers document to form field → text. Raises Unusable, also for entities and DTDs."""
+    """Parses a QuestionFormAnswers document to form field → text. Raises Unusable, also for entities and DTDs."""
     if not xml.strip():
         raise Unusable("no_answer: the Answer is empty")
     try:
@@ -328,21 +377,15 @@ def parse_answer_xml(xml: str) -> dict[str, str]:
 
 
 def _platform(texts: Mapping[str, str]) -> AnswerSource:
-    """Return the source that a record names, by default ``mturk``, whose exports name none."""
+    """Returns the source that a record names, by default ``mturk``, whose exports name none."""
     source = texts.get("Source", "").strip().lower() or "mturk"
     if source not in ANSWER_SOURCES:
         raise Unusable(f"broken_row: Source {source[:40]!r} must be one of {', '.join(ANSWER_SOURCES)}")
     return source
 
 
-def _reward(texts: Mapping[str, str]) -> Decimal | None:
-    """Return the dollars in the column ``Reward``, such as ``$1.25``; None if there is none."""
-    reward = _REWARD.fullmatch(texts.get("Reward", "").strip())
-    return Decimal(reward[1]) if reward else None
-
-
 def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
-    """Return the times of an assignment, the seconds between them, and what could not be read.
+    """Returns the times of an assignment, the seconds between them, and what could not be read.
 
     The stated number of seconds counts if a time is missing, or was rounded to minutes.
     """
@@ -364,7 +407,7 @@ def _times(texts: Mapping[str, str], worker_id: str) -> dict[str, Any]:
 
 
 def read_responses(path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA_TASKS) -> Iterator[Parsed]:
-    """Read the assignments of a CSV or JSON file, detected by its first character.
+    """Reads the assignments of a CSV or JSON file, detected by its first character.
 
     A record that cannot be used becomes a dead letter, as does a file of neither format. A record that cannot be split
     into columns is not shown, since a worker id may be anywhere in it.
@@ -389,7 +432,7 @@ def read_responses(path: str, key: bytes, encoding: str, kind: TaskKind = SCHEMA
 
 
 def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
-    """Read the decisions and bad rows of a sheet. Raises InputError if the file is not a decisions sheet."""
+    """Reads the decisions and bad rows of a sheet. Raises InputError if the file is not a decisions sheet."""
     with open_input(path) as handle:
         records = list(read_records(read_lines(handle), COLUMNS, is_ragged=True))  # whole, or the file is damaged
     decisions, bad = parse_decisions(records, path)
@@ -400,14 +443,14 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
 
 
 def read_lines(handle: io.BufferedReader, encoding: str = "utf-8") -> Iterator[str]:
-    """Read the lines of a file; what cannot be decoded is U+FFFD. A byte order mark overrides ``encoding``."""
+    """Reads the lines of a file; what cannot be decoded is U+FFFD. A byte order mark overrides ``encoding``."""
     head = handle.peek(4)
     encoding = next((name for mark, name in _BOMS.items() if head.startswith(mark)), encoding)
     return io.TextIOWrapper(handle, encoding, errors="replace", newline="")
 
 
 def read_records(lines: Iterator[str], columns: Collection[str] = (), is_ragged: bool = False) -> Iterator[Record]:
-    """Parse lines to CSV records.
+    """Parses lines to CSV records.
 
     Cells are separated by commas, or by semicolons or tabs if that gives more of ``columns``. A record with an unclosed
     quote is broken, as is one with another number of cells than the first, unless ``is_ragged``. Reading continues at
@@ -432,7 +475,7 @@ def read_records(lines: Iterator[str], columns: Collection[str] = (), is_ragged:
 
 
 def _cells(text: str, width: int, delimiter: str) -> tuple[list[str], str]:
-    """Parse a record to its cells, or the problem."""
+    """Parses a record to its cells, or the problem."""
     if text.count('"') % 2:
         return [], "broken_row: a quote is not closed"
     if _NOT_DECODED in text:
@@ -447,7 +490,7 @@ def _cells(text: str, width: int, delimiter: str) -> tuple[list[str], str]:
 
 
 def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield the rows of a batch results CSV: (place, row, ""), or (place, text, problem).
+    """Yields the rows of a batch results CSV: (place, row, ""), or (place, text, problem).
 
     Raises InputError if the file has no usable header.
     """
@@ -472,7 +515,7 @@ def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str
 
 
 def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield the assignments of JSON as :func:`_read_batch` yields rows.
+    """Yields the assignments of JSON as :func:`_read_batch` yields rows.
 
     The JSON of MTurk's API or of ``parapet collect`` has lines, or documents of several lines, one after another. A
     document is an assignment, a list of them, or what the AWS CLI prints: a page of ``list-assignments-for-hit``, or
@@ -487,7 +530,7 @@ def _read_assignments(lines: Iterator[str], path: str) -> Iterator[tuple[str, An
 
 
 def _assignments(value: Any, annotations: dict[str, str]) -> Iterator[Any]:
-    """Yield the assignments in a JSON value, and remember the annotations of HITs."""
+    """Yields the assignments in a JSON value, and remember the annotations of HITs."""
     if isinstance(value, list):
         for item in value:
             yield from _assignments(item, annotations)
@@ -523,7 +566,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_check_keys)
 
 
 def read_json(lines: Iterable[str]) -> Iterator[tuple[int, Any, str]]:
-    """Yield the JSON values of a file with the numbers of their first lines: on one line each, on several, or joined.
+    """Yields the JSON values of a file with the numbers of their first lines: on one line each, on several, or joined.
 
     A line that begins no value is yielded as text, with the problem; reading goes on at the next line.
     """
@@ -544,7 +587,7 @@ def read_json(lines: Iterable[str]) -> Iterator[tuple[int, Any, str]]:
 
 
 def read_rows(path: str, columns: Collection[str]) -> list[tuple[int, dict[str, str]]]:
-    """Read (row number, stripped cells) from a CSV that a person has written, which must have ``columns``.
+    """Reads (row number, stripped cells) from a CSV that a person has written, which must have ``columns``.
 
     Raises:
       InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.

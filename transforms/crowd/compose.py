@@ -1,25 +1,349 @@
-"""Compose the variants v1 to v5 of a service: v1 has the nearest answer to each element, v5 the furthest.
+"""Draw five good answers to each element, rank them, and compose the variants v1 to v5 of each service.
 
-SGD-X, Lee et al. 2022, section 2.3. Names are unique within a variant, see :mod:`.naming`.
+v1 has the nearest answer to each element, v5 the furthest. Near and far are distances of the text. They are no scale of
+difficulty: ``diameter`` is far from ``size`` in letters, and near in meaning. SGD-X, Lee et al. 2022, section 2.3.
+
+No two elements of a service have the same name in a variant: if they would get it, answers at equal distances swap
+places first; if that does not help, another answer is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, groupby, islice, permutations, product
+from math import comb
 from typing import Any
 
 import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.errors import InputError
 from parapet.schemas.layout import raw_by_name
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service
-from parapet.transforms.crowd.naming import Candidates, assign_names, ranked
-from parapet.transforms.crowd.outputs import Group, WithDeadLetters
-from parapet.transforms.crowd.rank import Ranking
-from parapet.transforms.crowd.vet import read_schemas
+from parapet.transforms.core.seeding import seed_text, stable_digest
+from parapet.transforms.crowd.ingest import Group, WithDeadLetters
+from parapet.transforms.crowd.vet import SchemaAnswer, read_schemas
+from parapet.transforms.variants import distance
+from parapet.transforms.variants.distance import Method, Metric
 from parapet.transforms.variants.matching import compose_variant
+
+SELECTIONS = ("random", "diverse")
+
+# With more subsets than this, the most distant five are chosen greedily.
+_EXACT = 3_000
+
+# The most distant five are chosen among at most this many texts, since each is compared with each other one.
+_MOST_COMPARED = 500
+
+
+def draw(texts: Sequence[str], seed: int, element_id: str, field: str) -> list[str]:
+    """Shuffles the texts so that further answers do not change their relative order; the first five are used."""
+    return sorted(texts, key=lambda text: stable_digest(str(seed), element_id, field, text))
+
+
+def most_diverse(texts: Sequence[str], n: int, metric: Metric) -> list[str]:
+    """Sorts the ``n`` texts with the largest sum of pairwise distances first.
+
+    The result is exact for few subsets; otherwise the most distant pair is extended greedily. Ties are resolved by the
+    order of ``texts``, so the draw decides. Only the first 500 texts are compared.
+    """
+    if len(texts) <= n:
+        return list(texts)
+    size = range(min(len(texts), _MOST_COMPARED))
+    apart = [[0.0] * len(size) for _ in size]
+    for i, j in combinations(size, 2):
+        apart[i][j] = apart[j][i] = metric(texts[i], texts[j])
+    if comb(len(size), n) <= _EXACT:
+        chosen = max(combinations(size, n), key=lambda subset: sum(apart[i][j] for i, j in combinations(subset, 2)))
+    else:
+        chosen = max(combinations(size, 2), key=lambda pair: apart[pair[0]][pair[1]])
+        while len(chosen) < n:
+            chosen += (max((i for i in size if i not in chosen), key=lambda i: sum(apart[i][j] for j in chosen)),)
+    return [texts[i] for i in sorted(chosen)] + [text for i, text in enumerate(texts) if i not in chosen]
+
+
+class GoodAnswer(msgspec.Struct, array_like=True):
+    """A vetted answer, reduced to what ranking needs. The names are those of :class:`SchemaAnswer`."""
+
+    response_id: str
+    canonical: str
+    original: str
+    element_id: str
+    place: str
+    task: Task
+
+
+class RankedAnswer(msgspec.Struct, array_like=True):
+    """An answer and its distance to the original."""
+
+    distance: float
+    text: str
+    response_id: str
+
+
+class Ranking(msgspec.Struct):
+    """The good answers to an element, as its names or descriptions.
+
+    Attributes:
+      answers: in the order in which they were drawn. The first ``needed`` are used, unless they collide with names of
+        other elements.
+    """
+
+    element_id: str
+    place: str
+    task: Task
+    answers: list[RankedAnswer]
+    needed: int = len(VARIANTS)
+
+    @property
+    def used(self) -> list[tuple[float, str]]:
+        """Returns (distance, text) of the answers that are used, the nearest first; ties by text."""
+        return sorted((answer.distance, answer.text) for answer in self.answers[: self.needed])
+
+
+class Ranker(msgspec.Struct, frozen=True):
+    """How answers are drawn and ranked.
+
+    Attributes:
+      method: the distances.
+      seed: the seed of the draw.
+      selection: ``random``, or ``diverse`` for those that differ most from each other.
+      needed: the number of answers that are used.
+    """
+
+    method: Method = Method()
+    seed: int = 0
+    selection: str = "random"
+    needed: int = len(VARIANTS)
+
+    def rank(self, answers: Iterable[GoodAnswer | SchemaAnswer]) -> Ranking:
+        """Draws and ranks the good answers to an element, all names or all descriptions."""
+        by_text = {answer.canonical: answer for answer in answers}
+        first = next(iter(by_text.values()))
+        metric = self.method.metric(first.task)
+        texts = draw(list(by_text), self.seed, first.element_id, first.task)
+        if self.selection == "diverse":
+            texts = most_diverse(texts, self.needed, metric)
+        ranked = [RankedAnswer(float(metric(first.original, t)), t, by_text[t].response_id) for t in texts]
+        return Ranking(first.element_id, first.place, first.task, ranked, self.needed)
+
+
+class Rank(WithDeadLetters):
+    """Draws the answers to each element that are used, and ranks them by their distance to the original.
+
+    The input is the result of :class:`Vet`, of which the good answers count. The result is a PCollection of (element
+    id, ranking), one for the names of each element and one for its descriptions. ``ranking.used`` has the (distance,
+    text) that are used, the nearest first; ``ranking.answers`` all good ones, in the order of the draw.
+
+    Args:
+      name: the distance that ranks names: ``levenshtein``, ``jaccard``, or a plug-in of ``parapet.distances``.
+      description: the distance that ranks descriptions, likewise.
+      answers: the number of answers that are used, one for each variant.
+      seed: the seed of the draw.
+      selection: ``random``, or ``diverse`` for the answers that differ most from each other.
+
+    Raises:
+      InputError: an option is invalid.
+
+    Example:
+      >>> import apache_beam as beam, parapet
+      >>> from parapet.schemas.layout import sample_root
+      >>> names = str(sample_root() / "crowd" / "names.csv")
+      >>> with beam.Pipeline() as pipeline:
+      ...     answers = pipeline | parapet.beam.ReadAnswers([names]) | parapet.beam.Dedupe()
+      ...     ranked = answers | parapet.beam.Vet(sample_root()) | parapet.beam.Rank(seed=1)
+      ...     element = ranked | beam.Filter(lambda pair: pair[0] == "Repairs_1/slot/shop_name")
+      ...     _ = element | beam.MapTuple(lambda element, ranking: print(ranking.used[:2]))
+      [(4.0, 'workshop_name'), (8.0, 'fixit_place')]
+    """
+
+    main = "rankings"
+
+    def __init__(
+        self,
+        name: str = "levenshtein",
+        description: str = "jaccard",
+        answers: int = len(VARIANTS),
+        seed: int = 0,
+        *,
+        selection: str = "random",
+    ) -> None:
+        super().__init__()
+        seed_text(seed)
+        distance.metric_named(name, "name")  # checked here, where the argument is known
+        distance.metric_named(description, "description")
+        if selection not in SELECTIONS:
+            raise InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
+        self.ranker = Ranker(Method(name, description), seed, selection, answers)
+
+    def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
+        """Returns ``rankings`` and ``dead_letters``."""
+        good = vetted | "Good" >> beam.Filter(lambda pair: pair[1].disposition == "surplus")
+        elements = good | "Elements" >> Group(GoodAnswer, by=[_by_element])
+        ranker = self.ranker
+        return elements | "Rank" >> self.apart(lambda group: _rank(group[1][0], ranker))
+
+
+def _by_element(pair: tuple[str, SchemaAnswer]) -> tuple[str, GoodAnswer]:
+    a = pair[1]
+    good = GoodAnswer(a.response_id, a.canonical, a.original, a.element_id, a.place, a.task)
+    return f"{a.element_id} {a.task} {a.place}", good
+
+
+def _rank(answers: list[GoodAnswer], ranker: Ranker) -> Iterator[tuple[str, Ranking]]:
+    ranking = ranker.rank(answers)
+    yield ranking.element_id, ranking
+
+
+# How often a service's elements are reordered before the search.
+_RESTARTS = 12
+
+# Arrangements of one element's answers that are tried: enough to try all for any real element.
+_TRIES = 1_000
+
+# Combinations of arrangements that are tried for elements with conflicting names.
+_COMBINATIONS = 20_000
+
+
+class Candidates(msgspec.Struct):
+    """The answers that an element may use as its names.
+
+    Attributes:
+      key: the element's id.
+      texts: the answers in the order of the draw.
+      distances: the distance of each text to the original.
+      original: if not empty, an element with too few texts repeats one of them, or the original as a last resort.
+      scopes: elements that share a scope must have different names.
+    """
+
+    key: str
+    texts: list[str]
+    distances: list[float]
+    original: str = ""
+    scopes: tuple[str, ...] = ("",)
+
+    def places(self, name: str) -> set[tuple[str, str]]:
+        """Returns the (scope, name) pairs that the element occupies if it gets this name."""
+        return {(scope, name) for scope in self.scopes}
+
+
+Taken = list[set[tuple[str, str]]]  # for each variant, the (scope, name) pairs in use
+
+
+def ranked(texts: Sequence[str], distances: Sequence[float]) -> list[str]:
+    """Sorts the texts by increasing distance; ties by text."""
+    return [text for _, text in sorted(zip(distances, texts, strict=True))]
+
+
+def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Assigns ``n`` names to each element by increasing distance, so that names are unique within each variant.
+
+    Args:
+      elements: all elements of a service whose names must differ from each other.
+      n: the number of variants.
+
+    Returns:
+      Element key to its names, one per variant. Elements without ``n`` free names are left out.
+    """
+    assigned = _one_by_one(elements, n)
+    if len(assigned) == len(elements):
+        return assigned
+    able = [element for element in elements if element.original or len(element.texts) >= n]
+    for group in _sharing_texts(able):
+        if any(element.key not in assigned for element in group):
+            assigned.update(_search(group, n))
+    return assigned
+
+
+def _one_by_one(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Assigns each element its first free names.
+
+    An element without free names moves to the front for a retry.
+    """
+    order = list(elements)
+    moved: set[str] = set()
+    while True:
+        taken: Taken = [set() for _ in range(n)]
+        assigned: dict[str, list[str]] = {}
+        for element in order:
+            names = next((names for names in _arrangements(element, n) if _free(element, names, taken)), None)
+            if names is None and element.key not in moved and len(moved) < _RESTARTS:
+                # Earlier elements may have alternatives that this one lacks.
+                moved.add(element.key)
+                order.remove(element)
+                order.insert(0, element)
+                break
+            if names is not None:
+                assigned[element.key] = names
+                for seen, name in zip(taken, names, strict=True):
+                    seen.update(element.places(name))
+        else:
+            return assigned
+
+
+def _sharing_texts(elements: Sequence[Candidates]) -> list[list[Candidates]]:
+    """Groups elements that share texts; groups can be assigned names independently."""
+    groups: list[tuple[set[str], list[Candidates]]] = []
+    for element in elements:
+        texts, group = {*element.texts, element.original}, [element]
+        for other in [other for other in groups if texts & other[0] - {""}]:
+            groups.remove(other)
+            texts, group = texts | other[0], other[1] + group
+        groups.append((texts, group))
+    return [group for _, group in groups]
+
+
+def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
+    """Searches for names for all elements by backtracking, up to a limit; empty if there is no solution."""
+    steps = iter(range(_COMBINATIONS))
+
+    def complete(i: int, taken: Taken) -> dict[str, list[str]] | None:
+        if i == len(elements):
+            return {}
+        arrangements = _arrangements(elements[i], n)
+        while next(steps, None) is not None and (names := next(arrangements, None)):
+            if _free(elements[i], names, taken):
+                with_names = [seen | elements[i].places(name) for seen, name in zip(taken, names, strict=True)]
+                others = complete(i + 1, with_names)
+                if others is not None:
+                    return {elements[i].key: names, **others}
+        return None
+
+    return complete(0, [set() for _ in range(n)]) or {}
+
+
+def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
+    return all(seen.isdisjoint(element.places(name)) for name, seen in zip(names, taken, strict=True))
+
+
+def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
+    """Yields all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
+    distance = dict(zip(element.texts, element.distances, strict=True))
+    most = min(n, len(element.texts))
+    for size in range(most, -1, -1) if element.original else (n,):
+        orders = (order for texts in combinations(element.texts, size) for order in _orders(texts, distance))
+        filled = (names for order in orders for names in _fill(order, element.original, n))
+        yield from islice(filled, _TRIES)
+
+
+def _orders(texts: Sequence[str], distance: Mapping[str, float]) -> Iterator[list[str]]:
+    """Yields the texts by increasing distance, with every order of texts at the same distance."""
+    ties = groupby(sorted(texts, key=lambda text: (distance[text], text)), key=distance.__getitem__)
+    for groups in product(*[list(permutations(tied)) for _, tied in ties]):
+        yield [text for group in groups for text in group]
+
+
+def _fill(order: list[str], original: str, n: int) -> Iterator[list[str]]:
+    """Pads to ``n`` texts by repeating the furthest, or a nearer one if that collides, or else the original."""
+    missing = n - len(order)
+    if not missing:
+        yield order
+        return
+    for filler in [*reversed(order), original]:
+        yield [*order, *[filler] * missing]
+
 
 NEEDED = len(VARIANTS)
 COMPOSED = "composed"
@@ -69,18 +393,15 @@ class Composed(msgspec.Struct):
 
 
 def elements_by_place(raw: Mapping[str, Any]) -> dict[Place, Element]:
-    """Return the elements of a service by task and form field, in the order of tasks and fields."""
+    """Returns the elements of a service by task and form field, in the order of tasks and fields."""
     service = parse_service(raw)
     return {(task, element.field): element for task in TASKS for element in elements_of(service, task)}
 
 
 def compose_service(
-    raw: Mapping[str, Any],
-    elements: Mapping[Place, Element],
-    rankings: Iterable[Ranking],
-    allow_partial: bool = False,
+    raw: Mapping[str, Any], elements: Mapping[Place, Element], rankings: Iterable[Ranking], allow_partial: bool = False
 ) -> Composed:
-    """Compose a service from the rankings of its elements.
+    """Composes a service from the rankings of its elements.
 
     Args:
       raw: the service as read from its schema file.
@@ -109,7 +430,7 @@ def compose_service(
 def choose_texts(
     elements: Mapping[Place, Element], rankings: Mapping[Place, Ranking], allow_partial: bool = False
 ) -> tuple[dict[Place, list[str]], list[Short]]:
-    """Choose the five texts of every element by increasing distance; none if the service cannot be composed.
+    """Chooses the five texts of every element by increasing distance; none if the service cannot be composed.
 
     Returns:
       The texts, and the elements that need more answers.
@@ -183,15 +504,12 @@ class Compose(WithDeadLetters):
         self.raws, self.allow_partial = raw_by_name(read_schemas(schemas)), allow_partial
 
     def outputs(self, rankings: beam.PCollection) -> beam.DoOutputsTuple:
-        """Return ``variants``, ``composed`` and ``dead_letters``."""
+        """Returns ``variants``, ``composed`` and ``dead_letters``."""
         schemas = rankings.pipeline | "Schemas" >> beam.Create(list(self.raws.items()), reshuffle=False)
-        services = (rankings, schemas) | "Services" >> Group(Ranking, dict, by=[_by_service, None])
+        by = [lambda pair: (pair[0].partition("/")[0], pair[1]), None]
+        services = (rankings, schemas) | "Services" >> Group(Ranking, dict, by=by)
         allow_partial = self.allow_partial
         return services | "Compose" >> self.apart(lambda group: _compose(group, allow_partial), COMPOSED)
-
-
-def _by_service(pair: tuple[str, Ranking]) -> tuple[str, Ranking]:
-    return pair[0].partition("/")[0], pair[1]
 
 
 def _compose(

@@ -64,7 +64,7 @@ THRESHOLDS: Mapping[tuple[str, Task], Thresholds] = {
 
 
 def stated() -> dict[str, Any]:
-    """Return the report's data about the check.
+    """Returns the report's data about the check.
 
     They are the measure, and the thresholds and expected false alarm rates by task and number of other answers.
     """
@@ -93,7 +93,7 @@ class Doubt(NamedTuple):
     others: int
 
     def reason(self, thresholds: Thresholds) -> str | None:
-        """Return the reason to hold the answer, with the other element after a colon, or None."""
+        """Returns the reason to hold the answer, with the other element after a colon, or None."""
         i = bisect_right(OTHERS, self.others) - 1
         if self.margin is not None and self.nearest is not None and self.margin < thresholds.margins[i]:
             return f"other_element: {self.nearest.name}"
@@ -101,12 +101,12 @@ class Doubt(NamedTuple):
 
 
 def measure() -> str:
-    """Return the available measure: a key of ``THRESHOLDS``."""
+    """Returns the available measure: a key of ``THRESHOLDS``."""
     return "MiniLM" if meaning.has_model() else "n-grams"
 
 
 def plain(text: str, task: Task) -> str:
-    """Normalise a name or description for comparison: its words, separated by single spaces."""
+    """Normalises a name or description for comparison: its words, separated by single spaces."""
     return " ".join(name_words(text) if task == "names" else cached_words(text))
 
 
@@ -142,7 +142,7 @@ class Meaning:
         self.compared: dict[str, tuple[list[float], list[float]]] = {}
 
     def doubt(self, element: Element, answer: str) -> Doubt:
-        """Return how far an answer is from its element."""
+        """Returns how far an answer is from its element."""
         text, i = plain(answer, self.task), self.positions[element.field]
         if text not in self.compared:
             self.compared[text] = self._compare(text)
@@ -155,7 +155,7 @@ class Meaning:
         return Doubt(margin, None if nearest is None else self.elements[nearest], similarity, n)
 
     def _compare(self, text: str) -> tuple[list[float], list[float]]:
-        """Return an answer's similarity and nearness to each element."""
+        """Returns an answer's similarity and nearness to each element."""
         places, values = self.vectors(text)
         # Row by row, in the order of a plain loop, so that the last bits are the same on any processor.
         products: list[float] = (self.matrix[places] * values[:, None]).sum(axis=0).tolist()
@@ -179,7 +179,7 @@ class Embeddings:
     size = 384
 
     def __call__(self, text: str) -> Vector:
-        """Return the vector of a text."""
+        """Returns the vector of a text."""
         return (np.arange(self.size), _embedding(text)) if text else _NOTHING
 
 
@@ -204,7 +204,7 @@ class NGrams:
         self.weights = np.array(weights)
 
     def __call__(self, text: str) -> Vector:
-        """Return the vector of a text."""
+        """Returns the vector of a text."""
         grams = _grams(text)
         places = np.fromiter((self.places.get(gram, -1) for gram in grams), np.int64, len(grams))
         values = np.fromiter(grams.values(), np.float64, len(grams)) * self.weights[places]

@@ -24,7 +24,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment
 from parapet.schemas.service import Task
 from parapet.transforms.core import plugins
-from parapet.transforms.crowd import contrast, lexicon
+from parapet.transforms.crowd import lexicon
 from parapet.transforms.crowd.worker_ids import MASK
 from parapet.transforms.report.text import cached_words, name_words
 from parapet.transforms.variants.distance import levenshtein_ratio
@@ -50,18 +50,18 @@ class Rules(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
     review: tuple[Rule[AnswerT], ...] = ()
 
     def with_functions(self, functions: Iterable[Rule[AnswerT]]) -> Rules[AnswerT]:
-        """Append functions: those whose attribute ``action`` is ``reject`` reject answers, all others hold them."""
+        """Appends functions: those whose attribute ``action`` is ``reject`` reject answers, all others hold them."""
         functions = list(functions)
         reject = [function for function in functions if getattr(function, "action", "review") == "reject"]
         review = [function for function in functions if function not in reject]
         return Rules((*self.reject, *reject), (*self.review, *review))
 
     def vet(self, answer: AnswerT) -> Verdict:
-        """Return the verdict of the first rule that applies."""
+        """Returns the verdict of the first rule that applies."""
         return next((Verdict(action, reason) for action, reason, _ in self._applying(answer)), PASS)
 
     def flags(self, answer: AnswerT) -> dict[str, str]:
-        """Return every reason that applies, in order, and its explanation."""
+        """Returns every reason that applies, in order, and its explanation."""
         return {reason: explanation(rule) for _, reason, rule in self._applying(answer)}
 
     def _applying(self, answer: AnswerT) -> Iterator[tuple[str, str, Rule[AnswerT]]]:
@@ -75,12 +75,12 @@ class Rules(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
 
 
 def explanation(rule: Rule[Any]) -> str:
-    """Return a rule's attribute ``explanation``, or the first line of its docstring."""
+    """Returns a rule's attribute ``explanation``, or the first line of its docstring."""
     return getattr(rule, "explanation", None) or (inspect.getdoc(rule) or "").partition("\n")[0]
 
 
 def reason_explanations(rules: Rules[Any]) -> dict[str, str]:
-    """Return reason to explanation for the built-in rules that have a docstring."""
+    """Returns reason to explanation for the built-in rules that have a docstring."""
     every = (*rules.reject, *rules.review)
     return {rule.__name__.removeprefix("_"): explanation(rule) for rule in every if rule.__doc__}
 
@@ -125,12 +125,12 @@ class AnswerText(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> str:
-        """Return what the worker saw."""
+        """Returns what the worker saw."""
         return self.description if self.task == "names" else self.name
 
     @property
     def original(self) -> str:
-        """Return the text that the worker had to paraphrase."""
+        """Returns the text that the worker had to paraphrase."""
         return self.name if self.task == "names" else self.description
 
 
@@ -198,17 +198,17 @@ def _single_character(answer: AnswerText) -> str | None:
 
 def _model_text(answer: AnswerText) -> str | None:
     """Contains what language models put around an answer: an introduction, Markdown, a list or an excuse."""
-    is_added = contrast.BOILERPLATE.search(answer.text) and not contrast.BOILERPLATE.search(answer.prompt)
+    is_added = lexicon.BOILERPLATE.search(answer.text) and not lexicon.BOILERPLATE.search(answer.prompt)
     return "model_text" if is_added else None
 
 
 def _type_word(answer: AnswerText) -> str | None:
     """Only names the data type."""
-    return "type_word" if contrast.is_type(answer.words) and not _has_prompts_words(answer, answer.words) else None
+    return "type_word" if lexicon.is_type(answer.words) and not _has_prompts_words(answer, answer.words) else None
 
 
 def _type_word_of_prompt(answer: AnswerText) -> str | None:
-    return "type_word" if contrast.is_type(answer.words) and _has_prompts_words(answer, answer.words) else None
+    return "type_word" if lexicon.is_type(answer.words) and _has_prompts_words(answer, answer.words) else None
 
 
 def _other_script(answer: AnswerText) -> str | None:
@@ -253,7 +253,7 @@ def _near_original(answer: AnswerText) -> str | None:
 def _negation(answer: AnswerText) -> str | None:
     """Contains a negation that the element does not have."""
     own = (*name_words(answer.name), *cached_words(answer.description))
-    return "negation" if contrast.denies_alone(answer.words, own) else None
+    return "negation" if lexicon.denies_alone(answer.words, own) else None
 
 
 _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
@@ -262,7 +262,7 @@ _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
 def _opposite(answer: AnswerText) -> str | None:
     """Contains the opposite of a word of the element, such as drop-off for pick-up."""
     own = " ".join((*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description))))
-    is_opposite = contrast.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
+    is_opposite = lexicon.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
     return "opposite" if is_opposite else None
 
 
@@ -311,12 +311,12 @@ EXPLANATIONS = {
 
 @lru_cache(maxsize=1 << 12)
 def vet_answer(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> Verdict:
-    """Vet an answer by its text alone."""
+    """Vets an answer by its text alone."""
     return rules.vet(answer)
 
 
 def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
-    """Vet all answers of an assignment by how it was filled in.
+    """Vets all answers of an assignment by how it was filled in.
 
     Args:
       assignment: one worker's form.
@@ -341,7 +341,7 @@ def is_too_fast(assignment: Assignment, fields: int) -> bool:
 
 
 def vet_typing(assignment: Assignment, field: str) -> Verdict:
-    """Vet the answer of a form field by how it was typed, if the form recorded that."""
+    """Vets the answer of a form field by how it was typed, if the form recorded that."""
     pasted = [name for name in assignment.answers if _is_pasted(assignment, name)]
     is_habit = len(pasted) > 1 and 2 * len(pasted) >= len(assignment.answers)
     return Verdict("review", "pasted") if is_habit and field in pasted else PASS
@@ -362,12 +362,12 @@ class PluginRule(msgspec.Struct, frozen=True):
     explanation: str
 
     def __call__(self, answer: AnswerText) -> str | None:
-        """Return the reason if the rule of the plug-in gives any."""
+        """Returns the reason if the rule of the plug-in gives any."""
         return self.chosen.plugin.name if plugins.call(self.chosen, self.rule, answer) else None
 
 
 def choose_rules(named: Sequence[str]) -> dict[str, PluginRule]:
-    """Load the rules of plug-ins by reason, in the order in which they are listed.
+    """Loads the rules of plug-ins by reason, in the order in which they are listed.
 
     Args:
       named: ``NAME`` or ``NAME=ARGUMENT`` of each rule.
@@ -391,5 +391,5 @@ def choose_rules(named: Sequence[str]) -> dict[str, PluginRule]:
 
 
 def explanations(named: Sequence[str]) -> dict[str, str]:
-    """Return the explanations of all reasons, built-in ones first."""
+    """Returns the explanations of all reasons, built-in ones first."""
     return EXPLANATIONS | {reason: rule.explanation for reason, rule in choose_rules(named).items()}

@@ -23,11 +23,16 @@ from parapet.schemas.service import VARIANTS, Task, parse_service
 from parapet.transforms.core import files, plugins
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, payload
-from parapet.transforms.crowd.compose import NEEDED, Composed, choose_texts, compose_service, elements_by_place
-from parapet.transforms.crowd.decided import Submission, join_decisions
-from parapet.transforms.crowd.dedupe import merge_assignments
-from parapet.transforms.crowd.outputs import Group
-from parapet.transforms.crowd.rank import Rank, Ranker
+from parapet.transforms.crowd.compose import (
+    NEEDED,
+    Composed,
+    Rank,
+    Ranker,
+    choose_texts,
+    compose_service,
+    elements_by_place,
+)
+from parapet.transforms.crowd.ingest import Group, Submission, join_decisions, merge_assignments
 from parapet.transforms.crowd.report import compose_report, missing_answers
 from parapet.transforms.crowd.task import CrowdTask, Notes, Outcome, Results, dispositions, reasons, total, without_dead
 from parapet.transforms.crowd.vet import SchemaAnswer, Vet, Vetting
@@ -57,13 +62,15 @@ class Options(msgspec.Struct, frozen=True):
     allow_not_blind: bool = False
 
     def rank(self) -> Rank:
-        """Return the transform that ranks answers. Raises InputError if an option is invalid."""
+        """Returns the transform that ranks answers. Raises InputError if an option is invalid."""
         distance.metric_named(self.name_distance, "name_distance")  # checked here, where the flag is known
         distance.metric_named(self.description_distance, "description_distance")
         return Rank(self.name_distance, self.description_distance, NEEDED, self.seed, selection=self.selection)
 
     def method(self) -> dict[str, str]:
-        """Return ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
+        """Returns ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
+        not_blind = {"blindness": "workers who saw the other task of the service are allowed"}
+        vetting = {"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))}
         return {
             "names": f"{self.name_distance.partition('=')[0]} distance",
             "descriptions": f"{self.description_distance.partition('=')[0]} distance",
@@ -72,17 +79,13 @@ class Options(msgspec.Struct, frozen=True):
             "selection": self.selection,
             "seed": str(self.seed),
             "meaning": meaning.measure(),
-            **(
-                {"blindness": "workers who saw the other task of the service are allowed"}
-                if self.allow_not_blind
-                else {}
-            ),
+            **(not_blind if self.allow_not_blind else {}),
             "partial": "allowed" if self.allow_partial else "left out",
-            **({"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
+            **(vetting if self.vetting_rules else {}),
         }
 
     def plugins(self) -> dict[str, Any]:
-        """Return the origin of the plug-ins for ``run.json``."""
+        """Returns the origin of the plug-ins for ``run.json``."""
         distances = ((self.name_distance, "name_distance"), (self.description_distance, "description_distance"))
         of_rules = (rule.chosen for rule in rules.choose_rules(self.vetting_rules).values())
         chosen = (plugins.choose(plugins.DISTANCES, *name_and_flag) for name_and_flag in distances)
@@ -111,7 +114,7 @@ class ServiceOutcome(Outcome, kw_only=True):
 def conclude_service(
     raw: Mapping[str, Any], vetted: Iterable[SchemaAnswer], composed: Composed, ranker: Ranker
 ) -> tuple[ServiceOutcome, list[SchemaAnswer]]:
-    """Return the outcome of a service, and its answers in the order of ``responses.parquet``.
+    """Returns the outcome of a service, and its answers in the order of ``responses.parquet``.
 
     Args:
       raw: the service as read from its schema file.
@@ -156,7 +159,7 @@ def conclude_service(
 
 
 def _examples(raw: Mapping[str, Any], variants: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
-    """Yield the first intent and the first slots of a composed service: names, then descriptions."""
+    """Yields the first intent and the first slots of a composed service: names, then descriptions."""
     for field in ("name", "description"):
         for kind, n in (("intents", 1), ("slots", 4)):
             for i, element in enumerate(raw[kind][:n]):
@@ -193,17 +196,17 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         self.rank = options.rank()
 
     def vetting(self) -> Vetting:
-        """Return what vets the answers about a service."""
+        """Returns what vets the answers about a service."""
         of_plugins = [*rules.choose_rules(self.options.vetting_rules).values()]
         return Vetting(self.splits, of_plugins, self.options.allow_not_blind)
 
     def vet(self, decisions: Iterable[str | Decision] = ()) -> Vet:
-        """Return the transform that vets answers."""
+        """Returns the transform that vets answers."""
         vetting = self.vetting()
         return Vet(self.splits, decisions, vetting.rules, allow_not_blind=vetting.allow_not_blind)
 
     def compose(self, read: Iterable[Assignment], decisions: Iterable[Decision], dead: Iterable[DeadLetter]) -> Batch:
-        """Compose a batch in memory, by the functions of the transforms.
+        """Composes a batch in memory, by the functions of the transforms.
 
         Args:
           read: the assignments as read, with copies.
@@ -238,12 +241,12 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         return batch
 
     def in_order(self, outcomes: Iterable[ServiceOutcome]) -> list[ServiceOutcome]:
-        """Return the outcomes in the order in which services appear in the schema files."""
+        """Returns the outcomes in the order in which services appear in the schema files."""
         of_name = {outcome.name: outcome for outcome in outcomes}
         return [of_name[name] for name in services_by_name(self.splits)]
 
     def dead(self) -> list[DeadLetter]:
-        """Return the dead letters of services that break a rule of the format."""
+        """Returns the dead letters of services that break a rule of the format."""
         return [
             DeadLetter(
                 "schemas",
@@ -258,7 +261,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         ]
 
     def results(self, outcomes: Sequence[ServiceOutcome], dead: Sequence[DeadLetter]) -> Results:
-        """Return statistics, report and shortfall."""
+        """Returns statistics, report and shortfall."""
         outcomes = self.in_order(outcomes)
         numbers = self.statistics(outcomes, len(dead))
         examples = {outcome.name: outcome.examples for outcome in outcomes if outcome.examples}
@@ -273,7 +276,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         return Results(numbers, report, {"shortfall.csv": out.getvalue().encode()})
 
     def statistics(self, outcomes: Sequence[ServiceOutcome], dead: int) -> dict[str, Any]:
-        """Return the content of ``statistics.json``; ``dead`` is the number of dead letters."""
+        """Returns the content of ``statistics.json``; ``dead`` is the number of dead letters."""
         splits: dict[str, list[str]] = defaultdict(list)
         for path, names in splits_of(self.splits).items():
             for name in names:
@@ -308,7 +311,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
 
 
 def shortfall_rows(outcomes: Iterable[ServiceOutcome]) -> list[dict[str, Any]]:
-    """Return a row in ``SHORTFALL_COLUMNS`` for each element and task that needs more good answers."""
+    """Returns a row in ``SHORTFALL_COLUMNS`` for each element and task that needs more good answers."""
     return [
         {
             "service_name": outcome.name,
@@ -341,7 +344,7 @@ class Conclude(beam.PTransform):
         self.ranker, self.composed = task.rank.ranker, composed
 
     def expand(self, vetted: beam.PCollection) -> beam.PCollection:
-        """Convert a PCollection of (service name, answer)."""
+        """Converts a PCollection of (service name, answer)."""
         services = (vetted, self.composed) | "Services" >> Group(SchemaAnswer, Composed)
         return services | "Conclude" >> beam.FlatMap(_conclude, self.raws, self.ranker)
 
@@ -357,13 +360,13 @@ OfServices = Mapping[str, Sequence[dict[str, Any]]]  # the name of each composed
 
 
 def variants_of_split(split: SplitSchemas, of_services: OfServices) -> dict[str, list[dict[str, Any]]]:
-    """Return the composed services of a split in each variant, in the order of its file; empty if there are none."""
+    """Returns the composed services of a split in each variant, in the order of its file; empty if there are none."""
     done = [of_services[s.service_name] for s in split.services if s.service_name in of_services]
     return {f"v{k}": list(of_variant) for k, of_variant in enumerate(zip(*done, strict=True), 1)}
 
 
 def variant_files(split: SplitSchemas, of_services: OfServices) -> dict[str, bytes]:
-    """Return the schema files of a split in each variant, by path."""
+    """Returns the schema files of a split in each variant, by path."""
     variants = variants_of_split(split, of_services).items()
     return {f"{name}/{path}": data for name, raws in variants for path, data in split.variant_files(raws).items()}
 
@@ -381,7 +384,7 @@ class WriteVariants(beam.PTransform):
         self.splits, self.output = {split.split: split for split in splits}, output
 
     def expand(self, variants: beam.PCollection) -> beam.PCollection:
-        """Convert a PCollection of (service name, variants) to one of :data:`files.Written`."""
+        """Converts a PCollection of (service name, variants) to one of :data:`files.Written`."""
         names = {split: {s.service_name for s in schemas.services} for split, schemas in self.splits.items()}
         by_split = variants | "Of split" >> beam.FlatMap(
             lambda pair: [(split, pair) for split, of_split in names.items() if pair[0] in of_split]

@@ -2,32 +2,50 @@
 
 Each answer ends with a disposition. A kind of task says what its tasks are about (a service, a turn, a page), vets
 the answers about one of these, and chooses those that are used. :mod:`.vet`, :mod:`.rank` and :mod:`.compose` are the
-Beam transforms of the tasks that paraphrase schemas.
+Beam transforms of the tasks that paraphrase schemas. :class:`WriteComposition` writes what all kinds of tasks have: the
+audit of every answer, the review pages, the report, and the files of the task itself.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from itertools import chain
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import apache_beam as beam
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.rows import DISPOSITIONS, AnswerSource, Assignment, DeadLetter, Disposition
+from parapet.schemas.errors import InputError, run_header
+from parapet.schemas.layout import STAGING
+from parapet.schemas.rows import DISPOSITIONS, WRITERS, AnswerSource, Assignment, DeadLetter, Disposition
 from parapet.schemas.service import response_id
+from parapet.transforms.core import files
 from parapet.transforms.crowd.answer_files import TaskKind
-from parapet.transforms.crowd.decided import Submission, unusable_decision
-from parapet.transforms.crowd.dedupe import answer_ids, answers_text
+from parapet.transforms.crowd.ingest import Submission, answer_ids, answers_text, unusable_decision
 from parapet.transforms.crowd.lexicon import spelling_rank
-from parapet.transforms.crowd.review import ReviewItem, neighbours, review_order
+from parapet.transforms.crowd.report import (
+    WORK_TIMES,
+    ReviewItem,
+    Work,
+    neighbours,
+    review_order,
+    review_pages,
+    review_sheet,
+    work_times,
+)
 from parapet.transforms.crowd.rules import PASS, Verdict
-from parapet.transforms.crowd.work_times import Work
-from parapet.transforms.crowd.worker_ids import redact
-from parapet.transforms.report.report import Report
+from parapet.transforms.crowd.worker_ids import redact, without_ids
+from parapet.transforms.report.numbers import sections_of
+from parapet.transforms.report.report import Report, Text, page
 from parapet.transforms.report.text import counted
 
 _SHOWN = 3  # examples in a warning
@@ -75,23 +93,23 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind by which answers are counted."""
+        """Returns the kind by which answers are counted."""
         return ""
 
     def same(self) -> str:
-        """Return the key that answers with the same words share."""
+        """Returns the key that answers with the same words share."""
         return " ".join(self.words)
 
     def spelling(self) -> tuple[Any, ...]:
-        """Return a sort key that puts the better spelled of two answers with the same words first."""
+        """Returns a sort key that puts the better spelled of two answers with the same words first."""
         return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
+        """Returns what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
         raise NotImplementedError
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
 
         def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
             return None if seconds is None else seconds * 1000
@@ -110,24 +128,20 @@ OutcomeT = TypeVar("OutcomeT", bound="Outcome")
 
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
-    """Return what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
+    """Returns what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
+    of_form = ("worker_hash", "accept_time", "submit_time", "work_seconds")
     return {
         "response_id": response_id(assignment.assignment_id, field),
-        "worker_hash": assignment.worker_hash,
-        "accept_time": assignment.accept_time,
-        "submit_time": assignment.submit_time,
-        "work_seconds": assignment.work_seconds,
         "source": assignment.platform,
-        "keystrokes": assignment.keystrokes.get(field),
-        "pastes": assignment.pastes.get(field),
-        "seconds": assignment.seconds.get(field),
+        **{name: getattr(assignment, name) for name in of_form},
+        **{name: getattr(assignment, name).get(field) for name in ("keystrokes", "pastes", "seconds")},
     }
 
 
 def apply_decision(
     make: Callable[[str], AnswerT], submission: Submission, field: str, problem: Callable[[AnswerT], str]
 ) -> tuple[AnswerT, list[DeadLetter]]:
-    """Make an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
+    """Makes an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
 
     Args:
       make: creates the answer for a text.
@@ -148,7 +162,7 @@ def apply_decision(
 
 
 def merge_equal_answers(answers: Iterable[AnswerT]) -> list[AnswerT]:
-    """Give each answer to one element a disposition, and return those that stand for all with the same words.
+    """Gives each answer to one element a disposition, and returns those that stand for all with the same words.
 
     A reviewer judges words, so a rejection applies to all workers who gave them, unless one of their answers was
     accepted. Answers that need a review are held together. If one answer passes, the others are its duplicates.
@@ -201,11 +215,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     decisions: Counter[str] = msgspec.field(default_factory=Counter)
 
     def counts(self) -> dict[str, int]:
-        """Return further counts for ``run.json``."""
+        """Returns further counts for ``run.json``."""
         return {}
 
     def note(self, answers: Sequence[Answer], places: Iterable[Sequence[Answer]] = ()) -> None:
-        """Count the answers, and list those that are held.
+        """Counts the answers, and lists those that are held.
 
         Args:
           answers: all answers, with their final dispositions.
@@ -238,7 +252,7 @@ class Notes(msgspec.Struct):
     work: list[Work] = []
 
     def add(self, assignment: Assignment) -> None:
-        """Note an assignment."""
+        """Notes an assignment."""
         self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
         self.work.append((assignment.task, assignment.work_seconds, assignment.reward))
         if assignment.unread:
@@ -248,13 +262,13 @@ class Notes(msgspec.Struct):
             self.anonymous = _first(1, self.anonymous, [assignment.source])
 
     def merged(self, other: Notes) -> Notes:
-        """Return the notes of both."""
+        """Returns the notes of both."""
         anonymous = _first(1, self.anonymous, other.anonymous)
         unread = _first(_SHOWN, self.unread, other.unread)
         return Notes(self.counts + other.counts, unread, anonymous, self.work + other.work)
 
     def warnings(self) -> list[str]:
-        """Return sentences about times that could not be read, and about assignments without worker ids."""
+        """Returns sentences about times that could not be read, and about assignments without worker ids."""
         sentences = []
         if n := self.counts["unread"]:
             shown = "; ".join(map(redact, self.unread))
@@ -273,7 +287,7 @@ def _first(n: int, *lists: Iterable[str]) -> list[str]:
 
 
 def review_items(distinct: Sequence[Answer]) -> list[ReviewItem]:
-    """List the answers to one element that are held for review, each standing for those with the same words."""
+    """Lists the answers to one element that are held for review, each standing for those with the same words."""
     held = [answer for answer in distinct if answer.disposition == "review"]
     most = min((answer.doubt for answer in held), default=0.0)
     shown = [(answer.canonical, answer.disposition) for answer in distinct]
@@ -315,14 +329,14 @@ class CrowdTask(Generic[OutcomeT]):
     output: str = ""
 
     def results(self, outcomes: Sequence[OutcomeT], dead: Sequence[DeadLetter]) -> Results:
-        """Return the output about the whole batch, given the outcomes in the order of names and all dead letters."""
+        """Returns the output about the whole batch, given the outcomes in the order of names and all dead letters."""
         raise NotImplementedError
 
 
 def all_end(
     submissions: Sequence[Submission], records: Iterable[AnswerT | DeadLetter]
 ) -> Iterator[AnswerT | DeadLetter]:
-    """Yield the vetted answers and dead letters, and check that each answer of the submissions is in exactly one.
+    """Yields the vetted answers and dead letters, and checks that each answer of the submissions is in exactly one.
 
     Raises:
       RuntimeError: an answer is missing or duplicated.
@@ -341,7 +355,7 @@ def all_end(
 
 
 def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]) -> Iterator[RecordT]:
-    """Yield the records that are no dead letters, and append those that are to ``dead``."""
+    """Yields the records that are no dead letters, and appends those that are to ``dead``."""
     for record in records:
         if isinstance(record, DeadLetter):
             dead.append(record)
@@ -351,7 +365,7 @@ def without_dead(records: Iterable[RecordT | DeadLetter], dead: list[DeadLetter]
 
 @contextmanager
 def judging(name: str) -> Iterator[None]:
-    """Name the service or turn if judging its answers fails unexpectedly, which is a bug."""
+    """Names the service or turn if judging its answers fails unexpectedly, which is a bug."""
     try:
         yield
     except InputError:  # a vetting rule of a plug-in failed
@@ -361,7 +375,7 @@ def judging(name: str) -> Iterator[None]:
 
 
 def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
-    """Return the dead letters of answers about a service or turn that does not exist, and of their decisions."""
+    """Returns the dead letters of answers about a service or turn that does not exist, and of their decisions."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     dead = []
     for submission in submissions:
@@ -373,7 +387,7 @@ def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
 
 
 def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up counts by name, in the order of names."""
+    """Adds up counts by name, in the order of names."""
     sums: Counter[str] = Counter()
     for some in counts:
         sums.update(some)
@@ -381,7 +395,7 @@ def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
-    """Count the answers of some kinds, in total and by disposition."""
+    """Counts the answers of some kinds, in total and by disposition."""
     sums: Counter[tuple[str, str]] = Counter()
     for outcome in outcomes:
         sums.update(outcome.answers)
@@ -390,7 +404,7 @@ def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> d
 
 
 def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, dict[str, int]]:
-    """Count the answers of some kinds by disposition and reason."""
+    """Counts the answers of some kinds by disposition and reason."""
     by_disposition: dict[str, Counter[str]] = {
         name: Counter() for name in ("rejected", "review", "surplus", "duplicate")
     }
@@ -399,3 +413,185 @@ def reasons(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[s
             if kind in kinds:
                 by_disposition[disposition][reason] += n
     return {disposition: dict(sorted(counts.items())) for disposition, counts in by_disposition.items()}
+
+
+AUDIT = "responses.parquet"
+_ROW_GROUP_SIZE = 1 << 16
+
+
+def batch_files(
+    task: CrowdTask[Any], outcomes: Sequence[Outcome], dead: Sequence[DeadLetter], notes: Notes
+) -> Iterator[tuple[str, bytes | Iterable[bytes]]]:
+    """Yields (path, content) of statistics, report, review sheet and pages, dead letters and the task's own files.
+
+    Args:
+      task: the task.
+      outcomes: one for each service or turn.
+      dead: all dead letters.
+      notes: those on all assignments and answers.
+
+    Raises:
+      RuntimeError: an answer was lost after it was vetted, or is counted twice.
+    """
+    ended = sum(outcome.answers.total() for outcome in outcomes)
+    if ended != notes.counts["vetted"]:
+        raise RuntimeError(
+            f"the counts do not balance for answers: {ended:,} of {notes.counts['vetted']:,} have a disposition"
+        )
+    letters = sorted(map(without_ids, dead), key=msgspec.json.encode)
+    results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
+    results.statistics["work"] = work_times(notes.work)
+    warnings = notes.warnings()
+    if warnings:
+        results.statistics["warnings"] = warnings
+    writers = [
+        f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in total(o.sources for o in outcomes).items()
+    ]
+    report = msgspec.structs.replace(
+        results.report,
+        notes=[*results.report.notes, *(f"{text}." for text in warnings)],
+        sections=[
+            *results.report.sections,
+            *sections_of(results.statistics, WORK_TIMES),
+            *([Text(title="Who wrote the answers", paragraphs=writers)] if writers else []),
+        ],
+    )
+    reviews = sorted((item for outcome in outcomes for item in outcome.reviews), key=review_order)
+    yield "statistics.json", (json.dumps(results.statistics, indent=2) + "\n").encode()
+    yield "report.html", page(report).encode()
+    yield "dead_letters.jsonl", (msgspec.json.encode(letter) + b"\n" for letter in letters)
+    yield "review.csv", review_sheet(reviews, task.explanations)
+    yield from review_pages(reviews, task.explanations, command=task.command)
+    yield from results.files.items()
+
+
+def audit_table(answers: Iterable[Answer], schema: pa.Schema) -> pa.Table:
+    """Returns the rows of some answers in the columns of ``responses.parquet``."""
+    return pa.Table.from_pylist([answer.row() for answer in answers], schema)
+
+
+def write_audit(output: str, tables: Iterable[pa.Table], schema: pa.Schema) -> files.Written:
+    """Writes ``responses.parquet`` into staging from tables of one or more rows, which are gathered into row groups."""
+    with files.staged(output, AUDIT) as handle:
+        hashing = files.HashingWriter(handle)
+        with pq.ParquetWriter(hashing, schema, compression="zstd") as writer:
+            gathered, rows = list[pa.Table](), 0
+            for table in tables:
+                gathered.append(table)
+                rows += table.num_rows
+                while rows >= _ROW_GROUP_SIZE:
+                    whole = pa.concat_tables(gathered)
+                    writer.write_table(whole[:_ROW_GROUP_SIZE])
+                    gathered, rows = [whole[_ROW_GROUP_SIZE:]], rows - _ROW_GROUP_SIZE
+            if rows:
+                writer.write_table(pa.concat_tables(gathered))
+    return hashing.written(AUDIT)
+
+
+class WriteComposition(beam.PTransform):
+    """Writes and publishes a composition.
+
+    The answers to one service or turn are written to a part in staging; the last step copies the parts into
+    ``responses.parquet`` in the order of names, and so holds one of them at a time.
+
+    Args:
+      task: the task.
+      assignments: all assignments, without copies.
+      dead: all dead letters.
+      written: further files that were written into staging.
+      vetted: a collection with an element for each vetted answer; by default, the answers of the outcomes.
+    """
+
+    def __init__(
+        self,
+        task: CrowdTask[Any],
+        assignments: beam.PCollection[Assignment],
+        dead: Sequence[beam.PCollection[DeadLetter]],
+        written: Sequence[beam.PCollection] = (),
+        vetted: beam.PCollection | None = None,
+    ) -> None:
+        super().__init__()
+        self.task, self.assignments, self.dead, self.written, self.vetted = task, assignments, dead, written, vetted
+
+    def expand(self, outcomes: beam.PCollection) -> beam.PCollection:
+        """Converts a PCollection of (outcome, answers) to the manifest."""
+        vetted = self.vetted
+        if vetted is None:
+            vetted = outcomes | "All answers" >> beam.FlatMap(lambda pair: pair[1])
+        nothing = outcomes.pipeline | "No files" >> beam.Create([], reshuffle=False)
+        whole = [
+            outcomes | "Part" >> beam.Map(_write_part, self.task.output, self.task.audit_schema),
+            self.assignments | "Notes" >> beam.ParDo(_Note()),
+            vetted | "Vetted" >> beam.combiners.Count.Globally(),
+            self.dead | "Dead letters" >> beam.Flatten(),
+            [nothing, *self.written] | "Written" >> beam.Flatten(),
+        ]
+        once = outcomes.pipeline | "Once" >> beam.Create([self.task], reshuffle=False)
+        manifest = once | "Whole batch" >> beam.Map(_write_batch, *map(beam.pvalue.AsList, whole))
+        return manifest | "Publish" >> files.PublishStaged(self.task.output)
+
+
+class _Note(beam.DoFn):
+    """Adds up notes on the assignments of a bundle."""
+
+    def start_bundle(self) -> None:
+        self.notes = Notes()
+
+    def process(self, element: Assignment) -> None:
+        self.notes.add(element)
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        yield WindowedValue(self.notes, 0, [GlobalWindow()])
+
+
+def _write_part(pair: tuple[Outcome, Sequence[Answer]], output: str, schema: pa.Schema) -> tuple[str, Outcome]:
+    outcome, answers = pair
+    path = f"parts/{hashlib.sha256(outcome.name.encode()).hexdigest()}"
+    with files.staged(output, path) as handle, pa.ipc.new_stream(handle, schema) as stream:
+        stream.write_table(audit_table(answers, schema))
+    return path, outcome
+
+
+def _write_batch(
+    task: CrowdTask[Any],
+    parts: Sequence[tuple[str, Outcome]],
+    notes: Sequence[Notes],
+    vetted: Sequence[int],
+    dead: Sequence[DeadLetter],
+    written: Sequence[files.Written],
+) -> dict[str, Any]:
+    """Writes the files about all answers into staging, and returns the manifest."""
+    folder = files.join(task.output, STAGING)
+    parts = sorted(parts, key=lambda part: part[1].name)
+    data = (files.read_bytes(files.join(folder, path)) for path, _ in parts)
+    tables = (pa.ipc.open_stream(part).read_all() for part in data)
+    total_notes = reduce(Notes.merged, notes, Notes())
+    total_notes.counts.update(vetted=sum(vetted))
+    return stage_batch(task, tables, [outcome for _, outcome in parts], dead, total_notes, written)
+
+
+def stage_batch(
+    task: CrowdTask[Any],
+    tables: Iterable[pa.Table],
+    outcomes: Sequence[Outcome],
+    dead: Sequence[DeadLetter],
+    notes: Notes,
+    written: Sequence[files.Written] = (),
+) -> dict[str, Any]:
+    """Writes all files but those in ``written`` into staging, and returns the manifest.
+
+    Args:
+      task: the task.
+      tables: the answers to each service or turn, in the order of names.
+      outcomes: one for each service or turn, in that order.
+      dead: all dead letters.
+      notes: those on all assignments and answers.
+      written: further files that were written into staging.
+    """
+    batch = [write_audit(task.output, tables, task.audit_schema)]
+    batch += [files.write_staged(task.output, path, data) for path, data in batch_files(task, outcomes, dead, notes)]
+    counts = Counter(assignments=notes.counts["assignments"], answers_given=notes.counts["answers"])
+    for outcome in outcomes:
+        counts.update(outcome.counts())
+    header = {**run_header(task.command, task.method), **task.header}
+    return files.manifest_of(header, {name: n for name, n in sorted(counts.items()) if n}, [*batch, *written])

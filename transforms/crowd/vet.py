@@ -23,21 +23,10 @@ from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, 
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd import task as crowd
 from parapet.transforms.crowd.answer_files import payload
-from parapet.transforms.crowd.decided import JoinDecisions, Submission
-from parapet.transforms.crowd.dedupe import no_answer
-from parapet.transforms.crowd.ingest import as_assignments
-from parapet.transforms.crowd.outputs import Group, WithDeadLetters
+from parapet.transforms.crowd.ingest import Group, JoinDecisions, Submission, WithDeadLetters, as_assignments, no_answer
 from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.perturb.corpora import Corpus
-from parapet.transforms.report.text import (
-    Convention,
-    Conventions,
-    clean,
-    conventions_of,
-    join_words,
-    name_words,
-    words,
-)
+from parapet.transforms.report.text import Convention, Conventions, clean, conventions_of, join_words, name_words, words
 
 
 class SchemaAnswer(crowd.Answer, kw_only=True, array_like=True):
@@ -64,108 +53,32 @@ class SchemaAnswer(crowd.Answer, kw_only=True, array_like=True):
 
     @property
     def original(self) -> str:
-        """Return the text that was hidden from the worker."""
+        """Returns the text that was hidden from the worker."""
         return self.name if self.task == "names" else self.description
 
     @property
     def to_vet(self) -> rules.AnswerText:
-        """Return the input of the vetting rules."""
+        """Returns the input of the vetting rules."""
         return rules.AnswerText(clean(self.text), self.words, self.task, self.name, self.description)
 
     def same(self) -> str:
-        """Return the key that answers with the same words share: the canonical name, in which words are joined."""
+        """Returns the key that answers with the same words share: the canonical name, in which words are joined."""
         return self.canonical if self.task == "names" else super().same()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return the element, the task, its prompt, and the text that was hidden from the worker."""
+        """Returns the element, the task, its prompt, and the text that was hidden from the worker."""
         prompt = (self.description or self.cue) if self.task == "names" else self.name
         return self.element_id, self.task, prompt, self.original
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
         field = "name" if self.task == "names" else "description"
         more = {name: getattr(self, name) for name in ("element_id", "variant", "distance")}
         return {**super().row(), "field": field, **more}
 
 
-def vet_service(
-    service: Service,
-    submissions: Iterable[Submission],
-    conventions: Conventions,
-    vetting: rules.Rules[rules.AnswerText] = rules.BUILT_IN,
-    allow_not_blind: bool = False,
-) -> Iterator[SchemaAnswer | DeadLetter]:
-    """Vet all answers about a service.
-
-    Args:
-      service: the service.
-      submissions: its assignments, without copies, and the decisions on their answers.
-      conventions: the naming conventions of the corpus.
-      vetting: the vetting rules.
-      allow_not_blind: whether to accept answers of workers who saw the sibling task.
-    """
-    elements = {task: {element.field: element for element in elements_of(service, task)} for task in TASKS}
-    conventions = conventions.within(service)
-    ordered = sorted(submissions, key=lambda submission: submission.assignment.assignment_id)
-    seen_both = _not_blind([submission.assignment for submission in ordered])
-    answers: list[SchemaAnswer] = []
-    for submission in ordered:
-        not_blind = submission.assignment.assignment_id in seen_both
-        for record in _vet_submission(submission, elements, conventions, vetting, not_blind, allow_not_blind):
-            if isinstance(record, DeadLetter):
-                yield record
-            else:
-                answers.append(record)
-    _judge_meaning(answers, elements)
-    by_place: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
-    for answer in answers:
-        by_place[answer.task, answer.place].append(answer)
-    for of_place in by_place.values():
-        for best in crowd.merge_equal_answers(of_place):
-            if best.disposition == "review":
-                best.flags = tuple(vetting.flags(best.to_vet))
-    yield from answers
-
-
-def _vet_submission(
-    submission: Submission,
-    elements: Mapping[Task, Mapping[str, Element]],
-    conventions: Conventions,
-    vetting: rules.Rules[rules.AnswerText],
-    not_blind: bool,
-    allow_not_blind: bool,
-) -> Iterator[SchemaAnswer | DeadLetter]:
-    """Vet each answer of a form on its own; fields that its task does not have become dead letters."""
-    assignment = submission.assignment
-    assert assignment.task in TASKS  # files are read for answers to these tasks only
-    known = elements[assignment.task]
-    of_form = rules.vet_assignment(assignment, [field for field in assignment.answers if field in known])
-    not_blind = not_blind and not of_form.action
-    if not_blind and not allow_not_blind:
-        of_form = rules.Verdict("review", "not_blind")
-    for field, text in sorted(assignment.answers.items()):
-        decision = submission.decisions.get(field)
-        if field in known:
-            convention = conventions.of(known[field].kind, known[field].name)
-            make = partial(_answer, assignment, known[field], convention, not_blind)
-            answer, dead = crowd.apply_decision(make, submission, field, _problem)
-            yield from dead
-            if not answer.decision:
-                of_text = rules.PASS if of_form.action == "reject" else rules.vet_answer(answer.to_vet, vetting)
-                verdicts = (of_text, of_form, rules.vet_typing(assignment, field))
-                answer.verdict = next((verdict for verdict in verdicts if verdict.action), rules.PASS)
-            yield answer
-        elif text.strip() or decision:
-            reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
-            note = f" (so the decision {decision.decision} in {decision.source} is ignored, too)" if decision else ""
-            key = response_id(assignment.assignment_id, field)
-            yield DeadLetter("compose", key, reason + note, payload(text.strip()), assignment.source)
-    if not any(field in known or text.strip() for field, text in assignment.answers.items()):
-        yield no_answer(assignment)
-
-
 def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
-    """Return the assignments of workers who did the sibling task before and so have seen the hidden texts."""
+    """Returns the assignments of workers who did the sibling task before and so have seen the hidden texts."""
     first: dict[str, dict[str, int]] = defaultdict(dict)
     for a in assignments:
         if a.worker_hash:
@@ -206,7 +119,7 @@ def _answer(
 
 
 def as_description(text: str, original: str) -> str:
-    """Adapt a cleaned text to the style of descriptions.
+    """Adapts a cleaned text to the style of descriptions.
 
     It begins with a capital, is not all capitals, and ends with a full stop only if the original does.
 
@@ -226,7 +139,7 @@ def as_description(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def canonical_form(text: str, task: Task, convention: Convention, original: str) -> tuple[str, tuple[str, ...]]:
-    """Return a text as written to the output, and the words by which equal answers are recognised.
+    """Returns a text as written to the output, and the words by which equal answers are recognised.
 
     Args:
       text: the text as typed.
@@ -245,7 +158,7 @@ def canonical_form(text: str, task: Task, convention: Convention, original: str)
 
 
 def _judge_meaning(answers: Sequence[SchemaAnswer], elements: Mapping[Task, Mapping[str, Element]]) -> None:
-    """Hold answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
+    """Holds answers that mean another element of the service or something unrelated, unless a reviewer decided on them.
 
     An answer that two people wrote independently in the same words is not held: they are unlikely to make the same
     mistake. This does not apply to models, whose answers agree even if they are wrong.
@@ -296,12 +209,11 @@ class Vetting:
         self.allow_not_blind = allow_not_blind
 
     def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
-        """Vet the answers about a service; those about one that the corpus lacks become dead letters."""
+        """Vets the answers about a service; those about one that the corpus lacks become dead letters."""
         if name in self.raws:
             service = parse_service(self.raws[name])
             with crowd.judging(name):
-                how = (self.conventions, self.rules, self.allow_not_blind)
-                vetted = list(vet_service(service, submissions, *how))
+                vetted = self.vet_service(service, submissions)
             for record in crowd.all_end(submissions, vetted):
                 yield record if isinstance(record, DeadLetter) else (name, record)
         elif name in self.left_out:
@@ -310,9 +222,70 @@ class Vetting:
         else:
             yield from crowd.unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
+    def vet_service(self, service: Service, submissions: Iterable[Submission]) -> list[SchemaAnswer | DeadLetter]:
+        """Vets all answers about a service.
+
+        Args:
+          service: the service.
+          submissions: its assignments, without copies, and the decisions on their answers.
+        """
+        elements = {task: {element.field: element for element in elements_of(service, task)} for task in TASKS}
+        conventions = self.conventions.within(service)
+        ordered = sorted(submissions, key=lambda submission: submission.assignment.assignment_id)
+        seen_both = _not_blind([submission.assignment for submission in ordered])
+        answers, dead = list[SchemaAnswer](), list[DeadLetter]()
+        for submission in ordered:
+            not_blind = submission.assignment.assignment_id in seen_both
+            answers += crowd.without_dead(self._vet_submission(submission, elements, conventions, not_blind), dead)
+        _judge_meaning(answers, elements)
+        by_place: dict[tuple[Task, str], list[SchemaAnswer]] = defaultdict(list)
+        for answer in answers:
+            by_place[answer.task, answer.place].append(answer)
+        for of_place in by_place.values():
+            for best in crowd.merge_equal_answers(of_place):
+                if best.disposition == "review":
+                    best.flags = tuple(self.rules.flags(best.to_vet))
+        return [*dead, *answers]
+
+    def _vet_submission(
+        self,
+        submission: Submission,
+        elements: Mapping[Task, Mapping[str, Element]],
+        conventions: Conventions,
+        not_blind: bool,
+    ) -> Iterator[SchemaAnswer | DeadLetter]:
+        """Vets each answer of a form on its own; fields that its task does not have become dead letters."""
+        assignment = submission.assignment
+        assert assignment.task in TASKS  # files are read for answers to these tasks only
+        known = elements[assignment.task]
+        of_form = rules.vet_assignment(assignment, [field for field in assignment.answers if field in known])
+        not_blind = not_blind and not of_form.action
+        if not_blind and not self.allow_not_blind:
+            of_form = rules.Verdict("review", "not_blind")
+        for field, text in sorted(assignment.answers.items()):
+            decision = submission.decisions.get(field)
+            if field in known:
+                convention = conventions.of(known[field].kind, known[field].name)
+                make = partial(_answer, assignment, known[field], convention, not_blind)
+                answer, dead = crowd.apply_decision(make, submission, field, _problem)
+                yield from dead
+                if not answer.decision:
+                    of_text = rules.PASS if of_form.action == "reject" else rules.vet_answer(answer.to_vet, self.rules)
+                    verdicts = (of_text, of_form, rules.vet_typing(assignment, field))
+                    answer.verdict = next((verdict for verdict in verdicts if verdict.action), rules.PASS)
+                yield answer
+            elif text.strip() or decision:
+                reason = f"unknown_position: task {assignment.service_name}:{assignment.task} has no field {field}"
+                if decision:
+                    reason += f" (so the decision {decision.decision} in {decision.source} is ignored, too)"
+                key = response_id(assignment.assignment_id, field)
+                yield DeadLetter("compose", key, reason, payload(text.strip()), assignment.source)
+        if not any(field in known or text.strip() for field, text in assignment.answers.items()):
+            yield no_answer(assignment)
+
 
 def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
-    """Read and check schemas: from a corpus, its folder, a file, or a list of services.
+    """Reads and checks schemas: from a corpus, its folder, a file, or a list of services.
 
     Services that break a rule of the format are left out.
 
@@ -378,14 +351,10 @@ class Vet(WithDeadLetters):
         self.key = load_worker_key()
 
     def outputs(self, records: beam.PCollection) -> Any:
-        """Return ``answers`` and ``dead_letters``."""
+        """Returns ``answers`` and ``dead_letters``."""
         key, vetting = self.key, self.vetting
         read = records | "Assignments" >> self.apart(lambda record: as_assignments(record, key))
         joined = read.answers | "Decisions" >> self.join.with_outputs()
-        services = joined.submissions | "Services" >> Group(Submission, by=[_by_service])
+        services = joined.submissions | "Services" >> Group(Submission, by=[lambda s: (s.assignment.service_name, s)])
         vetted = services | "Vet" >> self.apart(lambda group: vetting.vet(group[0], group[1][0]))
         return self.gathered(vetted.answers, read.dead_letters, joined.dead_letters, vetted.dead_letters)
-
-
-def _by_service(submission: Submission) -> tuple[str, Submission]:
-    return submission.assignment.service_name, submission

@@ -42,7 +42,7 @@ _DOUBLED = re.compile(r"^(.+?)(?: ?[,;| ] ?\1)+$")
 
 
 def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
-    """Mask the worker ids in a text.
+    """Masks the worker ids in a text.
 
     Args:
       text: any text.
@@ -53,7 +53,7 @@ def redact(text: str, worker_id: str = "", is_answer: bool = False) -> str:
 
 
 def plain_id(worker_id: str) -> str:
-    """Normalise a worker id, so that it has one hash.
+    """Normalises a worker id, so that it has one hash.
 
     Blanks become single, or go from what is an id of MTurk without them; an id that a tool has doubled (``W,W``) counts
     once.
@@ -64,7 +64,7 @@ def plain_id(worker_id: str) -> str:
 
 
 def without_own_id(assignment_id: str, own: str, digest: str) -> str:
-    """Replace the worker's id as a word of an assignment's id, such as ``anna-1``, by its hash.
+    """Replaces the worker's id as a word of an assignment's id, such as ``anna-1``, by its hash.
 
     Args:
       assignment_id: the id, which outputs contain.
@@ -78,7 +78,7 @@ def without_own_id(assignment_id: str, own: str, digest: str) -> str:
 
 @lru_cache(maxsize=1 << 12)
 def _own(worker_id: str) -> re.Pattern[str]:
-    """Return a pattern for a worker's own id, also with blanks in it; it matches nothing if the id is too short."""
+    """Returns a pattern for a worker's own id, also with blanks in it; it matches nothing if the id is too short."""
     own = re.sub(r"[^A-Za-z0-9]+", "", plain_id(worker_id))
     is_mixed = not (own.isdigit() or own.isalpha())
     if len(own) < (_SHORTEST_MIXED if is_mixed else _SHORTEST):
@@ -90,13 +90,13 @@ def _own(worker_id: str) -> re.Pattern[str]:
 
 
 def without_ids(letter: DeadLetter) -> DeadLetter:
-    """Mask the worker ids that a dead letter quotes, also in the name of its file."""
+    """Masks the worker ids that a dead letter quotes, also in the name of its file."""
     masked = {name: redact(getattr(letter, name)) for name in ("key", "reason", "payload")}
     return msgspec.structs.replace(letter, **masked, source=_OF_MTURK_ALONE.sub(MASK, letter.source))
 
 
 def withheld(key: bytes, text: str) -> str:
-    """Return a placeholder for a record that cannot be split into columns.
+    """Returns a placeholder for a record that cannot be split into columns.
 
     Args:
       key: the key for hashing worker ids; it keeps others from testing which id has this hash.
@@ -107,12 +107,12 @@ def withheld(key: bytes, text: str) -> str:
 
 
 def key_file() -> Path:
-    """Return the default path of the key of the hashes."""
+    """Returns the default path of the key of the hashes."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "parapet" / "worker_key"
 
 
 def load_worker_key() -> bytes:
-    """Load the key from ``PARAPET_WORKER_KEY``, or from the key file.
+    """Loads the key from ``PARAPET_WORKER_KEY``, or from the key file.
 
     The file is created (mode 0600) if it does not exist.
 

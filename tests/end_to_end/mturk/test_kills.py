@@ -21,7 +21,7 @@ from faults.operations import ENVIRONMENT, KILL_BEFORE, KILL_HALF, KINDS, Machin
 from kit import json_of
 
 from parapet.pipelines.main import main
-from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk import batch as batches
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))
@@ -86,7 +86,7 @@ def facts(server, batch):
         "bonuses": Counter((bonus["AssignmentId"], str(bonus["BonusAmount"])) for bonus in there["bonuses"]),
         "balance": {name: str(amount) for name, amount in there["balance"].items()},
         "ledger": sorted(line.rsplit(",", 1)[0] for line in ledger),
-        "collected": [(line["AssignmentId"], line["Answer"]) for line in collected.load(batch)],
+        "collected": [(line["AssignmentId"], line["Answer"]) for line in batches.load(batch)],
     }
 
 
@@ -133,10 +133,10 @@ def _undisturbed(folder, world, machine, sample):
     assert main(["hits", *flags]) == 0
     stage("topup", "--hits", str(top_up), *at, workers=20)
     stage("collect", *at)
-    responses = str(world.batch / collected.FILE)
+    responses = str(world.batch / batches.ASSIGNMENTS)
     flags = ["--schemas", str(schemas), "--responses", responses, "--output", str(audit), "--quiet"]
     assert main(["compose", *flags]) == 1  # of made-up words no service is composed; the audit is there
-    ids = [line["AssignmentId"] for line in collected.load(world.batch)]
+    ids = [line["AssignmentId"] for line in batches.load(world.batch)]
     rows = [f"{each},0.{10 + i},for a good answer" for i, each in enumerate(ids[::3])]
     bonuses.write_text("\n".join(["assignment_id,amount,reason", *rows, ""]))
     rejections = folder / "rejections.csv"

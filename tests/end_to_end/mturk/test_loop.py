@@ -9,7 +9,7 @@ from fake_mturk import FakeMTurk, play, scripts_from_jsonl
 from kit import as_nobody, rows_of, run, write
 
 from parapet.transforms.crowd.answer_files import parse_answer_xml
-from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk import batch as batches
 
 
 def answers_of(path):
@@ -47,7 +47,7 @@ class Loop:
 
     def compose(self):
         self.mturk("collect")
-        flags = {"schemas": self.schemas, "responses": self.batch / collected.FILE, "output": self.variants}
+        flags = {"schemas": self.schemas, "responses": self.batch / batches.ASSIGNMENTS, "output": self.variants}
         ended = run("compose", "--quiet", status=(0, 1), **flags)
         # Five answers an element, some of them spoilt, need not be enough for any service yet.
         services = ended.json("statistics.json")["services"].values()
@@ -87,8 +87,8 @@ def _publish_and_top_up(loop):
 
 
 def _check_what_came_in(loop):
-    given, there = answers_of(loop.answers), answers_of(loop.batch / collected.FILE)
-    lines = collected.load(loop.batch)
+    given, there = answers_of(loop.answers), answers_of(loop.batch / batches.ASSIGNMENTS)
+    lines = batches.load(loop.batch)
     # Nobody did a task twice, though the top-up's HITs are others than the first.
     assert len({(line["WorkerId"], line["RequesterAnnotation"]) for line in lines}) == len(lines) == len(there)
     for who, answers in there.items():
@@ -100,7 +100,7 @@ def _check_what_came_in(loop):
 
 
 def _pay_and_check(loop):
-    first = collected.load(loop.batch)[0]["AssignmentId"]
+    first = batches.load(loop.batch)[0]["AssignmentId"]
     bonuses = write(loop.folder / "bonuses.csv", f"assignment_id,amount,reason\n{first},1.50,thank you\n")
     loop.mturk("pay", audit=loop.variants, reject=True, bonuses=bonuses)
     after = loop.server.snapshot()

@@ -15,7 +15,7 @@ from page_form import html_of
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.crowd.mturk import collect as collected
+from parapet.transforms.crowd.mturk import batch as batches
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
@@ -226,7 +226,7 @@ def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials)
         records = manifest(world / "hits")
         assert play(server, invented(server, 0, 5)) == 3 * len(records)
         run("mturk", "collect", batch=tmp_path / "batch")
-    answers = "".join(line["Answer"] for line in collected.load(tmp_path / "batch"))
+    answers = "".join(line["Answer"] for line in batches.load(tmp_path / "batch"))
     assert answers.count("<FreeText>") == 3 * sum(len(record["fields"]) for record in records)
     assert not lacking(answers, "<FreeText>yes</FreeText>", "<FreeText>no</FreeText>")
 

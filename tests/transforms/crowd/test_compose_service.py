@@ -1,22 +1,25 @@
-"""Composing a service, against a slow plain reading of SGD-X's method, and case by case."""
+"""Composing a service, against slow plain references and case by case: the draw, the names, what gets lost."""
 
 import hashlib
 from collections import defaultdict
-from itertools import permutations
+from itertools import combinations, pairwise, permutations, product
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from kit import cases, intent, service, slot
+from kit import cases, intent, run, service, slot
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd import vet
+from parapet.transforms.crowd import schema_task, vet
+from parapet.transforms.crowd.compose import Candidates, assign_names, draw, most_diverse, ranked
+from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
-from parapet.transforms.crowd.vet import canonical_form
-from parapet.transforms.report.text import Convention
+from parapet.transforms.crowd.vet import Vetting, canonical_form
+from parapet.transforms.report.text import Convention, words
+from parapet.transforms.variants.distance import levenshtein
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -219,3 +222,180 @@ def test_what_is_missing_in_assignments_is_told():
     times, workers = compose([first, *others, last]).notes.warnings()
     assert times == "1 time could not be read, so left empty: names.csv: row 2: AcceptTime 'soon' is not a time"
     assert workers.startswith("1 assignment without a WorkerId (first names.csv: row 11): ")
+
+
+LETTERS = "abcd"
+
+
+@st.composite
+def services(draw):
+    """Few texts, few distances, so that names collide and tie; one distance for a text within an element."""
+    n = draw(st.integers(2, 3))
+    elements = []
+    for i in range(draw(st.integers(1, 4))):
+        texts = draw(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True))
+        elements.append(Candidates(f"e{i}", texts, [float(draw(st.integers(1, 2))) for _ in texts]))
+    return elements, n
+
+
+def arrangements(element, n, texts=None):
+    """Every way to use n of the texts from near to far."""
+    distance = dict(zip(element.texts, element.distances, strict=True))
+    texts = element.texts if texts is None else texts
+    return [names for names in permutations(texts, n) if all(distance[a] <= distance[b] for a, b in pairwise(names))]
+
+
+def solvable(elements, n):
+    """Whether some choice of arrangements has no name twice in a variant: by trying all of them."""
+    first_drawn = [arrangements(element, n, element.texts[:n]) for element in elements]
+    return any(
+        all(len(set(variant)) == len(variant) for variant in zip(*choice, strict=True))
+        for choice in product(*first_drawn)
+    )
+
+
+def check(elements, n, given_names):
+    by_key = {element.key: element for element in elements}
+    for key, names in given_names.items():
+        distance = dict(zip(by_key[key].texts, by_key[key].distances, strict=True))
+        assert len(names) == len(set(names)) == n
+        assert all(distance[a] <= distance[b] for a, b in pairwise(names))
+    for k in range(n):
+        of_variant = [names[k] for names in given_names.values()]
+        assert len(set(of_variant)) == len(of_variant)
+
+
+TIGHT = (  # only one pair of arrangements fits, and neither is the first of its element
+    [Candidates("e0", ["x", "y", "z"], [1.0, 2.0, 2.0]), Candidates("e1", ["x", "y", "z"], [1.0, 1.0, 2.0])],
+    3,
+)
+
+
+@given(services())
+@example(TIGHT)
+def test_names_are_unique_in_a_variant_and_ordered(case):
+    elements, n = case
+    check(elements, n, assign_names(elements, n))
+
+
+@given(services())
+@example(TIGHT)
+def test_a_valid_assignment_of_the_first_drawn_is_found_if_there_is_one(case):
+    elements, n = case
+    if all(len(element.texts) >= n for element in elements) and solvable(elements, n):
+        assert assign_names(elements, n).keys() == {element.key for element in elements}
+
+
+@given(services())
+def test_who_is_left_out_could_not_have_been_served_beside_the_others(case):
+    elements, n = case
+    given_names = assign_names(elements, n)
+    for element in elements:
+        if element.key not in given_names:
+            for names in arrangements(element, n):
+                assert any(name == other[k] for other in given_names.values() for k, name in enumerate(names))
+
+
+@given(st.lists(st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=3), min_size=5, max_size=9, unique=True)))
+def test_without_collisions_everyone_gets_the_first_five(texts):
+    elements = []
+    for i, drawn in enumerate(texts):
+        own = [f"{text}{i}" for text in drawn]
+        elements.append(Candidates(f"e{i}", own, [float(levenshtein("abc", text)) for text in own]))
+    for element, names in zip(elements, assign_names(elements, 5).values(), strict=True):
+        assert names == ranked(element.texts[:5], element.distances[:5])
+
+
+def test_equal_distances_change_places_before_another_answer_is_drawn():
+    one = Candidates("one", ["a", "b", "c"], [1, 1, 2])
+    other = Candidates("other", ["a", "b", "c"], [1, 1, 2])
+    assert assign_names([one], 2) == {"one": ["a", "b"]}
+    assert assign_names([one, other], 2) == {"one": ["a", "b"], "other": ["b", "a"]}
+
+
+TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
+
+
+def spread(texts):
+    return sum(levenshtein(a, b) for a, b in combinations(texts, 2))
+
+
+@given(TEXTS, st.integers(1, 6))
+def test_most_diverse_is_the_best_of_all_subsets(texts, n):
+    found = most_diverse(texts, n, levenshtein)
+    assert sorted(found) == sorted(texts)
+    best = max((spread(subset) for subset in combinations(texts, min(n, len(texts)))), default=0)
+    assert spread(found[:n]) == best
+
+
+@given(TEXTS, st.integers(1, 6))
+def test_both_parts_keep_the_order_of_the_draw(texts, n):
+    found = most_diverse(texts, n, levenshtein)
+    assert (found[:n], found[n:]) == (sorted(found[:n], key=texts.index), sorted(found[n:], key=texts.index))
+
+
+def test_many_texts_are_approached_one_by_one():
+    texts = [f"{i:03}" for i in range(40)] + ["x" * 9, "y" * 9, "z" * 9]
+    found = most_diverse(texts, 5, levenshtein)
+    assert (found[2:5], sorted(found)) == (["x" * 9, "y" * 9, "z" * 9], sorted(texts))
+    assert most_diverse(texts, 5, levenshtein) == found
+
+
+def test_each_text_is_compared_with_500_at_most():
+    calls = []
+    texts = [f"{i:04}" for i in range(2_000)]
+    found = most_diverse(texts, 5, lambda a, b: calls.append((a, b)) or levenshtein(a, b))
+    assert (len(calls), sorted(found)) == (500 * 499 / 2, texts)
+    assert set(found[:5]) < set(texts[:500])
+
+
+@given(TEXTS, st.integers(), st.randoms(use_true_random=False))
+def test_the_draw_knows_no_order_of_arrival(texts, seed, random):
+    drawn = draw(texts, seed, "Taxi_1/slot/to", "names")
+    shuffled = list(texts)
+    random.shuffle(shuffled)
+    assert (draw(shuffled, seed, "Taxi_1/slot/to", "names"), sorted(drawn)) == (drawn, sorted(texts))
+
+
+@given(TEXTS.filter(bool), st.data())
+def test_other_answers_do_not_move_a_text(texts, data):
+    gone = data.draw(st.sampled_from(texts))
+    drawn = draw(texts, 7, "e", "names")
+    drawn.remove(gone)
+    assert draw([text for text in texts if text != gone], 7, "e", "names") == drawn
+
+
+def rank(canonical, typed=None):
+    return spelling_rank(canonical, words(canonical), canonical if typed is None else typed)
+
+
+def test_a_typo_weighs_more_than_all_else():
+    assert rank("CITY OF THE (HOTEL.") < rank("City of the hottell")
+
+
+def test_ties_go_to_the_earlier_texts():
+    assert most_diverse(["a", "b", "c", "d"], 2, levenshtein) == ["a", "b", "c", "d"]
+    assert most_diverse(["aa", "b", "c", "dddd"], 2, levenshtein) == ["aa", "dddd", "b", "c"]
+
+
+vet_service, conclude_service = Vetting.vet_service, schema_task.conclude_service
+
+
+def vet_all_but_one(*args):
+    return vet_service(*args)[1:]
+
+
+def conclude_all_but_one(raw, vetted, *args):
+    return conclude_service(raw, vetted[1:], *args)
+
+
+@cases(
+    "holder name lossy balance",
+    (Vetting, "vet_service", vet_all_but_one, "answers_given"),
+    (schema_task, "conclude_service", conclude_all_but_one, "answers: "),
+)
+def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):
+    monkeypatch.setattr(holder, name, lossy)
+    result = run("compose", output=tmp_path / "out", status=1)
+    assert f"balance for {balance}" in result.errors
+    assert not {"run.json", "responses.parquet"} & result.files.keys()

@@ -6,8 +6,8 @@ from kit import cases
 
 from parapet.schemas.decisions import Decision
 from parapet.schemas.rows import Assignment
-from parapet.transforms.crowd import dedupe
-from parapet.transforms.crowd.decided import merge_decisions
+from parapet.transforms.crowd import ingest
+from parapet.transforms.crowd.ingest import merge_decisions
 from parapet.transforms.crowd.task import without_dead
 
 
@@ -18,7 +18,7 @@ def assignment(answers=None, source="names.csv: row 2", **more):
 
 def merge_assignments(versions):
     dead = []
-    return list(without_dead(dedupe.merge_assignments(versions), dead)), dead
+    return list(without_dead(ingest.merge_assignments(versions), dead)), dead
 
 
 def merge(*versions):

@@ -15,9 +15,9 @@ from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.service import TASKS, Service, elements_of
 from parapet.transforms.core import compressed, counts, files, progress, runs
-from parapet.transforms.crowd.hits import judged, rewrite_pages, schema_pages, terms
-from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, RatedItem, Settings, requester_html
-from parapet.transforms.crowd.hits.plan import Plan, make_plan
+from parapet.transforms.crowd.hits import dialogue_pages, schema_pages, terms
+from parapet.transforms.crowd.hits import page as hit_pages
+from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, Plan, RatedItem, Settings
 from parapet.transforms.report.report import render
 
 # The columns of the requester site's CSV.
@@ -36,7 +36,7 @@ Unit = Service | DialogueFile | tuple[RatedItem, ...]
 
 
 class MakeHits(beam.PTransform):
-    """Makes the pages of services, of the user turns of dialogue files, or of utterances to be judged.
+    """Makes the pages of services, of the user turns of dialogue files, or of utterances to be dialogue_pages.
 
     An element is one of these units; it becomes the files of its pages, and a :class:`NotAsked` for each element that
     none of them asks about. The lines of the manifest and of the requester's tables are staged for each unit, and
@@ -53,7 +53,7 @@ class MakeHits(beam.PTransform):
         self.units, self.settings, self.info = list(units), settings, info
 
     def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-        """Return the manifest of the published run."""
+        """Returns the manifest of the published run."""
         settings, output = self.settings, self.info.output
         progress.expect(len(self.units), _UNITS[settings.kind])
         units = begin.pipeline | "Units" >> beam.Create(list(enumerate(self.units)))
@@ -61,7 +61,7 @@ class MakeHits(beam.PTransform):
         if settings.turns is not None:
             drawn = (
                 units
-                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: rewrite_pages.draw_keys(_read(file), settings.seed))
+                | "Draw keys" >> beam.FlatMapTuple(lambda _, file: dialogue_pages.draw_keys(_read(file), settings.seed))
                 | "Draw turns" >> beam.combiners.Top.Smallest(settings.turns)
             )
             last = [beam.pvalue.AsSingleton(drawn | "Last key" >> beam.Map(lambda keys: max(keys, default="")))]
@@ -88,27 +88,27 @@ def _invariants(units: Sequence[Unit], settings: Settings) -> list[counts.Invari
 
 
 def render_unit(unit: Unit, position: int, settings: Settings, last: str | None = None) -> Hits:
-    """Render the pages of the unit at a position; ``last`` is the last of the drawn :func:`rewrite_pages.draw_keys`."""
+    """Renders the pages of the unit at a position; ``last`` is the last of :func:`dialogue_pages.draw_keys`."""
     if isinstance(unit, Service):
         return schema_pages.render_service(unit, settings)
     if isinstance(unit, DialogueFile):
-        return rewrite_pages.render_dialogues(unit.relative, _read(unit), last, settings)
-    return judged.render_judged(unit, position, settings)
+        return dialogue_pages.render_dialogues(unit.relative, _read(unit), last, settings)
+    return dialogue_pages.render_judged(unit, position, settings)
 
 
 def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
-    """Plan the pages of units without writing them."""
+    """Plans the pages of units without writing them."""
     last = None
     if settings.turns is not None:
         dialogues = (_read(unit) for unit in units if isinstance(unit, DialogueFile))
-        keys = sorted(key for each in dialogues for key in rewrite_pages.draw_keys(each, settings.seed))
+        keys = sorted(key for each in dialogues for key in dialogue_pages.draw_keys(each, settings.seed))
         last = max(keys[: settings.turns], default="")
     records, not_asked = list[PageRecord](), list[NotAsked]()  # without the pages, which are large
     for position, unit in enumerate(units):
         hits = render_unit(unit, position, settings, last)
         records += [page.record for page in hits.pages]
         not_asked += hits.not_asked
-    return make_plan(records, not_asked, settings)
+    return hit_pages.make_plan(records, not_asked, settings)
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
@@ -148,7 +148,7 @@ def _metadata_files(
     def records() -> Iterator[PageRecord]:
         return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
 
-    plan = make_plan(records(), not_asked, settings)
+    plan = hit_pages.make_plan(records(), not_asked, settings)
     index = render(
         "hit_index.html.jinja",
         plan=plan,
@@ -163,12 +163,12 @@ def _metadata_files(
         "manifest.jsonl": lines("manifest"),
         "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
         **{f"requester/{task}.csv": lines(task, _csv([CSV_COLUMNS[task]])) for task in settings.tasks},
-        **{f"requester/{task}.html": requester_html(task).encode() for task in settings.tasks},
+        **{f"requester/{task}.html": hit_pages.requester_html(task).encode() for task in settings.tasks},
     }
 
 
 def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
-    """Yield the rows of the pages of ``task`` for the requester site."""
+    """Yields the rows of the pages of ``task`` for the requester site."""
     for record, body in ((page.record, page.body) for page in pages if page.record.task == task):
         texts = {"fields": " ".join(record.fields), "values": msgspec.json.encode(record.values).decode(), "body": body}
         cells = {**msgspec.structs.asdict(record), **texts}
@@ -176,7 +176,7 @@ def _rows(pages: Iterable[Page], task: terms.HitTask) -> Iterator[list[object]]:
 
 
 def _csv(rows: Iterable[Iterable[object]]) -> bytes:
-    """Format rows as CSV; their cells have no line breaks."""
+    """Formats rows as CSV; their cells have no line breaks."""
     text = io.StringIO(newline="")
     csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

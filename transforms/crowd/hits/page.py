@@ -1,11 +1,16 @@
-"""The records of ``hits``, the HTML around the body of a page, and the distribution of questions over pages."""
+"""The records of ``hits``, how text is encoded for pages and MTurk, the HTML around a body, its parts, and the cost.
+
+All amounts of money are Decimal.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import ROUND_DOWN, Decimal
 from functools import cache
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -13,9 +18,50 @@ import msgspec
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS
-from parapet.transforms.crowd.hits.markup import MAX_BYTES, KeptValue, carriable, question_xml, without_variables
-from parapet.transforms.crowd.hits.terms import SCHEMAS, WORDING, HitTask, Terms, estimated_seconds, seconds_allowed
+from parapet.transforms.crowd.answer_files import read_rows
+from parapet.transforms.crowd.hits import terms
+from parapet.transforms.crowd.hits.terms import SCHEMAS, HitTask, Terms
 from parapet.transforms.report.report import render
+from parapet.transforms.report.text import aligned, counted
+
+# Not allowed in XML 1.0: C0 controls except tab and line ends, surrogates, the two non-characters.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_LINE_ENDS = re.compile("\r\n?")
+
+NAMESPACE = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2011-11-11/HTMLQuestion.xsd"
+MAX_BYTES = 65_535
+
+# FrameHeight 0: the page fills the frame of the worker's site.
+_BEFORE = f'<HTMLQuestion xmlns="{NAMESPACE}"><HTMLContent><![CDATA['
+_AFTER = "]]></HTMLContent><FrameHeight>0</FrameHeight></HTMLQuestion>"
+
+
+def shown(text: str) -> str:
+    """Cleans a text of the schema for display: single spaces, no characters that XML forbids."""
+    return " ".join(_FORBIDDEN.sub(" ", text).split())
+
+
+def carriable(html: str) -> str:
+    """Encodes HTML so that it passes through MTurk unchanged.
+
+    Line ends become ``\\n`` (as in an XML parser), forbidden characters are removed, and characters beyond the basic
+    plane become numeric references (MTurk refuses four-byte characters). Not suitable for scripts with such characters.
+    """
+    html = _FORBIDDEN.sub("", _LINE_ENDS.sub("\n", html))
+    return _ASTRAL.sub(lambda match: f"&#{ord(match.group())};", html)
+
+
+def without_variables(html: str) -> str:
+    """Escapes ``${``, so that the requester site does not substitute variables."""
+    return html.replace("${", "&#36;{")
+
+
+def question_xml(html: str) -> bytes:
+    """Wraps a page that :func:`carriable` has encoded in an HTMLQuestion."""
+    # "]]>" would end the CDATA section, so it is split across two sections.
+    return (_BEFORE + html.replace("]]>", "]]]]><![CDATA[>") + _AFTER).encode("utf-8")
+
 
 AUTO, NONE = "auto", "none"  # values of --cues
 
@@ -43,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
+        """Returns the value of ``--task``: that of the pages, or ``schemas`` for both tasks on schemas."""
         return SCHEMAS if self.tasks == TASKS else self.tasks[0]
 
 
@@ -62,7 +108,7 @@ class PlainAct(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the act as one line of the page."""
+        """Returns the act as one line of the page."""
         return ": ".join(filter(None, [self.does, " – ".join(filter(None, [self.about, self.value]))]))
 
 
@@ -97,8 +143,16 @@ class RatedItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def place(self) -> Place:
-        """Return the key that identifies the item among those of its task."""
+        """Returns the key that identifies the item among those of its task."""
         return (self.dialogue_id, self.turn) if self.act is None else (self.dialogue_id, self.turn, self.act)
+
+
+class KeptValue(msgspec.Struct, frozen=True):
+    """A value, as the page shows it, that an answer must contain verbatim, and its slot."""
+
+    slot: str
+    service: str
+    value: str
 
 
 class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -154,7 +208,7 @@ class PageRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def read_manifest(folder: str) -> Iterator[PageRecord]:
-    """Yield the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
+    """Yields the records of the pages in a folder. Raises InputError if it is not the output of ``parapet hits``."""
     path = layout.as_path(folder) / "manifest.jsonl"
     try:
         lines = limits.read_whole(path, limits.MAX_DIALOGUE_FILE).splitlines()
@@ -208,32 +262,32 @@ SITE_BYTES = 1_024
 
 
 def page_html(task: HitTask, body: str, sandbox: bool = False) -> str:
-    """Return the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
-    frame = _frame("hit_page.html.jinja", task, title=WORDING[task].title, action=SANDBOX if sandbox else LIVE)
+    """Returns the whole page around a body of results of :func:`render_part`; the form goes to MTurk or its sandbox."""
+    frame = _frame("hit_page.html.jinja", task, title=terms.WORDING[task].title, action=SANDBOX if sandbox else LIVE)
     return frame.replace(_BODY, body)
 
 
 def requester_html(task: HitTask) -> str:
-    """Return the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
+    """Returns the template for the requester site: without a form, and with ``${body}`` in place of the questions."""
     return _frame("hit_requester.html.jinja", task)
 
 
 @cache
 def _frame(template: str, task: HitTask, **context: str) -> str:
-    """Render what surrounds the body; cached because there are thousands of pages."""
+    """Renders what surrounds the body; cached because there are thousands of pages."""
     limits = {"max_words": MAX_WORDS.get(task, 0), "max_letters": MAX_LETTERS.get(task, 0)}
     return carriable(render(template, task=task, body=_BODY, **limits, **context))
 
 
 def render_part(template: str, **context: Any) -> str:
-    """Render a part of a body on one line, for the requester site's CSV, and encode it for MTurk."""
+    """Renders a part of a body on one line, for the requester site's CSV, and encodes it for MTurk."""
     lines = carriable(render(template, **context)).split("\n")
     return without_variables("".join(line.strip() for line in lines))
 
 
 @cache
 def capacity(task: HitTask) -> int:
-    """Return the maximum number of bytes of a page's body."""
+    """Returns the maximum number of bytes of a page's body."""
     # The sandbox's address is the longer one.
     return MAX_BYTES - SITE_BYTES - len(question_xml(page_html(task, "", sandbox=True)))
 
@@ -268,7 +322,7 @@ def add_pages(
     about: Callable[[Parts], dict[str, Any]],
     settings: Settings,
 ) -> None:
-    """Distribute parts over as few pages as they need, in order; parts that are too large for any page are not asked.
+    """Distributes parts over as few pages as they need, in order; parts that are too large for any page are not asked.
 
     Args:
       hits: the pages are added here.
@@ -280,7 +334,7 @@ def add_pages(
       about: returns the fields of its record that differ between tasks.
       settings: the terms, and where the form goes.
     """
-    terms = settings.terms
+    offer = settings.terms
     around = body([msgspec.structs.replace(part, html="") for part in parts])
     runs, large = fit(parts, capacity(task) - len(around.encode()))
     hits.not_asked.extend(NotAsked(task_id, part.id, TOO_LARGE) for part in large)
@@ -288,7 +342,7 @@ def add_pages(
         page_body = body(run)
         question = question_xml(html := page_html(task, page_body, settings.sandbox))
         fields = [field for part in run for field in part.fields]
-        seconds = estimated_seconds(task, len(fields), sum(part.turns for part in run))
+        seconds = terms.estimated_seconds(task, len(fields), sum(part.turns for part in run))
         stem = f"pages/{name}.{task}" + (f".{number}" if number > 1 else "")
         record = PageRecord(
             task=task,
@@ -300,14 +354,14 @@ def add_pages(
             fields=fields,
             bytes=len(question),
             sha256=hashlib.sha256(question).hexdigest(),
-            **msgspec.structs.asdict(WORDING[task]),
-            reward=terms.reward_for(seconds),
-            assignments=terms.assignments,
+            **msgspec.structs.asdict(terms.WORDING[task]),
+            reward=offer.reward_for(seconds),
+            assignments=offer.assignments,
             requester_annotation=task_id,
-            assignment_duration_seconds=seconds_allowed(seconds),
-            auto_approval_delay_seconds=terms.auto_approval_hours * 3_600,
-            lifetime_seconds=terms.lifetime_days * 86_400,
-            max_per_worker=terms.max_per_worker,
+            assignment_duration_seconds=terms.seconds_allowed(seconds),
+            auto_approval_delay_seconds=offer.auto_approval_hours * 3_600,
+            lifetime_seconds=offer.lifetime_days * 86_400,
+            max_per_worker=offer.max_per_worker,
             estimated_seconds=seconds,
             **{"element_ids": [], "ambiguous": [], **about(run)},
         )
@@ -315,7 +369,7 @@ def add_pages(
 
 
 def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
-    """Distribute parts over pages with ``room`` bytes each; return the pages, and parts that are too large for any."""
+    """Distributes parts over pages with ``room`` bytes each. Returns the pages, and parts too large for any."""
     pages: list[list[Part]] = []
     large: list[Part] = []
     used = room
@@ -330,3 +384,135 @@ def fit(parts: Parts, room: int) -> tuple[list[list[Part]], list[Part]]:
         pages[-1].append(part)
         used += size
     return pages, large
+
+
+# The assignments of a worker of SGD-X, whose authors paid 1 to 2 dollars for each, 2,000 in all, to over 400 workers.
+SPREAD = 3
+
+
+class PlanRow(msgspec.Struct, frozen=True):
+    """One row of the cost table.
+
+    Attributes:
+      hits: the number of HITs. ``fields`` is the number of their form fields, ``assignments`` of submissions.
+      reward: dollars paid to workers. ``fees`` are paid to MTurk; ``cost`` is the sum.
+      estimated_minutes: the estimate for all assignments together.
+      hourly_pay: dollars per hour at the estimated pace, rounded down.
+    """
+
+    hits: int
+    fields: int
+    assignments: int
+    reward: Decimal
+    fees: Decimal
+    cost: Decimal
+    estimated_minutes: Decimal
+    hourly_pay: Decimal
+
+    def cells(self) -> list[str]:
+        """Formats the numbers, with hours instead of minutes."""
+        numbers = (f"{number:,}" for number in (self.hits, self.fields, self.assignments))
+        amounts = (f"${amount:,.2f}" for amount in (self.reward, self.fees, self.cost))
+        return [*numbers, *amounts, f"{self.estimated_minutes / 60:,.1f}", f"${self.hourly_pay:,.2f}"]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The content of ``plan.json``: the cost by task and in total, and what no page asks about."""
+
+    currency: Literal["USD"]
+    tasks: dict[HitTask, PlanRow]
+    total: PlanRow
+    fee_rate: Decimal
+    terms: Terms
+    not_asked: list[NotAsked]
+
+    def not_asked_by_reason(self) -> dict[str, list[str]]:
+        """Returns reason to the sorted ids of tasks that are left out."""
+        by_reason: dict[str, list[str]] = {}
+        for each in sorted(self.not_asked, key=lambda each: each.reason):
+            by_reason.setdefault(each.reason, []).append(each.task_id)
+        return by_reason
+
+    def cells(self) -> dict[str, list[str]]:
+        """Returns the cells of each row of the cost table."""
+        return {**{task: row.cells() for task, row in self.tasks.items()}, "total": self.total.cells()}
+
+    def workers(self) -> str:
+        """Says how few workers could do everything, see :func:`workers_needed`."""
+        hits = [(task, self.terms.assignments) for task, row in self.tasks.items() for _ in range(row.hits)]
+        return workers_needed(hits, self.terms.max_per_worker)
+
+    def table(self) -> str:
+        """Formats the cost table as aligned text."""
+        head = ["", "HITs", "fields", "assignments", "reward", "fees", "cost", "hours", "pay an hour"]
+        return aligned([head, *([name, *cells] for name, cells in self.cells().items())])
+
+
+def make_plan(records: Iterable[PageRecord], not_asked: Iterable[NotAsked], settings: Settings) -> Plan:
+    """Adds up the pages, and sorts what is not asked. Raises InputError if there is nothing to ask about."""
+    offer = settings.terms
+    # Of each page, which may be large, only what its cost depends on.
+    sizes = [(each.task, len(each.fields), each.reward, each.estimated_seconds) for each in records]
+    left_out = sorted(not_asked, key=lambda each: (each.task_id, each.element_id, each.reason))
+    if not sizes and not left_out:  # of services and utterances, there is always something to ask
+        raise InputError("contains no user turns, so nothing was written", "--dialogues")
+    tasks = {task: _row([size for size in sizes if size[0] == task], offer) for task in settings.tasks}
+    return Plan("USD", tasks, _row(sizes, offer), terms.fee_rate(offer.assignments), offer, left_out)
+
+
+def _row(pages: Sequence[tuple[HitTask, int, Decimal, int]], offer: Terms) -> PlanRow:
+    fields = sum(n for _, n, _, _ in pages)
+    seconds = sum(estimate for _, _, _, estimate in pages) * offer.assignments
+    reward = sum((of_page for _, _, of_page, _ in pages), Decimal("0.00")) * offer.assignments
+    fees = sum((offer.fees_for(of_page) for _, _, of_page, _ in pages), Decimal("0.00"))
+    minutes = (Decimal(seconds) / 60).quantize(Decimal("0.1"))
+    hourly_pay = (reward * terms.HOUR / seconds if seconds else reward).quantize(terms.CENT, rounding=ROUND_DOWN)
+    return PlanRow(len(pages), fields, len(pages) * offer.assignments, reward, fees, reward + fees, minutes, hourly_pay)
+
+
+def least_workers(hits: Sequence[tuple[HitTask, int]], limit: int) -> int:
+    """Returns how few workers can do all assignments.
+
+    The assignments of a HIT are for different workers, and nobody may do both tasks of a service.
+
+    Args:
+      hits: the task of each HIT, and its number of assignments.
+      limit: the number of assignments that one worker may do; 0 for any.
+    """
+    most = dict(sorted(hits, key=itemgetter(1)))
+    assignments = sum(n for _, n in hits)
+    return max(sum(most.values()), -(-assignments // limit) if limit else 0)
+
+
+def workers_needed(hits: Sequence[tuple[HitTask, int]], limit: int) -> str:
+    """Says how few workers could do all assignments, and which limit would make the texts of schemas diverse."""
+    least = counted(least_workers(hits, limit), "worker")
+    if limit:
+        return f"with --max_per_worker {limit}, at least {least} must take part"
+    if not any(task in TASKS for task, _ in hits):
+        return f"as few as {least} could do everything"
+    spread = f"with --max_per_worker {SPREAD}, at least {least_workers(hits, SPREAD):,}"
+    return f"as few as {least} could do everything; {spread} (SGD-X had over 400, about {SPREAD} each)"
+
+
+def top_up_assignments(most_missing: int) -> int:
+    """Returns the workers per HIT for ``most_missing`` good answers, below the higher fee: about half are good."""
+    return max(1, min(terms.EXTRA_FEE_FROM - 1, 2 * most_missing))
+
+
+def read_shortfall(path: str) -> dict[tuple[str, str], int]:
+    """Reads what a ``shortfall.csv`` of ``compose`` lists: (task id, form field) to the number of missing good answers.
+
+    Raises:
+      InputError: the file is not a shortfall file, or lists nothing; with the row.
+    """
+    lacks: dict[tuple[str, str], int] = {}
+    for number, row in read_rows(path, ("service_name", "task", "field", "have", "need")):
+        try:
+            missing = max(1, int(row["need"]) - int(row["have"]))
+        except ValueError:
+            raise InputError("'have' and 'need' must be numbers", path, f"row {number}") from None
+        lacks[f"{row['service_name']}:{row['task']}", row["field"]] = missing
+    if not lacks:
+        raise InputError("no answers are missing, so there is nothing to ask for", path)
+    return lacks

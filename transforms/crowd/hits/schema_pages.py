@@ -24,8 +24,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import TASKS, Kind, Service, Task, elements_of, task_id
 from parapet.transforms.crowd.answer_files import read_rows
-from parapet.transforms.crowd.hits.markup import shown
-from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part
+from parapet.transforms.crowd.hits.page import NONE, Hits, NotAsked, Part, Settings, add_pages, render_part, shown
 from parapet.transforms.report.text import name_words
 from parapet.transforms.variants.distance import lemma
 
@@ -69,7 +68,7 @@ class Question(msgspec.Struct, frozen=True):
 
 
 def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> Iterator[Question]:
-    """Yield the questions of a task in the schema's order.
+    """Yields the questions of a task in the schema's order.
 
     Args:
       service: the service.
@@ -85,7 +84,7 @@ def questions_of(service: Service, task: Task, ambiguous: Set[str]) -> Iterator[
 
 
 def service_title(service_name: str) -> str:
-    """Return ``Hotels`` for ``Hotels_1``; the number only distinguishes services."""
+    """Returns ``Hotels`` for ``Hotels_1``; the number only distinguishes services."""
     return _NUMBERED.sub("", service_name) or service_name
 
 
@@ -95,7 +94,7 @@ def _listed(values: tuple[str, ...]) -> str:
 
 
 def ambiguous_elements(service: Service) -> set[str]:
-    """Return the ids of elements with vague names, and of slots whose words are some of another slot's.
+    """Returns the ids of elements with vague names, and of slots whose words are some of another slot's.
 
     A name is vague if it is a single word under four letters, or consists of generic words: ``type``, ``end_time``.
     ``alarm_time`` is ambiguous beside ``new_alarm_time``.
@@ -122,7 +121,7 @@ _IDENTIFIER = re.compile(r"[^\W_]_[^\W_]|[a-z0-9][A-Z]")
 
 
 def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> str:
-    """Return the description of the app on the page of a task; may be empty.
+    """Returns the description of the app on the page of a task; may be empty.
 
     Args:
       service: the service.
@@ -144,7 +143,7 @@ def choose_cue(service: Service, task: Task, cues: str | Mapping[str, str]) -> s
 
 
 def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, str]:
-    """Read ``service_name,cue`` from CSV; with an empty cue, a service is shown without one.
+    """Reads ``service_name,cue`` from CSV; with an empty cue, a service is shown without one.
 
     Raises:
       InputError: the file cannot be read, or a row has an unknown or repeated service, a cue that is too long or
@@ -168,7 +167,7 @@ def read_cues(path: str | Path, services: Mapping[str, Service]) -> dict[str, st
 
 
 def revealed_by(text: str, names: Iterable[str]) -> str:
-    """Return the first name whose words occur in a text side by side; empty if there is none.
+    """Returns the first name whose words occur in a text side by side; empty if there is none.
 
     Words are compared by their lemmas. Names that consist of generic words (``to``, ``date``) are ignored, since any
     sentence may contain them.
@@ -189,7 +188,7 @@ NOTHING_TO_SHOW = "nothing_to_show: the text to be shown on the page is blank"
 
 
 def render_service(service: Service, settings: Settings) -> Hits:
-    """Render both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
+    """Renders both tasks of a service; every element is on exactly one page of a task, or in ``not_asked``."""
     ambiguous = ambiguous_elements(service)
     hits = Hits({"services": 1})
     for task in TASKS:

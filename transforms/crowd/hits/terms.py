@@ -89,37 +89,37 @@ class Terms(msgspec.Struct, frozen=True):
     max_per_worker: int = 0
 
     def reward_for(self, seconds: int) -> Decimal:
-        """Return the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
+        """Returns the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
         if self.reward is not None:
             return self.reward.quantize(CENT)
         return up_to_cent(self.hourly_wage * seconds / HOUR)
 
     def fees_for(self, reward: Decimal) -> Decimal:
-        """Return MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
+        """Returns MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""
         return up_to_cent(fee_for(reward, self.assignments) * self.assignments)
 
 
 def estimated_seconds(task: HitTask, fields: int, turns: int = 0) -> int:
-    """Return the estimated seconds for a page with this number of form fields and dialogue turns."""
+    """Returns the estimated seconds for a page with this number of form fields and dialogue turns."""
     reading = 0 if task == REWRITES else SECONDS["reading"]
     return reading + SECONDS["turn"] * turns + SECONDS[task.removesuffix("s")] * fields
 
 
 def seconds_allowed(estimated: int) -> int:
-    """Return the seconds that a worker has: four times the estimate in whole quarters of an hour, at least an hour."""
+    """Returns the seconds that a worker has: four times the estimate in whole quarters of an hour, at least an hour."""
     return max(HOUR, -(-4 * estimated // QUARTER) * QUARTER)
 
 
 def fee_rate(assignments: int) -> Decimal:
-    """Return MTurk's fee as a fraction of each reward, for this number of assignments."""
+    """Returns MTurk's fee as a fraction of each reward, for this number of assignments."""
     return FEE + (EXTRA_FEE if assignments >= EXTRA_FEE_FROM else 0)
 
 
 def fee_for(reward: Decimal, assignments: int) -> Decimal:
-    """Return MTurk's fee in dollars for one of the assignments of a HIT, not rounded."""
+    """Returns MTurk's fee in dollars for one of the assignments of a HIT, not rounded."""
     return max(reward * fee_rate(assignments), CENT)
 
 
 def up_to_cent(amount: Decimal) -> Decimal:
-    """Round up to the cent, so that nobody is paid less, and no bill is higher, than planned."""
+    """Rounds up to the cent, so that nobody is paid less, and no bill is higher, than planned."""
     return amount.quantize(CENT, rounding=ROUND_UP)

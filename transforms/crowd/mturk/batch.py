@@ -1,27 +1,190 @@
-"""The folder of a batch: its journal, and the settings that all later calls use.
+"""The folder of a batch: its journal, the settings that all later calls use, and what workers have submitted.
 
-``journal.jsonl`` and ``assignments.jsonl`` are raw data: only their owner can read them, and they must not be released.
-All other files identify workers by keyed hashes.
+``journal.jsonl`` has JSON Lines, appended and fsynced, which tell later runs which calls were made and paid for. A call
+with side effects is logged before it is sent (``begun``) and after (``done``, ``failed``). A call that was begun but is
+not done when a run starts may have taken effect, even if MTurk refused it in the end: an earlier attempt may have
+succeeded while its response was lost. The run looks up the outcome instead of guessing.
+
+``assignments.jsonl`` has one boto3 assignment per line, as ``compose`` reads it. :func:`collect`, which writes it, only
+reads from MTurk, so it can be run and interrupted at any time.
+
+Both are raw data: only their owner can read them, and they must not be released. All other files identify workers by
+keyed hashes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import logging
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
+import orjson
 
-from parapet.schemas.errors import InputError, parapet_version
-from parapet.transforms.crowd.journal import FORMAT, Event, Journal
+from parapet.schemas.errors import InputError, parapet_version, storable
+from parapet.schemas.layout import parse_json_line
+from parapet.transforms.core import disk
 from parapet.transforms.crowd.mturk import client
+
+JOURNAL = "journal.jsonl"
+
+# Increased whenever this program would misread the journals of an older one, or the reverse.
+FORMAT = 2
+
+# Files beside a journal. If they exist without it, it is unknown what is published and paid.
+TRACES = ("assignments.jsonl", "ledger.csv", "status.html")
+
+Event = Literal["batch", "begun", "done", "failed"]
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the journal.
+
+    Attributes:
+      at: the time, ISO 8601, UTC.
+      event: ``batch`` opens the journal; ``begun``, ``done`` and ``failed`` belong to a call.
+      key: identifies the call across runs: ``hit:Banks_1:names:1:4f0c…``, ``pay:3XYZ``.
+      operation: boto3's name for the call.
+      facts: the facts for later runs. Contains no worker ids: workers are identified by keyed hashes.
+    """
+
+    at: str
+    event: Event
+    key: str
+    operation: str = ""
+    facts: dict[str, Any] = {}
+
+
+class Journal:
+    """The open journal of a folder, for one process at a time.
+
+    Args:
+      folder: the folder of the journal.
+      writable: if False, the journal is only read: nothing is created, repaired or locked, and writing is an error.
+
+    Attributes:
+      batch: the facts of the batch; empty if none was begun.
+      done: key to facts of completed calls: those of ``begun`` and ``done`` together, and the time (``at``).
+      open: key to facts of calls that were begun and are not done.
+
+    Raises:
+      InputError: another process uses the folder, a line cannot be read, or the journal is lost.
+    """
+
+    def __init__(self, folder: Path, writable: bool = True) -> None:
+        self.path = folder / JOURNAL
+        self.batch: dict[str, Any] = {}
+        self.done: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, dict[str, Any]] = {}
+        self._handle: int | None = None
+        if not self.path.exists():
+            self._refuse_if_lost()
+        try:
+            if writable:
+                self._open_and_lock()
+            self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    def _refuse_if_lost(self) -> None:
+        traces = [name for name in TRACES if self.path.with_name(name).exists()]
+        if traces:
+            raise InputError(
+                f"the journal is lost, although the folder has {traces[0]} of a batch: it is not known what was "
+                "published and paid, and publishing again would cost twice; restore the journal from a backup, or "
+                "choose another folder to begin another batch",
+                self.path,
+            )
+
+    def _open_and_lock(self) -> None:
+        try:
+            disk.make_folder(self.path.parent)
+            self._handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            disk.sync(self.path.parent)  # unless the folder's entry is synced, too, a crash can lose the whole journal
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            reason = "another 'parapet mturk' is using this batch; wait until it ends"
+            raise InputError(reason, self.path.parent) from None
+
+    def _read(self) -> None:
+        data = self.path.read_bytes() if self.path.exists() else b""
+        complete, _, torn = data.rpartition(b"\n")
+        for number, line in enumerate(complete.splitlines(), 1):
+            try:
+                self._apply(msgspec.json.decode(line, type=Entry))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise InputError(f"not a line of the journal: {error}", self.path, f"row {number}") from None
+        if not self.batch:
+            self._refuse_if_lost()
+        if torn and self._handle is not None:
+            # A killed run's last line: what it was about to say is not known, so its call counts as open (or unmade).
+            logging.info("%s: the last line, of an interrupted run, is incomplete and is ignored", self.path)
+            os.truncate(self.path, len(data) - len(torn))
+
+    def _apply(self, entry: Entry) -> None:
+        if entry.event == "batch":
+            self.batch = entry.facts
+            if self.batch.get("format") != FORMAT:
+                version = self.batch.get("parapet", "(unknown)")
+                reason = f"this batch was made by Parapet {version}, whose journal has another format"
+                raise InputError(f"{reason}: continue with that version", self.path)
+        elif entry.event == "begun":
+            self.open[entry.key] = {"operation": entry.operation, **entry.facts}
+        elif entry.event == "done":
+            # Removed first so that a repeated key moves to the end.
+            before = {**self.done.pop(entry.key, {}), **self.open.pop(entry.key, {})}
+            self.done[entry.key] = {**before, **entry.facts, "at": entry.at}
+
+    def write(self, entries: Iterable[tuple[Event, str, str, Mapping[str, Any]]]) -> None:
+        """Appends (event, key, operation, facts) with one fsync; returns when they are on disk.
+
+        Raises:
+          OSError: they cannot be written; names the file.
+        """
+        assert self._handle is not None, "the journal was opened for reading"
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        lines = [Entry(at, event, key, operation, dict(facts)) for event, key, operation, facts in entries]
+        data = b"".join(msgspec.json.encode(entry) + b"\n" for entry in lines)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+            os.fsync(self._handle)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        for entry in lines:
+            self._apply(entry)
+
+    def with_prefix(self, prefix: str) -> dict[str, dict[str, Any]]:
+        """Returns what is done under keys that begin with ``prefix:``, without the prefix, in journal order."""
+        start = f"{prefix}:"
+        return {key.removeprefix(start): facts for key, facts in self.done.items() if key.startswith(start)}
+
+    def close(self) -> None:
+        """Unlocks the journal for other processes."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 _QUALIFICATION_ID = re.compile(r"[A-Z0-9]{1,64}")
 _COUNTRY = re.compile(r"[A-Z]{2}(-[A-Z0-9]{1,3})?")
@@ -127,11 +290,11 @@ class Batch:
         self.settings = msgspec.convert(self.journal.batch["settings"], Settings, strict=False)
 
     def token(self, key: str) -> str:
-        """Return the UniqueRequestToken of a call: 64 characters derived from the batch and the call's key."""
+        """Returns the UniqueRequestToken of a call: 64 characters derived from the batch and the call's key."""
         return hashlib.sha256(f"{self.id} {key}".encode()).hexdigest()
 
     def hits(self) -> dict[str, PublishedHit]:
-        """Return the published HITs by id, in order of publishing."""
+        """Returns the published HITs by id, in order of publishing."""
         published, stopped, gone = (self.journal.with_prefix(name) for name in ("hit", "stop", "gone"))
         hits = {facts["hit_id"]: facts | {"gone": facts["hit_id"] in gone} for facts in published.values()}
         hits = {hit_id: facts | stopped.get(hit_id, {}) for hit_id, facts in hits.items()}
@@ -139,7 +302,7 @@ class Batch:
 
 
 def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:
-    """Begin a batch, or check that an existing one has the same address and settings.
+    """Begins a batch, or checks that an existing one has the same address and settings.
 
     Args:
       folder: the folder of the batch.
@@ -169,7 +332,7 @@ def begin(folder: str | Path, endpoint: str, chosen: Mapping[str, Any]) -> None:
 
 
 def check_endpoint(of_batch: str, of_command: str, folder: str | Path) -> None:
-    """Raise InputError unless the batch is published at the address that the command uses."""
+    """Raises InputError unless the batch is published at the address that the command uses."""
     if of_batch == of_command:
         return
     flags = {client.PRODUCTION: "add --production, which spends real money", client.SANDBOX: "leave out --endpoint_url"}
@@ -204,7 +367,7 @@ def perform(
     progress: Progress | None = None,
     send: Callable[[Call], dict[str, Any]] | None = None,
 ) -> Failures:
-    """Make the calls and return those that were refused; a dry run prints them instead.
+    """Makes the calls and returns those that were refused; a dry run prints them instead.
 
     An interrupted call stays open in the journal. So does a refused one: boto3 repeats a call whose response was lost,
     and MTurk may refuse the repetition because the first attempt succeeded.
@@ -262,3 +425,91 @@ def perform(
             if progress is not None:
                 progress(start + len(chunk), len(calls))
     return failures
+
+
+ASSIGNMENTS = "assignments.jsonl"
+
+_MEMBERS = (
+    "AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "AutoApprovalTime", "AcceptTime", "SubmitTime",
+    "ApprovalTime", "RejectionTime", "RequesterFeedback", "Answer",
+)  # fmt: skip
+
+
+def line_of(assignment: Mapping[str, Any], hit: PublishedHit) -> Line:
+    """Converts boto3's assignment to JSON types: times in ISO 8601, UTC, to the second; with facts of its HIT."""
+    line = {name: _plain(assignment[name]) for name in _MEMBERS if assignment.get(name) is not None}
+    return {**line, "RequesterAnnotation": hit.task_id, "Reward": f"{hit.reward:f}"}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="seconds")
+    return storable(value) if isinstance(value, str) else value
+
+
+def load(folder: Path) -> list[Line]:
+    """Reads the lines in their order. Raises InputError if the file is not of ``collect``."""
+    path = folder / ASSIGNMENTS
+    if not path.exists():
+        return []
+    lines = []
+    for number, text in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            line = parse_json_line(text)
+            if not {"AssignmentId", "WorkerId", "HITId", "AssignmentStatus", "RequesterAnnotation"} <= line.keys():
+                raise ValueError("a field is missing")
+        except (ValueError, AttributeError) as error:
+            reason = f"not an assignment ({error}): move the file away and collect again"
+            raise InputError(reason, path, f"row {number}") from None
+        lines.append(line)
+    return lines
+
+
+def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
+    """Reads every HIT that is not complete and settled, writes ``assignments.jsonl``, and returns its lines.
+
+    Payments of interrupted runs that MTurk shows as made are noted in the journal.
+
+    Args:
+      batch: the open batch.
+      progress: called with the number of HITs read.
+
+    Raises:
+      InputError: MTurk does not answer, or refuses.
+    """
+    lines = {line["AssignmentId"]: line for line in load(batch.folder)}
+    final = Counter(line["HITId"] for line in lines.values() if line["AssignmentStatus"] in VERDICTS)
+    waiting = [hit for hit in batch.hits().values() if not hit.gone and final[hit.hit_id] < hit.assignments]
+    entries: list[tuple[Event, str, str, dict[str, Any]]] = []
+    with client.explaining(), ThreadPoolExecutor(batch.parallel) as pool:
+        listings = pool.map(partial(_list_assignments, batch.client), waiting)
+        for number, (hit, listing) in enumerate(zip(waiting, listings, strict=True), 1):
+            if listing is None:
+                entries.append(("done", f"gone:{hit.hit_id}", "", {}))
+            lines |= listing or {}
+            if progress is not None:
+                progress(number, len(waiting))
+    for assignment_id, line in lines.items():
+        verdict, begun = VERDICTS.get(line["AssignmentStatus"]), batch.journal.open.get(f"pay:{assignment_id}")
+        if verdict and begun:
+            facts = {"verdict": verdict, "by": "us" if verdict == begun["verdict"] else "elsewhere"}
+            entries.append(("done", f"pay:{assignment_id}", "", facts))
+    ordered = sorted(lines.values(), key=itemgetter("RequesterAnnotation", "HITId", "AssignmentId"))
+    data = b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in ordered)
+    disk.write(batch.folder / ASSIGNMENTS, data, private=True)
+    batch.journal.write([*entries, ("done", "collected", "", {"assignments": len(lines), "hits": len(batch.hits())})])
+    return ordered
+
+
+def _list_assignments(mturk: Any, hit: PublishedHit) -> dict[str, Line] | None:
+    """Lists what workers have submitted for a HIT, by assignment id; None if the HIT no longer exists at MTurk."""
+    from botocore.exceptions import ClientError
+
+    operation, statuses = mturk.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
+    try:
+        listed = client.pages(operation, "Assignments", HITId=hit.hit_id, AssignmentStatuses=statuses)
+        return {item["AssignmentId"]: line_of(item, hit) for item in listed}
+    except ClientError as error:
+        if client.code_of(error) == "HITDoesNotExist":
+            return None
+        raise

@@ -44,7 +44,7 @@ class UnusableAnswer(InputError):
 
 
 def endpoint_of(production: bool, endpoint_url: str | None) -> str:
-    """Return the address to use: production, or the one given or in the environment, or the sandbox.
+    """Returns the address to use: production, or the one given or in the environment, or the sandbox.
 
     Raises:
       InputError: both production and another address were requested.
@@ -59,17 +59,17 @@ def endpoint_of(production: bool, endpoint_url: str | None) -> str:
 
 
 def environment_of(endpoint: str) -> str:
-    """Return ``production``, ``sandbox`` or the address itself."""
+    """Returns ``production``, ``sandbox`` or the address itself."""
     return {PRODUCTION: "production", SANDBOX: "sandbox"}.get(endpoint, endpoint)
 
 
 def where(endpoint: str) -> str:
-    """Return ``in production``, ``in the sandbox`` or ``at http://…``."""
+    """Returns ``in production``, ``in the sandbox`` or ``at http://…``."""
     return {PRODUCTION: "in production", SANDBOX: "in the sandbox"}.get(endpoint, f"at {endpoint}")
 
 
 def connect(endpoint: str, parallel: int = 1) -> Any:
-    """Create a boto3 client for MTurk.
+    """Creates a boto3 client for MTurk.
 
     Args:
       endpoint: the address, see :func:`endpoint_of`.
@@ -97,21 +97,21 @@ def connect(endpoint: str, parallel: int = 1) -> Any:
 
 
 def code_of(error: Exception) -> str:
-    """Return the last part of MTurk's error code, ``HitAlreadyExists``, or botocore's code, ``ThrottlingException``."""
+    """Returns the end of MTurk's error code, ``HitAlreadyExists``, or botocore's code, ``ThrottlingException``."""
     response = getattr(error, "response", None) or {}  # None for a broken connection
     turk = str(response.get("TurkErrorCode") or response.get("Error", {}).get("TurkErrorCode") or "")
     return turk.rpartition(".")[2] or str(response.get("Error", {}).get("Code", "")) or type(error).__name__
 
 
 def message_of(error: Exception) -> str:
-    """Return MTurk's message without worker ids."""
+    """Returns MTurk's message without worker ids."""
     text = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")) or str(error)
     return _WORKER_ID.sub(MASK, redact(text))
 
 
 @contextmanager
 def explaining(operation: str = "") -> Iterator[None]:
-    """Convert botocore's errors to errors for users. Raises InputError."""
+    """Converts botocore's errors to errors for users. Raises InputError."""
     from botocore import exceptions
 
     try:
@@ -129,7 +129,7 @@ def explaining(operation: str = "") -> Iterator[None]:
 
 
 def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
-    """Handle botocore's event ``before-parse``.
+    """Handles botocore's event ``before-parse``.
 
     Raises UnusableAnswer for a body that is not JSON, such as a proxy's page, which botocore takes for an empty one.
     """
@@ -144,7 +144,7 @@ def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **
 
 
 def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:
-    """Yield every item of a paged listing.
+    """Yields every item of a paged listing.
 
     Args:
       operation: the boto3 method.

@@ -17,12 +17,10 @@ import msgspec
 from parapet.schemas.decisions import Record, csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
-from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, worker_hash
+from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Call, Failures, Line, Progress, perform
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Call, Failures, Line, Progress, collect, perform
 from parapet.transforms.crowd.mturk.client import code_of, pages
-from parapet.transforms.crowd.mturk.collect import collect
-from parapet.transforms.crowd.times import read_time
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
 # work of another program, and answers that a reviewer merely disliked.
@@ -62,7 +60,7 @@ class Audited(msgspec.Struct, frozen=True):
 
 
 def read_audit(folder: str) -> dict[str, Audited]:
-    """Read the audit in an output folder of ``compose``, by assignment id.
+    """Reads the audit in an output folder of ``compose``, by assignment id.
 
     Raises:
       InputError: there is no audit, or it is invalid.
@@ -90,7 +88,7 @@ def read_audit(folder: str) -> dict[str, Audited]:
 
 
 def decide(audit: Mapping[str, Audited], reject: bool, rejections: Mapping[str, str]) -> dict[str, str]:
-    """Return the feedback for each assignment of the audit that is to be rejected; empty if it is to be approved.
+    """Returns the feedback for each assignment of the audit that is to be rejected; empty if it is to be approved.
 
     Args:
       audit: the result of :func:`read_audit`.
@@ -103,7 +101,7 @@ def decide(audit: Mapping[str, Audited], reject: bool, rejections: Mapping[str, 
 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:
-    """Compose the message to a worker: how many answers were rejected and why."""
+    """Composes the message to a worker: how many answers were rejected and why."""
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     why = ", ".join(f"{CARELESS[reason]} ({n})" for reason, n in ordered)
     n = sum(reasons.values())
@@ -114,7 +112,7 @@ def feedback_of(reasons: Mapping[str, int]) -> str:
 def _read_payments(
     path: str, columns: tuple[str, ...], known: Collection[str], unknown: str
 ) -> Iterable[tuple[str, str, dict[str, str]]]:
-    """Yield (place, assignment id, row) of a CSV with one row for each assignment, and a text for its worker last.
+    """Yields (place, assignment id, row) of a CSV with one row for each assignment, and a text for its worker last.
 
     Args:
       path: the file.
@@ -136,7 +134,7 @@ def _read_payments(
 
 
 def read_rejections(path: str, audit: Collection[str]) -> dict[str, str]:
-    """Read assignment id → feedback from a CSV with the columns ``assignment_id`` and ``feedback``.
+    """Reads assignment id → feedback from a CSV with the columns ``assignment_id`` and ``feedback``.
 
     Raises:
       InputError: a column or cell is missing, or an assignment is repeated or not in the audit; with the row.
@@ -153,7 +151,7 @@ class Bonus(msgspec.Struct, frozen=True):
 
 
 def read_bonuses(path: str, lines: Collection[str]) -> dict[str, Bonus]:
-    """Read bonuses by assignment id from a CSV with the columns ``assignment_id``, ``amount`` and ``reason``.
+    """Reads bonuses by assignment id from a CSV with the columns ``assignment_id``, ``amount`` and ``reason``.
 
     Args:
       path: the file.
@@ -175,7 +173,7 @@ def read_bonuses(path: str, lines: Collection[str]) -> dict[str, Bonus]:
 
 
 def unpaid(batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line]) -> dict[str, str]:
-    """Return the decisions on collected assignments that are not known to be approved or rejected."""
+    """Returns the decisions on collected assignments that are not known to be approved or rejected."""
     settled = {each for each, line in lines.items() if line["AssignmentStatus"] in VERDICTS}
     settled |= batch.journal.with_prefix("pay").keys()
     return {each: decisions[each] for each in lines if each in decisions and each not in settled}
@@ -184,7 +182,7 @@ def unpaid(batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line]
 def pay(
     batch: Batch, decisions: Mapping[str, str], lines: Mapping[str, Line], progress: Progress | None = None
 ) -> Failures:
-    """Approve and reject assignments, and return what MTurk refused.
+    """Approves and rejects assignments, and returns what MTurk refused.
 
     Args:
       batch: the open batch.
@@ -210,7 +208,7 @@ def pay(
 def send_bonuses(
     batch: Batch, bonuses: Mapping[str, Bonus], lines: Mapping[str, Line], progress: Progress | None = None
 ) -> Failures:
-    """Send the bonuses of assignments for which neither the journal nor MTurk has one; return what MTurk refused.
+    """Sends the bonuses of assignments for which neither the journal nor MTurk has one; returns what MTurk refused.
 
     Args:
       batch: the open batch.
@@ -256,7 +254,7 @@ def _about(batch: Batch, line: Line) -> dict[str, Any]:
 
 
 def different_bonuses(batch: Batch, bonuses: Mapping[str, Bonus]) -> Failures:
-    """Return the bonuses that are not sent because the assignment has one of another amount."""
+    """Returns the bonuses that are not sent because the assignment has one of another amount."""
     sent = {each: Decimal(facts["amount"]) for each, facts in batch.journal.with_prefix("bonus").items()}
     return {
         f"bonus:{assignment_id}": f"the assignment has a bonus of ${sent[assignment_id]} already"
@@ -266,7 +264,7 @@ def different_bonuses(batch: Batch, bonuses: Mapping[str, Bonus]) -> Failures:
 
 
 def fill_in(path: str, decisions: Mapping[str, str]) -> tuple[bytes, Counter[str], list[Record]]:
-    """Fill in the decision in every open row of a batch results CSV of the requester site.
+    """Fills in the decision in every open row of a batch results CSV of the requester site.
 
     Args:
       path: the file.

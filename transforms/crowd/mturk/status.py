@@ -16,12 +16,11 @@ from typing import Any
 import msgspec
 
 from parapet.transforms.core import disk
-from parapet.transforms.crowd.answer_files import worker_hash
+from parapet.transforms.crowd.answer_files import read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
-from parapet.transforms.crowd.times import read_time
-from parapet.transforms.crowd.work_times import TABLE, Work, work_times
+from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
 from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
 from parapet.transforms.report.text import aligned, number
@@ -59,7 +58,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
-    """List every known payment, sorted by task, HIT, assignment and kind.
+    """Lists every known payment, sorted by task, HIT, assignment and kind.
 
     Args:
       batch: the batch.
@@ -86,7 +85,7 @@ def ledger_rows(batch: Batch, lines: Iterable[Line]) -> list[Row]:
 
 
 def write_ledger(batch: Batch, rows: Iterable[Row]) -> None:
-    """Write ``ledger.csv`` without worker ids and with money as plain decimals."""
+    """Writes ``ledger.csv`` without worker ids and with money as plain decimals."""
     text = io.StringIO(newline="")
     rounded = (msgspec.structs.replace(row, fee=row.fee.quantize(CENT / 100)) for row in rows)
     csv.writer(text, lineterminator="\n").writerows([Row.__struct_fields__, *map(msgspec.structs.astuple, rounded)])
@@ -122,7 +121,7 @@ class TaskStatus(msgspec.Struct, frozen=True):
     committed: Decimal
 
     def cells(self) -> list[str]:
-        """Return the formatted numbers, in the order of :data:`HEAD`."""
+        """Returns the formatted numbers, in the order of :data:`HEAD`."""
         whole = (self.hits, self.wanted, self.submitted, self.waiting, self.approved, self.rejected, self.out)
         times = (f"{when:%d %b %H:%M}" if when else "" for when in (self.offer_ends, self.auto_approval))
         return [*(f"{n:,}" for n in whole), *times, f"${self.paid:,.2f}", f"${self.committed:,.2f}"]
@@ -153,7 +152,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def status_of(batch: Batch, lines: Sequence[Line], rows: Sequence[Row]) -> Status:
-    """Compute the state from the journal and ``assignments.jsonl``.
+    """Computes the state from the journal and ``assignments.jsonl``.
 
     Args:
       batch: the batch.
@@ -223,7 +222,7 @@ def _add_up(task_id: str, hits: Sequence[PublishedHit], lines: Sequence[Line], r
 
 
 def warnings(status: Status, now: datetime) -> list[str]:
-    """List what the requester should act on, most urgent first."""
+    """Lists what the requester should act on, most urgent first."""
     total, urgent = status.total, []
     if total.auto_approval is not None and total.auto_approval < now + SOON:
         urgent.append(
@@ -245,13 +244,13 @@ def warnings(status: Status, now: datetime) -> list[str]:
 
 
 def table(status: Status, most: int = 40) -> str:
-    """Format the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
+    """Formats the tasks as aligned text with the total last; only the total if there are more than ``most`` tasks."""
     tasks = [*(status.tasks if len(status.tasks) <= most else []), status.total]
     return aligned([["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)])
 
 
 def status_report(status: Status, warnings: Sequence[str]) -> Report:
-    """Make the report on a batch's state.
+    """Makes the report on a batch's state.
 
     Args:
       status: the result of :func:`status_of`.
@@ -298,7 +297,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
-            *sections_of({"work": status.work}, TABLE),
+            *sections_of({"work": status.work}, WORK_TIMES),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )

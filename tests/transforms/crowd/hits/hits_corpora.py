@@ -1,8 +1,9 @@
-"""Services for the tests of hits: invented ones, the bundled sample, and real SGD where PARAPET_DATA points to it."""
+"""Services and dialogues for the tests of hits: invented ones, the sample, and real SGD where PARAPET_DATA is set."""
 
 import os
 from pathlib import Path
 
+from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, Turn
 from parapet.schemas.layout import read_root, sample_root, services_by_name
 from parapet.schemas.service import Intent, Service, Slot
 
@@ -38,3 +39,26 @@ def corpus() -> list[Service]:
     if data := os.environ.get("PARAPET_DATA"):
         roots.append(Path(data, "sgd") if Path(data, "sgd").is_dir() else Path(data))
     return [service for root in roots for service in services_by_name(read_root(root)).values()]
+
+
+def user(text: str, *spans: tuple[str, str], actions: list[Action] | None = None, service: str = "Hotels_1") -> Turn:
+    """A user's turn; of each (slot, value) the span is where the value first stands."""
+    slots = [SlotSpan(slot, at := text.index(value), at + len(value)) for slot, value in spans]
+    return Turn("USER", text, [Frame(service, slots, actions or [])])
+
+
+def system(text: str) -> Turn:
+    return Turn("SYSTEM", text, [])
+
+
+def dialogue(*turns: Turn, id: str = "1_00000") -> Dialogue:
+    return Dialogue(id, ["Hotels_1"], list(turns))
+
+
+def hostile_dialogue() -> Dialogue:
+    """Each hostile text as what is heard, as an utterance and as a value in one, and in the id."""
+    turns = []
+    for text in HOSTILE:
+        visible = text.replace("\ud800", "\ufeff")  # no JSON reader gives lone surrogates
+        turns += [user(f"I want {visible} please", ("where", visible)), system(visible)]
+    return Dialogue("../<b>1", ["Hotels_1"], turns)

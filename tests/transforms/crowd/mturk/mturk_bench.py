@@ -13,8 +13,8 @@ from fake_mturk import Call, Drop, FakeMTurk, Refusal
 from kit import files_of, json_of, rows_of, run, write
 
 from parapet.transforms.crowd.answer_files import worker_hash
+from parapet.transforms.crowd.mturk import batch as batches
 from parapet.transforms.crowd.mturk import client as mturk_client
-from parapet.transforms.crowd.mturk import collect as collected
 from parapet.transforms.crowd.mturk.batch import Batch
 
 KEY = b"a worker key for tests only"
@@ -95,7 +95,7 @@ class Bench:
         return Batch(self.batch, writable=False)
 
     def lines(self) -> list[dict[str, Any]]:
-        return collected.load(self.batch)
+        return batches.load(self.batch)
 
     def journal(self) -> list[dict[str, Any]]:
         return rows_of(self.batch / "journal.jsonl")

@@ -1,12 +1,12 @@
-"""A network that fails: the results are those of one that does not, and nothing is done twice."""
+"""A network that fails or lies, and a journal that is an old copy: nothing is asked or paid for again."""
 
 from collections import Counter
 from decimal import Decimal
 
 import pytest
 from fake_mturk import Faults
-from kit import cases
-from mturk_bench import DESCRIPTIONS, NAMES, OTHER
+from kit import cases, holding
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
 HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
@@ -84,3 +84,102 @@ def test_heavy_throttling_is_absorbed(bench):
     bench.ok("pay", "--all")
     assert sum(outcomes["ThrottlingException"] for outcomes in bench.server.calls.values()) > 5
     assert (len(bench.hit_ids()), set(bench.statuses().values())) == (3, {"Approved"})
+
+
+HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
+
+
+def lying(bench, operation):
+    """The server answers calls of this operation with a page from now on."""
+
+    def hook(call):
+        if call.operation == operation and call.outcome == "ok":
+            call.answer = HTML
+
+    bench.server.response_hooks[:] = [hook]
+
+
+def honest(bench):
+    bench.server.response_hooks.clear()
+
+
+def check_told(bench, operation, status):
+    """One clear line, which names the operation."""
+    assert status == 1, bench.out + bench.err
+    assert not holding(bench.err, "PARAPET_DEBUG", "Traceback")
+    assert operation in bench.err
+    assert "MTurk's answer is not JSON" in bench.err
+
+
+@cases("operation", "GetAccountBalance", "CreateQualificationType", "CreateHIT")
+def test_publishing_is_continued_and_publishes_once(bench, operation):
+    lying(bench, operation)
+    check_told(bench, operation, bench.publish())
+    honest(bench)
+    bench.ok("publish")
+    assert (len(bench.hit_ids()), bench.status()["total"]["hits"]) == (3, 3)
+    assert (bench.status()["unclear"], len(bench.snapshot()["qualification_types"])) == ({}, 5)
+
+
+def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
+    made = bench.collected((NAMES, [1, 2, 3]))
+    bonuses = bench.file("bonuses.csv", "assignment_id,amount,reason\n" + f"{made[0]},0.25,Thanks\n")
+    for operation in ("ListAssignmentsForHIT", "ApproveAssignment", "ListBonusPayments", "SendBonus"):
+        lying(bench, operation)
+        check_told(bench, operation, bench.do("pay", "--all", "--bonuses", bonuses))
+        honest(bench)
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    assert (len(bench.snapshot()["bonuses"]), set(bench.statuses().values())) == (1, {"Approved"})
+    assert sorted(row["kind"] for row in bench.ledger()) == ["bonus", "reward", "reward", "reward"]
+
+
+DAY = 25 * 3_600
+HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
+
+
+def there(bench):
+    """What there is at MTurk, all of which costs."""
+    found = bench.snapshot()
+    return {
+        "hits": {hit_id: hit["MaxAssignments"] for hit_id, hit in found["hits"].items()},
+        "assignments": bench.statuses(),
+        "bonuses": [(bonus["AssignmentId"], bonus["BonusAmount"]) for bonus in found["bonuses"]],
+        "types": len(found["qualification_types"]),
+        "balance": {name: str(amount) for name, amount in found["balance"].items()},
+    }
+
+
+def actions(bench):
+    """Every command on the batch, and its flags."""
+    topup = (
+        "--hits",
+        bench.hits,
+        "--shortfall",
+        bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n"),
+    )
+    return {"publish": (), "collect": (), "topup": topup, "pay": ("--all",), "stop": (), "status": ()}
+
+
+@cases("step", 9, pytest.param(1, marks=pytest.mark.thorough))
+def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits, tmp_path, step):
+    """As after a backup from last week: whatever the journal lacks at its end is found at MTurk."""
+    flags = actions(bench)
+    more = cut(hits, tmp_path / "more", [NAMES], assignments=2)
+    made = bench.collected((NAMES, [1, 2]), (OTHER, [3]))
+    bench.ok("topup", *flags["topup"])
+    bench.ok("topup", "--hits", more)
+    bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")
+    bench.ok("pay", "--all", "--bonuses", bonuses)
+    bench.server.advance(DAY)
+    before = there(bench)
+    assert len(before["hits"]) == 5
+    whole = (bench.batch / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(whole) + 1, step):
+        (bench.batch / "journal.jsonl").write_bytes(b"".join(whole[:kept]))
+        bench.ok("publish")
+        bench.ok("topup", "--hits", more)
+        bench.do("topup", *flags["topup"])
+        bench.ok("collect")
+        bench.ok("pay", "--all", "--bonuses", bonuses)
+        assert there(bench) == before, kept

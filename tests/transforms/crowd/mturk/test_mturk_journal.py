@@ -9,8 +9,7 @@ from kit import cases, raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.crowd.journal import FILE, FORMAT, TRACES, Journal
-from parapet.transforms.crowd.mturk.batch import Batch, Settings, begin
+from parapet.transforms.crowd.mturk.batch import FORMAT, JOURNAL, TRACES, Batch, Journal, Settings, begin
 
 
 def write(folder, *entries):
@@ -37,20 +36,20 @@ def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads
 
 
 def test_a_torn_only_line_is_an_empty_journal(tmp_path):
-    (tmp_path / FILE).write_bytes(b'{"at":"20')
+    (tmp_path / JOURNAL).write_bytes(b'{"at":"20')
     with Journal(tmp_path) as journal:
         assert not journal.batch
-    assert (tmp_path / FILE).read_bytes() == b""
+    assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
-    (tmp_path / FILE).unlink(missing_ok=True)
+    (tmp_path / JOURNAL).unlink(missing_ok=True)
     write(tmp_path, *(("done", f"pay:é{n}", "op", {"text": "a\nb\u2028c"}) for n in range(4)))
-    whole = (tmp_path / FILE).read_bytes()
+    whole = (tmp_path / JOURNAL).read_bytes()
     end = data.draw(st.integers(0, len(whole)))
-    (tmp_path / FILE).write_bytes(whole[:end])
+    (tmp_path / JOURNAL).write_bytes(whole[:end])
     with Journal(tmp_path) as journal:
         assert len(journal.done) == whole[:end].count(b"\n")
         journal.write([("done", "last", "op", {})])
@@ -59,28 +58,18 @@ def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
 
 def begun(folder, **changes):
     begin(folder, "http://127.0.0.1:1", {})
-    entry = json.loads((folder / FILE).read_bytes())
+    entry = json.loads((folder / JOURNAL).read_bytes())
     entry["facts"] |= changes
-    (folder / FILE).write_text(json.dumps(entry) + "\n")
+    (folder / JOURNAL).write_text(json.dumps(entry) + "\n")
 
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
     told = r"made by Parapet 9\.8\.7.*continue with that version"
     raised(InputError, Batch, tmp_path, match=told)
-    with (tmp_path / FILE).open("a") as file:
+    with (tmp_path / JOURNAL).open("a") as file:
         file.write('{"at":"x","event":"invented","key":"a"}\n')
     raised(InputError, Batch, tmp_path, match=told)  # before the unknown event
-
-
-HOLD = """
-import sys
-from pathlib import Path
-from parapet.transforms.crowd.journal import Journal
-journal = Journal(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 def test_threads_may_write_at_once(tmp_path):
@@ -100,7 +89,7 @@ FACTS = st.dictionaries(
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(st.tuples(st.sampled_from(["begun", "done", "failed"]), KEYS, FACTS), max_size=12))
 def test_what_is_written_is_read_again(tmp_path, calls):
-    (tmp_path / FILE).unlink(missing_ok=True)
+    (tmp_path / JOURNAL).unlink(missing_ok=True)
     with Journal(tmp_path) as journal:
         half = len(calls) // 2
         for some in (calls[:half], calls[half:]):
@@ -129,18 +118,18 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
 def test_there_is_no_batch_where_none_was_begun(tmp_path):
     raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
     assert not (tmp_path / "missing").exists()
-    (tmp_path / FILE).write_bytes(b"")
+    (tmp_path / JOURNAL).write_bytes(b"")
     raised(InputError, Batch, tmp_path, writable=False, match="contains no batch")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
-    (tmp_path / FILE).write_bytes(b"")
+    (tmp_path / JOURNAL).write_bytes(b"")
     begin(tmp_path, "https://mturk.example", {})
     assert read(tmp_path).batch["endpoint"] == "https://mturk.example"
 
 
 def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
-    (tmp_path / FILE).write_bytes(b"nonsense\n")
+    (tmp_path / JOURNAL).write_bytes(b"nonsense\n")
     for _ in range(2):
         raised(InputError, Journal, tmp_path, match="row 1")  # the second time not "another process"
 
@@ -150,10 +139,10 @@ def test_a_journal_that_cannot_be_read_lets_others_in(tmp_path):
 def test_a_lost_journal_is_no_new_batch(tmp_path, trace, left):
     (tmp_path / trace).write_text("of a batch that was published\n")
     if left is not None:
-        (tmp_path / FILE).write_bytes(left)
+        (tmp_path / JOURNAL).write_bytes(left)
     for open_it in (lambda: begin(tmp_path, "https://mturk.example", {}), lambda: Batch(tmp_path, writable=False)):
         raised(InputError, open_it, match=f"although the folder has {trace} of a batch.*from a backup")
-    assert left == ((tmp_path / FILE).read_bytes() if (tmp_path / FILE).exists() else None)
+    assert left == ((tmp_path / JOURNAL).read_bytes() if (tmp_path / JOURNAL).exists() else None)
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
@@ -162,4 +151,4 @@ def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
 
     with Journal(tmp_path) as journal:
         monkeypatch.setattr(os, "write", full)
-        assert raised(OSError, journal.write, [("begun", "a", "op", {})]).filename == str(tmp_path / FILE)
+        assert raised(OSError, journal.write, [("begun", "a", "op", {})]).filename == str(tmp_path / JOURNAL)

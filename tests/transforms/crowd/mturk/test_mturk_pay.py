@@ -1,17 +1,20 @@
-"""Paying: everyone once, nobody blindly, to the cent."""
+"""Paying: everyone once, nobody blindly, to the cent; odd submissions, bonuses, and the site's Approve/Reject file."""
 
+import csv
+import io
 import json
 from collections import Counter
 from decimal import Decimal
 
+import pyarrow.parquet as pq
 import pytest
-from kit import cases, raised, write
+from kit import cases, raised, rows_of, run, write
 from mturk_bench import NAMES, OTHER, worker
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.crowd.answer_files import read_rows
 from parapet.transforms.crowd.mturk.batch import Batch
-from parapet.transforms.crowd.mturk.pay import CARELESS, Audited, decide, feedback_of, read_rejections
+from parapet.transforms.crowd.mturk.pay import CARELESS, Audited, decide, feedback_of, fill_in, read_rejections
 from parapet.transforms.crowd.mturk.status import ledger_rows
 
 APPROVE, REJECT = "ApproveAssignment", "RejectAssignment"
@@ -187,3 +190,278 @@ def test_rows_of_a_table_with_quotes_bom_and_crlf(tmp_path):
         path.write_bytes(data)
         raised(InputError, read_rows, str(path), ("a", "b"), match=r"a\.csv")
     raised(InputError, read_rows, str(tmp_path / "missing"), (), match="cannot be read")
+
+
+SEND = "SendBonus"
+
+
+def bonuses(bench, *rows, name="bonuses.csv"):
+    text = "".join(f"{assignment_id},{amount},{reason}\n" for assignment_id, amount, reason in rows)
+    return bench.file(name, "assignment_id,amount,reason\n" + text)
+
+
+def sent(bench):
+    return Counter((each["AssignmentId"], each["BonusAmount"]) for each in bench.snapshot()["bonuses"])
+
+
+def test_bonuses_are_sent_once_with_a_token_each(done):
+    tokens = []
+    done.server.on_request(lambda call: call.operation == SEND and tokens.append(call.params["UniqueRequestToken"]))
+    rows = zip(done.made[:3], ("0.50", "$1", "0.1"), ("Thank you", "Well done", "a"), strict=True)
+    path = bonuses(done, *rows)
+    assert "3 bonuses to send ($1.92)" in done.ok("pay", "--bonuses", path)  # 1.60 and 20 %
+    assert "3 bonuses sent" in done.out
+    assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "1.00"): 1, (done.made[2], "0.10"): 1}
+    assert len(set(tokens)) == 3
+    assert all(len(token) <= 64 for token in tokens)
+    to = {each["AssignmentId"]: (each["WorkerId"], each["Reason"]) for each in done.snapshot()["bonuses"]}
+    assert to[done.made[1]] == (worker(2), "Well done")
+    assert "0 bonuses to send ($0.00)" in done.ok("pay", "--bonuses", path)
+    assert done.server.count(SEND) == 3
+
+
+def test_another_bonus_sent_elsewhere_is_left_to_a_person(done):
+    for n in (0, 1):
+        done.client.send_bonus(WorkerId=worker(n + 1), AssignmentId=done.made[n], BonusAmount="0.40", Reason="by hand")
+    path = bonuses(done, (done.made[0], "0.50", "Thank you"), (done.made[1], "0.50", "Thank you"))
+    assert done.do("pay", "--bonuses", path) == 1
+    assert "2 failures: the assignment has a bonus of $0.40 already" in done.err
+    assert done.server.count(SEND) == 2
+
+
+def test_another_amount_than_the_batch_has_sent_is_refused(done):
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "Thank you"))) == 0
+    path = bonuses(done, (done.made[1], "0.60", "a"), (done.made[0], "0.60", "more"), name="more.csv")
+    assert f"the assignment has a bonus of $0.50 already: bonus:{done.made[0]}" in done.err_of(
+        1, done.do("pay", "--bonuses", path)
+    )
+    assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "0.60"): 1}
+
+
+@cases(
+    "row told",
+    ("3NOBODY,0.50,a", "row 3: assignment 3NOBODY was not collected in this batch"),
+    ("{0},0.50,a", "row 3: assignment {0} appears twice"),
+    ("{1},0.50,", "row 3: a reason for the worker is required"),
+    ("{1},0.50," + "x" * 1_025, "row 3: a reason for the worker is required"),
+    ("{1},0,a", "row 3: '0' is not an amount"),
+    ("{1},-1,a", "row 3: '-1' is not an amount"),
+    ("{1},0.505,a", "row 3: '0.505' is not an amount"),
+    ("{1},much,a", "row 3: 'much' is not an amount"),
+    ("{1},,a", "row 3: '' is not an amount"),
+    ("{1},NaN,a", "row 3: 'NaN' is not an amount"),
+    ("{1},Infinity,a", "row 3: 'Infinity' is not an amount"),
+    ("{1},1e9,a", "row 3: '1e9' is not an amount"),
+    ("{1},1_0,a", "row 3: '1_0' is not an amount"),
+    ("{1},1" + "0" * 40 + ",a", "is not an amount"),
+    ("{1},0.50", "row 3: the row has 2 cells, but the header has 3"),
+)
+def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
+    text = f"assignment_id,amount,reason\n{done.made[0]},0.50,good\n{row}\n"
+    path = done.file("bonuses.csv", text.replace("{0}", done.made[0]).replace("{1}", done.made[1]))
+    assert told.replace("{0}", done.made[0]) in done.err_of(2, done.do("pay", "--bonuses", path))
+    assert done.server.count(SEND) == 0
+
+
+def test_a_bonus_for_work_that_is_another_s_now_is_not_sent(done):
+    done.server.recycle(done.made[0], worker(9))
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))) == 1
+    assert "MTurk refused: " in done.err
+    assert sent(done) == {(done.made[1], "0.50"): 1}
+
+
+def test_a_bonus_for_a_hit_that_is_gone_is_not_sent_and_stops_no_other(done):
+    done.server.delete_hit(done.hit_id(NAMES))
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[3], "0.50", "b"))) == 1
+    assert f"Assignment {done.made[0]} does not exist" in done.err
+    assert sent(done) == {(done.made[3], "0.50"): 1}
+
+
+def test_an_answer_lost_once_is_absorbed(done):
+    done.lose(SEND, once=True)
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 0
+    assert done.server.calls[SEND] == {"dropped_after": 1, "DuplicateRequest": 1}
+    assert sent(done) == {(done.made[0], "0.50"): 1}
+
+
+def test_without_the_money_no_bonus_is_sent(done):
+    done.server.state.available -= done.server.state.available
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 1
+    assert "the balance of the account is $0.00, but $0.60" in done.err
+    assert done.server.count(SEND) == 0
+
+
+def test_a_dry_run_names_workers_by_hashes_only(done):
+    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a")), "--dry_run") == 0
+    assert done.server.count(SEND) == 0
+    assert '{"call": "send_bonus", "key": "bonus:' in done.out
+    assert "WORKERID" not in done.out + done.err
+
+
+# What workers post: nothing, blanks, fields of no form, and what no reader of JSON likes.
+POSTS = {
+    "nothing": [],
+    "blank": [("intent_0", ""), ("slot_0", "")],
+    "spaces": [("intent_0", " \n\t "), ("slot_0", "\u3000\u200b")],
+    "unknown": [("comment", "nice"), ("slot_999", "more"), ("intent_0x", "x")],
+    "plumbing": [("doNotRedirect", "true"), ("csrf_token", "x")],
+    "empty list": [("taskAnswers", "[]")],
+    "empty answers": [("taskAnswers", "[{}]")],
+    "not JSON": [("taskAnswers", "{")],
+    "nested": [("taskAnswers", "[" * 300 + "]" * 300)],
+    "nested inside": [("taskAnswers", '[{"slot_0": ' + "[" * 300 + "]" * 300 + "}]")],
+    "too large": [("slot_0", "a b" * 10_000)],
+    "an id": [("intent_0", worker(12)), ("slot_0", worker(1))],
+    "hostile": [("intent_0", "@" * 15_000), ("slot_0", "a" + "A" * 15_000 + "_")],
+    "good": [("intent_0", "some words of mine"), ("slot_0", "other words")],
+}
+TIMES = {"9999": 253_402_300_799, "2262": 9_223_372_037, "1970": 0, "leap second": 1_483_228_799, "far behind": 1}
+
+
+@pytest.fixture
+def composed(bench, sample, tmp_path):
+    """Composes what was collected; gives the audit's rows and the dead letters."""
+
+    def compose():
+        bench.ok("collect")
+        lines = bench.batch / "assignments.jsonl"
+        made = run("compose", schemas=sample, responses=lines, output=tmp_path / "audit", quiet=True, status=None)
+        table = pq.read_table(made.folder / "responses.parquet")
+        assert len(table.to_pandas()) == table.num_rows
+        return made.folder, table.to_pylist(), made.dead_letters
+
+    return compose
+
+
+def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
+    bench.ok("publish")
+    hit_id = bench.hit_id(NAMES)
+    bench.server.state.hits[hit_id].assignments = 99
+    made = {}
+    for n, (name, post) in enumerate(POSTS.items()):
+        assignment_id = bench.accept(hit_id, worker(n))
+        submitted = [("assignmentId", assignment_id), *(post or [("slot_0", "x")])]
+        bench.server.submit(assignment_id, submitted)
+        if not post:
+            bench.server.recycle(assignment_id, worker(n), "<Q/>")
+        made[name] = assignment_id
+    out, rows, dead = composed()
+    in_rows = {row["response_id"].partition(":")[0] for row in rows}
+    assert in_rows | {letter["key"].partition(":")[0] for letter in dead} == set(made.values())
+    for name in ("nothing", "plumbing", "empty list", "empty answers"):
+        assert made[name] not in in_rows
+        (reason,) = {letter["reason"].partition(":")[0] for letter in dead if letter["key"] == made[name]}
+        assert reason == "no_answer"
+    assert {row["disposition"] for row in rows if row["response_id"].startswith(made["blank"])} == {"rejected"}
+    assert not [row for row in rows if worker(12) in row["text"] or worker(1) in row["text"]]
+    bench.ok("pay", "--audit", out)
+    assert "not in the audit" not in bench.err
+    assert set(bench.statuses().values()) == {"Approved"}
+
+
+@cases("name", "9999", *(pytest.param(name, marks=pytest.mark.thorough) for name in TIMES if name != "9999"))
+def test_a_time_of_any_year_is_read_again_and_paid(bench, composed, name):
+    bench.ok("publish")
+    made = bench.work(NAMES, [1, 2])
+
+    def odd(call):
+        if call.operation == "ListAssignmentsForHIT":
+            answer = json.loads(call.answer)
+            for each in answer["Assignments"]:
+                each["SubmitTime"] = TIMES[name]
+            call.answer = json.dumps(answer).encode()
+
+    bench.server.on_response(odd)
+    out, rows, _ = composed()
+    assert {row["response_id"].partition(":")[0] for row in rows} == set(made)
+    assert all(row["submit_time"] is None or row["submit_time"].year < 2263 for row in rows)
+    bench.ok("pay", "--audit", out)
+    assert set(bench.statuses().values()) == {"Approved"}
+    bench.ok("status")
+
+
+@pytest.fixture
+def results(sample):
+    return sample / "crowd/names.csv"
+
+
+@pytest.fixture
+def site(bench, reviewed, results, tmp_path):
+    def run(*flags, results=results):
+        output = tmp_path / "reviewed.csv"
+        return bench.run("site-csv", "--audit", reviewed, "--results", results, "--output", output, *flags), output
+
+    return run
+
+
+def test_rejections_by_hand(site, bench, results):
+    first = rows_of(results)[0]["AssignmentId"]
+    status, output = site("--rejections", bench.file("rejections.csv", f"assignment_id,feedback\n{first},no\n"))
+    assert (status, [row["AssignmentId"] for row in rows_of(output) if row["Reject"] == "no"]) == (0, [first])
+
+
+def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, bench):
+    lines = results.read_text().splitlines(keepends=True)
+    broken = write(tmp_path / "broken.csv", "".join([*lines[:2], '"a","b"\n', *lines[2:]]))
+    status, output = site(results=broken)
+    assert status == 1
+    assert "broken.csv: row 3: left out: broken_row: the row has 2 cells, but the header has" in bench.err
+    assert len(rows_of(output)) == 60
+
+
+def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
+    for path, told in (
+        (tmp_path / "missing", "no such file"),
+        (bench.file("a.csv", "a,b\n"), "not a file of batch results"),
+        (bench.file("empty.csv", ""), "not a file of batch results"),
+    ):
+        status, output = site(results=path)
+        assert status == 2
+        assert told in bench.err
+        assert not output.exists()
+    status, _ = site("--output", results)
+    assert status == 2
+    assert "is the same as --results" in bench.err
+    assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
+
+
+def filled(tmp_path, text, decisions):
+    data, counts, _ = fill_in(str(write(tmp_path / "r.csv", text)), decisions)
+    return list(csv.reader(io.StringIO(data.decode()))), counts
+
+
+def test_open_rows_get_the_decision_and_others_stay(tmp_path):
+    text = (
+        "AssignmentId,AssignmentStatus,Approve,Reject\n"
+        "3A,Submitted,,\n3B,Approved,x,\n3C,Rejected,,why\n3D,Submitted,,\n"
+    )
+    rows, counts = filled(tmp_path, text, {"3A": "", "3B": "no", "3C": ""})
+    assert rows[1:] == [["3A", "Submitted", "X", ""], ["3B", "Approved", "x", ""], ["3C", "Rejected", "", "why"],
+                        ["3D", "Submitted", "", ""]]  # fmt: skip
+    assert counts == {"approved": 1, "settled": 2, "unknown": 1}
+
+
+def test_columns_that_are_missing_are_added(tmp_path):
+    rows, _ = filled(tmp_path, "AssignmentId,AssignmentStatus\n3A,Submitted\n", {"3A": "no"})
+    assert rows == [["AssignmentId", "AssignmentStatus", "Approve", "Reject"], ["3A", "Submitted", "", "no"]]
+
+
+def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):
+    status, output = site("--reject")
+    assert status == 0
+    rejected = [row for row in rows_of(output) if row["Reject"]]
+    assert 0 < len(rejected) < 15
+    assert all(row["Reject"].startswith("None of the ") and not row["Approve"] for row in rejected)
+    assert f"{len(rejected)} to reject" in bench.out
+    assert "A1" not in bench.out  # no worker
+
+
+def test_formulas_by_strangers_are_no_formulas_in_a_spreadsheet(site, results, tmp_path):
+    text = results.read_text()
+    answer = next(cell for name, cell in rows_of(results)[0].items() if name.startswith("Answer.") and len(cell) > 8)
+    changed = tmp_path / "formula.csv"
+    changed.write_text(text.replace(f'"{answer}"', '"=1+1"', 1))
+    status, output = site(results=changed)
+    assert status == 0
+    assert "=1+1" not in [cell for row in rows_of(output) for cell in row.values()]
+    assert "'=1+1" in [cell for row in rows_of(output) for cell in row.values()]

@@ -1,4 +1,4 @@
-"""Publishing: each HIT once, for whom it is meant, whatever is cut off; what is refused, and what goes wrong."""
+"""Publishing and topping up: each HIT once, for whom it is meant, whatever is cut off; what is refused."""
 
 import hashlib
 import io
@@ -6,11 +6,11 @@ import json
 
 import pytest
 from kit import cases, edit, holding, rows_of, write
-from mturk_bench import DESCRIPTIONS, NAMES, cut
+from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
 from parapet.pipelines.mturk import session
 from parapet.transforms.crowd.mturk import client, publish
-from parapet.transforms.crowd.mturk.qualifications import LOCALE
+from parapet.transforms.crowd.mturk.publish import LOCALE
 
 CREATE = "CreateHIT"
 
@@ -44,14 +44,11 @@ def test_tasks_may_follow_one_another(bench):
     assert "--tasks: must be one or more values" in bench.err_of(2, bench.publish("--tasks", ","))
 
 
-def test_no_countries_is_not_any_country(bench):
-    for nothing in ("", ","):
-        assert "--countries" in bench.err_of(2, bench.publish("--countries", nothing))
-    assert not bench.hit_ids()
-
-
 @cases(
     "flags told",
+    (["--countries", ""], "--countries"),  # no countries are not any country
+    (["--countries", ","], "--countries"),
+    *((["--endpoint_url", text], "--endpoint_url") for text in ("nonsense", "ftp://127.0.0.1", "http://")),
     (["--countries", "USA"], "'USA' is not a country code"),
     (["--countries", "us"], "'us' is not a country code"),
     (["--min_approval", "101"], "--min_approval: must be a percentage"),
@@ -134,13 +131,6 @@ def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "unheard of")  # past the cache of sessions
     assert "nobody" in one_line(bench.err_of(1, bench.publish()))
-
-
-@cases("address", "nonsense", "ftp://127.0.0.1", "http://")
-def test_an_address_that_is_none_is_usage(bench, address):
-    assert bench.run("publish", "--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", address) == 2
-    assert "--endpoint_url" in one_line(bench.err)
-    assert not bench.batch.exists()
 
 
 def test_the_address_may_be_in_the_environment(bench, monkeypatch):
@@ -297,3 +287,98 @@ def test_an_address_where_nothing_is_is_told_in_one_line(bench):
     assert "no answer from MTurk" in one_line(bench.err)
     # Nothing was done there, so the batch may live elsewhere after all.
     bench.ok("publish")
+
+
+HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
+
+
+def shortfall(bench, *rows, name="shortfall.csv"):
+    """Rows of (task id, field, have)."""
+    lines = []
+    for task_id, field, have in rows:
+        service, _, task = task_id.rpartition(":")
+        lines.append(f"{service},{service}/{field},{task},{field},{have},5,0,too_few\n")
+    return bench.file(name, HEAD + "".join(lines))
+
+
+def sizes(bench, task=NAMES):
+    """The assignments of a task's HITs, in the order in which they were published."""
+    hits = bench.snapshot()["hits"]
+    return [hits[hit_id]["MaxAssignments"] for hit_id in bench.hit_ids(task)]
+
+
+@pytest.fixture
+def full(bench):
+    """All HITs complete, everything collected."""
+    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
+    return bench
+
+
+def test_pages_that_lack_answers_are_published_again_for_others(full):
+    path = shortfall(full, (NAMES, "intent_0", 4), (NAMES, "slot_0", 3), ("Nobody_1:names", "slot_0", 1))
+    assert "1 HIT to publish" in full.ok("topup", "--hits", full.hits, "--shortfall", path)
+    assert (sizes(full), sizes(full, OTHER)) == ([3, 4], [3])
+    hit_id = full.hit_ids(NAMES)[-1]
+    assert [full.refused(hit_id, worker(n)) for n in (1, 4, 7)] == ["not_qualified", "not_qualified", ""]
+    assert "0 HITs to publish" in full.ok("topup", "--hits", full.hits, "--shortfall", path)
+    assert sizes(full) == [3, 4]
+    path = shortfall(full, (NAMES, "intent_0", 4), name="later.csv")
+    full.ok("topup", "--hits", full.hits, "--shortfall", path)
+    assert sizes(full) == [3, 4, 2]
+
+
+def test_a_stopped_batch_can_be_topped_up(bench):
+    bench.ok("publish")
+    path = shortfall(bench, (NAMES, "intent_0", 4))
+    assert bench.do("topup", "--hits", bench.hits, "--shortfall", path, "--dry_run") == 0
+    assert "earlier HITs still have 9 open places" in bench.err
+    bench.ok("stop")
+    assert bench.refused(NAMES, worker(1)) == "expired"
+    bench.ok("topup", "--hits", bench.hits, "--shortfall", path)
+    assert "open place" not in bench.err
+    assert (bench.refused(bench.hit_ids(NAMES)[-1], worker(1)), bench.refused(OTHER, worker(1))) == ("", "expired")
+
+
+def test_a_lost_answer_to_a_top_up_is_absorbed(full):
+    lost = full.lose("CreateHIT", once=True)
+    full.ok("topup", "--hits", full.hits, "--shortfall", shortfall(full, (NAMES, "intent_0", 4)))
+    assert lost
+    assert (sizes(full), full.status()["unclear"]) == ([3, 2], {})
+
+
+@cases("work_between", 0, 2)
+@cases("later", 0, 25 * 3_600)
+def test_a_run_cut_off_after_its_call_adds_nothing_twice(full, later, work_between):
+    flags = ["--hits", full.hits, "--shortfall", shortfall(full, (NAMES, "intent_0", 4))]
+    full.lose("CreateHIT")
+    assert full.do("topup", *flags) == 1
+    full.server.response_hooks.clear()
+    full.server.advance(later)
+    full.work(full.hit_ids(NAMES)[-1], range(11, 11 + work_between))
+    full.ok("topup", *flags)
+    assert (sizes(full), full.status()["unclear"]) == ([3, 2], {})
+    assert [hit.assignments for hit in full.open().hits().values() if hit.task_id == NAMES] == [3, 2]
+
+
+@cases(
+    "text told",
+    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+    (HEAD, "no answers are missing"),
+    (HEAD + "Gyms_1,x,names,slot_0,few,5,0,a\n", "row 2: 'have' and 'need' must be numbers"),
+    (HEAD + "Nobody_1,x,names,slot_0,4,5,0,a\n", "contains no HIT to publish"),
+)
+def test_a_bad_shortfall_is_usage(full, text, told):
+    assert told in full.err_of(2, full.do("topup", "--hits", full.hits, "--shortfall", full.file("s.csv", text)))
+    assert sizes(full) == [3]
+
+
+def test_pages_that_ask_for_everything_need_a_shortfall(full, all_hits):
+    assert "this folder asks for all answers again" in full.err_of(2, full.do("topup", "--hits", all_hits))
+
+
+def test_new_hits_keep_the_settings_of_the_batch(bench, hits, tmp_path):
+    bench.ok("publish", "--countries", "CA,GB")
+    bench.ok("topup", "--hits", cut(hits, tmp_path / "more", [NAMES], assignments=2, fields=["intent_0"]))
+    hit = bench.snapshot()["hits"][bench.hit_ids(NAMES)[-1]]
+    (place,) = [each for each in hit["QualificationRequirements"] if each["QualificationTypeId"] == LOCALE]
+    assert place["LocaleValues"] == [{"Country": "CA"}, {"Country": "GB"}]

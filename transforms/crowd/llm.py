@@ -46,7 +46,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the page as text. The name of a field comes before its question."""
+        """Returns the page as text. The name of a field comes before its question."""
         words = PROMPTS[self.record.task]
         lines = [words["instructions"].strip()]
         if self.record.cue:
@@ -60,7 +60,7 @@ class Sheet(msgspec.Struct, frozen=True):
         return "\n".join(lines)
 
     def fault(self, field: str, answer: str, others: Iterable[str] = ()) -> tuple[str, str]:
-        """Return (reason id, the page's message) if the page would refuse an answer; else empty strings.
+        """Returns (reason id, the page's message) if the page would refuse an answer; else empty strings.
 
         Args:
           field: the form field.
@@ -86,7 +86,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
-    """Read the forms in a folder of ``parapet hits``, with the questions from the schemas.
+    """Reads the forms in a folder of ``parapet hits``, with the questions from the schemas.
 
     Raises:
       InputError: a form does not ask for names or descriptions, or is not about these schemas.
@@ -122,7 +122,7 @@ class Work(msgspec.Struct, frozen=True):
     seed: int
 
     def worker_id(self, model: str) -> str:
-        """Return ``llm:MODEL:3``, without commas.
+        """Returns ``llm:MODEL:3``, without commas.
 
         A comma would end the id in :func:`parapet.transforms.crowd.answer_files.worker_hash`.
         """
@@ -130,12 +130,12 @@ class Work(msgspec.Struct, frozen=True):
         return f"llm:{name}:{self.annotator}"
 
     def assignment_id(self, model: str) -> str:
-        """Return an id that depends only on the form, the annotator and the seed."""
+        """Returns an id that depends only on the form, the annotator and the seed."""
         name = f"{self.sheet.record.sha256[:32]} {self.worker_id(model)} {self.seed}"
         return f"llm-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
     def messages(self) -> list[Message]:
-        """Return the conversation that asks for the form: the instructions, and the form as people see it."""
+        """Returns the conversation that asks for the form: the instructions, and the form as people see it."""
         fields = PROMPTS["fields"].format(fields=", ".join(self.sheet.record.fields))
         return [
             {"role": "system", "content": f"{PROMPTS['system'].strip()} {self.style}"},
@@ -143,7 +143,7 @@ class Work(msgspec.Struct, frozen=True):
         ]
 
     def parameters(self, fields: Sequence[str], attempt: int = 0) -> dict[str, Any]:
-        """Return the parameters of a request for these fields, as a JSON object of strings."""
+        """Returns the parameters of a request for these fields, as a JSON object of strings."""
         properties = {field: {"type": "string"} for field in fields}
         schema = {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
         answers = {"name": "answers", "strict": True, "schema": schema}
@@ -176,7 +176,7 @@ class Filled(msgspec.Struct):
 def plan(
     sheets: Iterable[Sheet], annotators: int | None, temperatures: Sequence[float | None], seed: int = 0, first: int = 1
 ) -> list[Work]:
-    """Plan which annotators fill in which forms, in the order of forms.
+    """Plans which annotators fill in which forms, in the order of forms.
 
     Args:
       sheets: the forms.
@@ -195,7 +195,7 @@ def plan(
 
 
 def fill_in(chat: Chat, work: Work) -> Filled:
-    """Fill in a form in up to three attempts; the later ones ask again for refused answers.
+    """Fills in a form in up to three attempts; the later ones ask again for refused answers.
 
     Raises:
       Stopped: further requests would fail, too.
@@ -235,7 +235,7 @@ def fill_in(chat: Chat, work: Work) -> Filled:
 
 
 def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
-    """Extract the answers from a model's reply: a JSON object, possibly in a code fence or between other text.
+    """Extracts the answers from a model's reply: a JSON object, possibly in a code fence or between other text.
 
     Args:
       text: the model's reply.
@@ -254,7 +254,7 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
 def fill_in_all(
     chat: Chat, work: Sequence[Work], report: Callable[[int, int], None]
 ) -> tuple[list[tuple[Work, Filled]], str]:
-    """Fill in all forms, several at a time.
+    """Fills in all forms, several at a time.
 
     Args:
       chat: an open chat.
@@ -282,7 +282,7 @@ def fill_in_all(
 
 
 def lines(done: Iterable[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
-    """Yield the answers in the format of ``--responses``, without working times, which a model does not have."""
+    """Yields the answers in the format of ``--responses``, without working times, which a model does not have."""
     for work, filled in done:
         if filled.answers:
             record = work.sheet.record
@@ -297,7 +297,7 @@ def lines(done: Iterable[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
 
 
 def dead_letters(done: Iterable[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
-    """Return a dead letter for every missing answer, in the order of keys."""
+    """Returns a dead letter for every missing answer, in the order of keys."""
     letters = []
     for work, filled in done:
         key = work.assignment_id(model)

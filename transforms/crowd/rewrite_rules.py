@@ -1,26 +1,197 @@
-"""Vet rewritings automatically: answers that break a rule of the page are rejected, odd ones are held.
+"""The turn of a rewriting task with the values that must be kept, and the rules that vet its rewritings.
 
-The rules of the page (``hit_rewrites.js``) are checked again because scripts may have been off; answers that it accepts
-must not be rejected. Rules and their explanations are as in ``crowd.rules``; a rule without docstring has the
-explanation of the rule for schemas.
+Answers that break a rule of the page are rejected, odd ones are held. The rules of the page (``hit_rewrites.js``) are
+checked again because scripts may have been off; answers that it accepts must not be rejected. Rules and their
+explanations are as in ``crowd.rules``; a rule without docstring has the explanation of the rule for schemas.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.rows import Assignment, Kind
+from parapet.schemas.dialogue import Dialogue, Frame
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import KINDS, Assignment, Kind
 from parapet.transforms.crowd import lexicon, rules
-from parapet.transforms.crowd.hits.markup import find_word, speakable
-from parapet.transforms.crowd.rewritten_turns.tasks import Place, SourceTurn, find_units
+from parapet.transforms.crowd.answer_files import TaskKind
+from parapet.transforms.crowd.hits import dialogue_pages
+from parapet.transforms.crowd.hits.dialogue_pages import Mark, find_word, speakable
+from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
+from parapet.transforms.crowd.hits.terms import REWRITES
+from parapet.transforms.perturb.corpora import services_in_turns
 from parapet.transforms.perturb.edits import NEGATIONS, YES
 from parapet.transforms.report.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
+
+# The form field of the page for each kind of variation.
+FIELD_OF: Mapping[Kind, str] = dict(zip(KINDS, dialogue_pages.FIELDS, strict=True))
+
+_TASK_ID = re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)")
+_FIELD = re.compile("|".join(dialogue_pages.FIELDS))
+REWRITING_TASKS = TaskKind((REWRITES,), _TASK_ID, "DIALOGUE_ID:TURN:rewrites", _FIELD)
+
+# Values of states and actions that do not occur as words.
+_UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
+
+
+Place = tuple[int, int]
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """A piece of text that must be kept: a value, or several overlapping values.
+
+    Attributes:
+      text: the text as the page shows it.
+      marks: the values in it.
+      whole: whether it consists of whole words; a span may be off by a letter.
+    """
+
+    text: str
+    marks: tuple[Mark, ...]
+    whole: bool
+
+
+class SourceTurn(msgspec.Struct, frozen=True):
+    """A user's turn that was to be rewritten.
+
+    Attributes:
+      services: the services of the turn, joined.
+      before: the previous turn, as the page shows it; empty at the beginning of the dialogue.
+      utterance: the sentence, as the page shows it.
+      units: the texts that every rewriting must keep.
+      others: values elsewhere in the dialogue that this turn neither contains nor means, in lower case.
+    """
+
+    dialogue_id: str
+    turn: int
+    services: str
+    before: str
+    utterance: str
+    units: tuple[Unit, ...]
+    others: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Returns ``DIALOGUE_ID:TURN``."""
+        return f"{self.dialogue_id}:{self.turn}"
+
+
+def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
+    """Returns the turn that was to be rewritten, or the reason why it cannot have been."""
+    if not 0 <= position < len(dialogue.turns):
+        return f"unknown_turn: the dialogue has {len(dialogue.turns)} turns"
+    if dialogue.turns[position].speaker != "USER":
+        return "unknown_turn: this is a turn of the system, not of the user"
+    rewriting = dialogue_pages.rewriting_of(dialogue, position)
+    if isinstance(rewriting, str):
+        return f"never_asked: {rewriting}"
+    return SourceTurn(
+        dialogue.dialogue_id,
+        position,
+        "+".join(services_in_turns(dialogue)[position]),
+        speakable(dialogue.turns[position - 1].utterance) if position else "",
+        rewriting.utterance,
+        tuple(_units(rewriting)),
+        tuple(_others(dialogue, position, rewriting.utterance)),
+    )
+
+
+def _units(rewriting: dialogue_pages.Rewriting) -> Iterator[Unit]:
+    """Yields the units of a sentence, in order."""
+    groups: list[list[Mark]] = []
+    for mark in rewriting.marks:
+        if groups and mark.start < max(other.end for other in groups[-1]):
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    for group in groups:
+        text = rewriting.utterance[group[0].start : max(mark.end for mark in group)]
+        yield Unit(text, tuple(group), find_word(rewriting.utterance, text) is not None)
+
+
+def _others(dialogue: Dialogue, position: int, utterance: str) -> Iterator[str]:
+    """Yields values elsewhere in the dialogue, except values that the turn paraphrases ("a couple" for 2)."""
+    folded = utterance.casefold()
+    own = {value for frame in dialogue.turns[position].frames for value in _of_turn(frame)}
+    values: set[str] = set()
+    for frame in (frame for turn in dialogue.turns for frame in turn.frames):
+        values.update(_of_turn(frame), *(frame.state.slot_values.values() if frame.state else ()))
+    for value in sorted({speakable(value).casefold() for value in values - own} - _UNSAID):
+        if any(map(str.isalnum, value)) and find_word(folded, value) is None:
+            yield value
+
+
+def _of_turn(frame: Frame) -> Iterator[str]:
+    for action in frame.actions or ():
+        if action.slot not in ("", "intent", "count"):
+            yield from action.values
+            yield from action.canonical_values or ()
+
+
+def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
+    """Reads the tasks in folders of ``hits``. Raises InputError if a folder is missing or has no rewriting tasks."""
+    tasks: list[PageRecord] = []
+    for folder in folders:
+        of_folder = [record for record in read_manifest(folder) if record.task == REWRITES]
+        if not of_folder:
+            reason = "contains no rewriting tasks: make them with 'parapet hits --task rewrites'"
+            raise InputError(reason, folder, "--hits")
+        tasks += of_folder
+    return tasks
+
+
+def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
+    """Raises InputError unless the corpus still has the turn of the task."""
+    if isinstance(turn, str):
+        why = turn
+    elif turn.utterance != task.utterance:
+        why = f"workers saw {task.utterance!r}, but the corpus has {turn.utterance!r}"
+    elif [mark.kept for unit in turn.units for mark in unit.marks] != task.values:
+        why = "the annotation of its values has changed"
+    else:
+        return
+    reason = f"{task.task_id} has changed: {why}; give the corpus and --split that you gave to 'parapet hits'"
+    raise InputError(reason, "--hits")
+
+
+def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
+    """Finds the position of each unit in a rewriting, without overlaps; None for missing units.
+
+    Longer units are found first, so that "2" is not found in "2 pm" if both are values; equal ones in their order.
+    """
+    places: dict[int, Place] = {}
+    for i, unit in sorted(enumerate(units), key=lambda pair: -len(pair[1].text)):
+        start = find_word(text, unit.text, [*places.values()], unit.whole)
+        if start is not None:
+            places[i] = (start, start + len(unit.text))
+    return [places.get(i) for i in range(len(units))]
+
+
+def value_rows(units: Sequence[Unit], places: Sequence[Place | None]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of ``values`` in the audit: each value with its positions before and after.
+
+    Args:
+      units: the units of the sentence.
+      places: their positions in the rewriting.
+    """
+    for unit, place in zip(units, places, strict=True):
+        for mark in unit.marks:
+            start = None if place is None else place[0] + mark.start - unit.marks[0].start
+            yield {
+                **msgspec.structs.asdict(mark.kept),
+                "start": mark.start,
+                "exclusive_end": mark.end,
+                "new_start": start,
+                "new_exclusive_end": None if start is None else start + mark.end - mark.start,
+            }
+
 
 # The same limits as on the page.
 MORE_WORDS, MORE_LETTERS = 40, 300
@@ -62,27 +233,27 @@ class RewriteText(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Return the words of the text."""
+        """Returns the words of the text."""
         return words_of(self.text)
 
     @cached_property
     def original(self) -> tuple[str, ...]:
-        """Return the words of the sentence."""
+        """Returns the words of the sentence."""
         return words_of(self.turn.utterance)
 
     @cached_property
     def places(self) -> list[Place | None]:
-        """Return the positions of the sentence's units."""
+        """Returns the positions of the sentence's units."""
         return find_units(self.turn.units, self.text)
 
     @cached_property
     def new_words(self) -> tuple[str, ...]:
-        """Return the words that are not in the sentence."""
+        """Returns the words that are not in the sentence."""
         return tuple(word for word in self.words if word not in self.original)
 
     @cached_property
     def leaks(self) -> list[str]:
-        """Return values of the rest of the dialogue that occur in the text."""
+        """Returns values of the rest of the dialogue that occur in the text."""
         text = self.text.casefold()
         return [value for value in self.turn.others if value in text and find_word(text, value) is not None]
 
@@ -256,7 +427,7 @@ EXPLANATIONS = {
 
 
 def unacceptable(answer: RewriteText) -> str:
-    """Return why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
+    """Returns why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
     if not answer.words:
         return "the text contains no word"
     lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
@@ -266,7 +437,7 @@ def unacceptable(answer: RewriteText) -> str:
 
 
 def vet(answer: RewriteText, assignment: Assignment, typed: str, is_repeated: bool) -> rules.Verdict:
-    """Vet an answer by its text and by how its assignment was filled in.
+    """Vets an answer by its text and by how its assignment was filled in.
 
     Args:
       answer: the answer.
@@ -280,7 +451,7 @@ def vet(answer: RewriteText, assignment: Assignment, typed: str, is_repeated: bo
 
 
 def vet_worker(assignment: Assignment, typed: str) -> rules.Verdict:
-    """Vet an answer by how its assignment was filled in."""
+    """Vets an answer by how its assignment was filled in."""
     if assignment.rejected:
         return rules.Verdict("reject", "assignment_rejected")
     answers = [words for text in assignment.answers.values() if (words := words_of(text))]
@@ -292,7 +463,7 @@ def vet_worker(assignment: Assignment, typed: str) -> rules.Verdict:
 
 
 def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the (worker hash, words) of answers that a worker gave for several different sentences.
+    """Returns the (worker hash, words) of answers that a worker gave for several different sentences.
 
     Args:
       answers: (worker hash, text, the sentence it rewrites) of all answers.
@@ -306,7 +477,7 @@ def repeated_answers(answers: Iterable[tuple[str, str, str]]) -> list[tuple[str,
 
 
 def canonical_text(text: str, original: str) -> str:
-    """Normalise spaces, invisible characters, quotes and accents, unless the original sentence has such characters.
+    """Normalises spaces, invisible characters, quotes and accents, unless the original sentence has such characters.
 
     Letters and their case are unchanged, since values must be kept and typos are intended.
 
@@ -325,5 +496,5 @@ def canonical_text(text: str, original: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def words_of(text: str) -> tuple[str, ...]:
-    """Split a text into the words by which equal texts are recognised, as the page does."""
+    """Splits a text into the words by which equal texts are recognised, as the page does."""
     return words(text if text.isascii() else unicodedata.normalize("NFKC", text))

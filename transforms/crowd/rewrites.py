@@ -17,15 +17,14 @@ from parapet.schemas.rows import DISPOSITIONS, IN_WORDS, KINDS, REWRITINGS, Dead
 from parapet.transforms.core.counts import id_of
 from parapet.transforms.core.progress import tracked
 from parapet.transforms.crowd import report
+from parapet.transforms.crowd import rewrite_rules as rules
 from parapet.transforms.crowd import task as crowd
-from parapet.transforms.crowd.decided import JoinDecisions, Submission
+from parapet.transforms.crowd.compose import draw
+from parapet.transforms.crowd.hits.dialogue_pages import turn_task_id
 from parapet.transforms.crowd.hits.page import PageRecord
-from parapet.transforms.crowd.hits.rewrite_pages import turn_task_id
 from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.crowd.outputs import DEAD_LETTERS, Group, WithDeadLetters, tagged
-from parapet.transforms.crowd.rank import draw
-from parapet.transforms.crowd.rewritten_turns import rules, tasks
-from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
+from parapet.transforms.crowd.ingest import DEAD_LETTERS, Group, JoinDecisions, Submission, WithDeadLetters, tagged
+from parapet.transforms.crowd.rewrite_rules import FIELD_OF, SourceTurn
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Table
@@ -49,24 +48,24 @@ class TurnAnswer(crowd.Answer, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind of variation."""
+        """Returns the kind of variation."""
         return self.to_vet.kind
 
     def spelling(self) -> tuple[Any, ...]:
-        """Return a sort key that puts well-spelled answers first; answers with intended typos all have the same key."""
+        """Returns a sort key that puts well-spelled answers first; it is the same for all with intended typos."""
         return () if self.kind == "typos" else super().spelling()
 
     def shown(self) -> tuple[str, str, str, str]:
-        """Return the turn, the kind, the previous turn, and the sentence."""
+        """Returns the turn, the kind, the previous turn, and the sentence."""
         turn = self.to_vet.turn
         before = turn.before or "(the conversation begins here)"
         return f"{turn.services}/turn/{turn.place}", self.kind, before, turn.utterance
 
     def row(self) -> dict[str, Any]:
-        """Return the answer's row of ``responses.parquet``."""
+        """Returns the answer's row of ``responses.parquet``."""
         turn = self.to_vet.turn
         of_turn = {"dialogue_id": turn.dialogue_id, "turn": turn.turn, "kind": self.kind, "original": turn.utterance}
-        return {**super().row(), **of_turn, "values": list(tasks.value_rows(turn.units, self.to_vet.places))}
+        return {**super().row(), **of_turn, "values": list(rules.value_rows(turn.units, self.to_vet.places))}
 
 
 class TurnOutcome(crowd.Outcome, kw_only=True):
@@ -83,14 +82,14 @@ class TurnOutcome(crowd.Outcome, kw_only=True):
     examples: dict[tuple[str, str], list[str]] = msgspec.field(default_factory=dict)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of rewritten turns."""
+        """Returns the number of rewritten turns."""
         return {"rewritten": len(self.rewritten)}
 
 
 def rewrite_turn(
     turn: SourceTurn, submissions: Iterable[Submission], seed: int, repeated: Repeated = frozenset()
 ) -> tuple[TurnOutcome, list[TurnAnswer], list[DeadLetter]]:
-    """Vet the answers about a turn, and choose one for each kind.
+    """Vets the answers about a turn, and chooses one for each kind.
 
     Args:
       turn: the turn to be rewritten.
@@ -123,7 +122,7 @@ def rewrite_turn(
 def _vet(
     turn: SourceTurn, kind: Kind, submission: Submission, repeated: Repeated, dead: list[DeadLetter]
 ) -> TurnAnswer:
-    """Vet an answer; its decision is appended to ``dead`` if it cannot be carried out."""
+    """Vets an answer; its decision is appended to ``dead`` if it cannot be carried out."""
     assignment, field = submission.assignment, FIELD_OF[kind]
     typed, columns = assignment.answers[field], crowd.answer_columns(assignment, field)
 
@@ -140,7 +139,7 @@ def _vet(
 
 
 def _choose(turn: SourceTurn, kind: Kind, distinct: Sequence[TurnAnswer], seed: int, outcome: TurnOutcome) -> None:
-    """Draw one good answer by a seeded hash; if a reviewer accepted some, only these are candidates."""
+    """Draws one good answer by a seeded hash; if a reviewer accepted some, only these are candidates."""
     good = [answer for answer in distinct if answer.disposition == "surplus"]
     by_text = {answer.canonical: answer for answer in [answer for answer in good if answer.accepted] or good}
     held = [answer for answer in distinct if answer.disposition == "review"]
@@ -172,7 +171,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
     """
 
     command = "compose_variations"
-    kind = tasks.REWRITING_TASKS
+    kind = rules.REWRITING_TASKS
     audit_schema = REWRITINGS
     explanations = rules.EXPLANATIONS
 
@@ -183,7 +182,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
         self.method = {"split": split, "seed": str(seed)}
 
     def results(self, outcomes: Sequence[TurnOutcome], dead: Sequence[DeadLetter]) -> crowd.Results:
-        """Return statistics, report, the rewritten turns, and the shortfall."""
+        """Returns statistics, report, the rewritten turns, and the shortfall."""
         numbers = statistics(outcomes, len(dead), self.method)
         lines = b"".join(msgspec.json.encode(turn) + b"\n" for outcome in outcomes for turn in outcome.rewritten)
         short = (row.values() for outcome in outcomes for row in outcome.short)
@@ -193,7 +192,7 @@ class RewritingTask(crowd.CrowdTask[TurnOutcome]):
 
 
 def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, str]) -> dict[str, Any]:
-    """Return the content of ``statistics.json``.
+    """Returns the content of ``statistics.json``.
 
     Args:
       outcomes: one for each turn.
@@ -231,7 +230,7 @@ def statistics(outcomes: Sequence[TurnOutcome], dead: int, method: Mapping[str, 
 
 
 def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[TurnOutcome]) -> Report:
-    """Make the report.
+    """Makes the report.
 
     Args:
       numbers: the content of ``statistics.json``.
@@ -272,7 +271,7 @@ def compose_variations_report(numbers: Mapping[str, Any], outcomes: Iterable[Tur
 
 
 def _example_tables(outcomes: Iterable[TurnOutcome]) -> Iterator[Table]:
-    """Yield a table of used answers of each kind, and one of rejected and held answers by reason."""
+    """Yields a table of used answers of each kind, and one of rejected and held answers by reason."""
     examples: dict[tuple[str, str], list[list[str]]] = defaultdict(list)
     for outcome in outcomes:
         for group, example in outcome.examples.items():
@@ -303,7 +302,7 @@ class TurnOfCorpus(msgspec.Struct):
 
 
 def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterator[tuple[str, Any] | TaggedOutput]:
-    """Read turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
+    """Reads turns of the dialogues in a file, as (place, :class:`TurnOfCorpus`).
 
     Args:
       file: the position of the file in the corpus, and the file.
@@ -321,7 +320,7 @@ def read_turns(file: tuple[int, DialogueFile], places: Iterable[str]) -> Iterato
                     where = f"{name} of {dialogue_file.relative}: {dialogue.where}"
                     turn: SourceTurn | str = f"bad_dialogue: {where}: {dialogue.reason}"
                 else:
-                    turn = tasks.source_turn(dialogue, position)
+                    turn = rules.source_turn(dialogue, position)
                 yield f"{name}:{position}", TurnOfCorpus((n, i), turn)
     except InputError as error:
         dead = DeadLetter("dialogues", dialogue_file.relative, f"broken_file: {error}", "", dialogue_file.relative)
@@ -347,7 +346,7 @@ class RewriteTurns(WithDeadLetters):
         self.pages = [(f"{page.dialogue_id}:{page.turn}", page) for page in task.pages]
 
     def outputs(self, assignments: beam.PCollection) -> Any:
-        """Return ``outcomes`` and ``dead_letters``."""
+        """Returns ``outcomes`` and ``dead_letters``."""
         pipeline = assignments.pipeline
         pages = pipeline | "Pages" >> beam.Create(self.pages, reshuffle=False)
         answered = assignments | "Answered" >> beam.Map(lambda assignment: assignment.service_name)
@@ -374,7 +373,7 @@ def _turn(place: str, turns: Sequence[TurnOfCorpus]) -> SourceTurn | str:
 
 
 def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the texts of each worker, with the sentence that they rewrite."""
+    """Yields the texts of each worker, with the sentence that they rewrite."""
     place, (submissions, turns, _) = group
     turn = _turn(place, turns)
     for submission in submissions:
@@ -387,7 +386,7 @@ def _texts(group: TurnGroup) -> Iterator[tuple[str, tuple[str, str, str]]]:
 def _rewrite(
     group: TurnGroup, seed: int, repeated: Iterable[tuple[str, tuple[str, ...]]]
 ) -> Iterator[tuple[TurnOutcome, list[TurnAnswer]] | TaggedOutput]:
-    """Check that a turn is the one that workers saw, and vet and choose the answers about it.
+    """Checks that a turn is the one that workers saw, and vets and chooses the answers about it.
 
     Raises:
       InputError: the turn differs from what workers saw.
@@ -396,7 +395,7 @@ def _rewrite(
     place, (submissions, turns, pages) = group
     turn = _turn(place, turns)
     for page in pages:
-        tasks.check_same(page, turn)
+        rules.check_same(page, turn)
     if isinstance(turn, str):
         yield from tagged(crowd.unknown(submissions, turn))
         return
