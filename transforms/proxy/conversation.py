@@ -6,13 +6,26 @@ pieces, get the original names back. Everything else keeps its bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
+import msgspec
 from msgspec import Raw
 
 from parapet.transforms.proxy.arguments_text import ArgumentsText
-from parapet.transforms.proxy.raw_json import EACH, Fields, edited, edited_fields, encoded, fields_of, replaced, text_of
+from parapet.transforms.proxy.raw_json import (
+    EACH,
+    ESCAPED_LETTER,
+    Fields,
+    decoded,
+    edited,
+    edited_fields,
+    encoded,
+    fields_of,
+    replaced,
+    text_of,
+)
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
 
@@ -23,6 +36,12 @@ _TEXT_TYPES = ("text", "input_text", None)
 _KINDS = ("function", "custom")  # of calls in a message of Chat Completions
 _NO_ARGUMENTS = (b"null", b"{}", b'""')
 _CHOSEN = ((), ("function",), ("custom",), ("tools", EACH), ("allowed_tools", "tools", EACH, "function"))
+
+# What an event has that begins a call or repeats one; the others only continue calls.
+_BEGINNING = re.compile(rb'"tool_calls"|_call"|_call_arguments|"tool_use"|"response"|' + ESCAPED_LETTER)
+_ARGUMENTS = re.compile(rb'"arguments"\s*:\s*("(?:[^"\\]|\\.)*")')
+
+_FIRST = Raw(b"0")  # the index of calls, and choices, that have none
 
 Change = Callable[[str], str]
 Edit = Callable[[Fields], Fields]
@@ -158,6 +177,35 @@ class Call:
         statistics.count_call(self.name, self.other_name, problem)
 
 
+class _FunctionPiece(msgspec.Struct):
+    arguments: str
+    name: str | None = None
+
+
+class _CallPiece(msgspec.Struct):
+    function: _FunctionPiece
+    index: Raw = _FIRST
+
+
+class _Delta(msgspec.Struct):
+    tool_calls: tuple[_CallPiece]
+
+
+class _Choice(msgspec.Struct):
+    delta: _Delta
+    index: Raw = _FIRST
+    finish_reason: None = None
+
+
+class _Chunk(msgspec.Struct):
+    """A chunk of Chat Completions that only continues the arguments of one call, as most do."""
+
+    choices: tuple[_Choice]
+
+
+_CHUNK = msgspec.json.Decoder(_Chunk)
+
+
 class Answer:
     """The answer to a request, whose calls get the original names back.
 
@@ -175,8 +223,14 @@ class Answer:
         """Map an answer that is not streamed."""
         return edited(data, (), partial(self._whole, call=self._call))
 
+    def concerns(self, data: bytes) -> bool:
+        """Whether a part of a stream may begin, continue or repeat a call."""
+        return bool(self._open) or _BEGINNING.search(data) is not None
+
     def events(self, data: Raw) -> list[Raw]:
         """Map the data of an event of a stream. What was held back of arguments comes before it, when they end."""
+        if self._open and (continued := self._with_continued_arguments(data)) is not None:
+            return [continued]
         fields = fields_of(data)
         if fields is None:
             return [data]
@@ -210,6 +264,22 @@ class Answer:
         return fields
 
     # Streams.
+
+    def _with_continued_arguments(self, data: Raw) -> Raw | None:
+        """Maps a chunk of Chat Completions that only continues a call, at less cost; None if it is something else."""
+        chunk = decoded(data, _CHUNK)
+        if chunk is None:
+            return None
+        (choice,) = chunk.choices
+        (piece,) = choice.delta.tool_calls
+        call = self._open.get((bytes(choice.index), bytes(piece.index)))
+        text = bytes(data)
+        matches = [*_ARGUMENTS.finditer(text)]
+        if call is None or call.text is None or piece.function.name or len(matches) != 1:
+            return None
+        old, (match,) = piece.function.arguments, matches
+        new = call.text.renamed(old)
+        return data if new == old else Raw(text[: match.start(1)] + bytes(encoded(new)) + text[match.end(1) :])
 
     def _piece(self, fields: Fields, place: Place, identity: Raw | None = None) -> Fields:
         """Map a piece of a call. It begins a call if it has a name, which some servers repeat in each piece."""

@@ -13,6 +13,7 @@ from msgspec import Raw
 Value = TypeVar("Value")
 Fields = dict[str, Raw]  # an object, of which each value is JSON text
 
+ESCAPED_LETTER = rb"\\u00[4-7]"  # a pattern: a name may be written in this way, so that it cannot be searched for
 EACH = "*"  # in a path: each element of a list
 
 _FIELDS = msgspec.json.Decoder(Fields)
@@ -22,20 +23,21 @@ _TEXT = msgspec.json.Decoder(str)
 
 def fields_of(data: bytes | Raw) -> Fields | None:
     """Return the members of a JSON object; None if the text is none."""
-    return _decoded(data, _FIELDS)
+    return decoded(data, _FIELDS)
 
 
 def items_of(data: Raw) -> list[Raw] | None:
     """Return the elements of a JSON list; None if the text is none."""
-    return _decoded(data, _ITEMS)
+    return decoded(data, _ITEMS)
 
 
 def text_of(data: Raw | None) -> str | None:
     """Return a JSON string; None if the text is none."""
-    return None if data is None else _decoded(data, _TEXT)
+    return None if data is None else decoded(data, _TEXT)
 
 
-def _decoded(data: bytes | Raw, decoder: msgspec.json.Decoder[Value]) -> Value | None:
+def decoded(data: bytes | Raw, decoder: msgspec.json.Decoder[Value]) -> Value | None:
+    """Returns a JSON value; None if the text is no such value."""
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +16,16 @@ from msgspec import Raw
 
 from parapet.transforms.core import disk
 from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
-from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
+from parapet.transforms.proxy.raw_json import (
+    ESCAPED_LETTER,
+    Fields,
+    edited,
+    edited_fields,
+    encoded,
+    fields_of,
+    text_of,
+    without_halves,
+)
 from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant
@@ -23,6 +33,7 @@ from parapet.transforms.variants.tool_variants import TaskVariant
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")
 _CALL = "tools/call"
+_TOOLS = re.compile(rb'"tools"|' + ESCAPED_LETTER)
 _MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
@@ -159,6 +170,10 @@ class ToolServerSide(Side):
     def whole(self, data: Raw) -> Raw:
         """Reword the tools in a message of the server."""
         return edited(data, ("result",), self._result)
+
+    def concerns(self, data: bytes) -> bool:
+        """Whether a part of a stream may list tools."""
+        return _TOOLS.search(data) is not None
 
     def events(self, data: Raw) -> list[Raw]:
         """Reword the tools in a message of a stream."""
