@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import app, runners
+from parapet.pipelines import app
+from parapet.pipelines.command import import_beam
 from parapet.pipelines.command import run as run_command
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.pipelines.dispatch import canonical, spelling
+from parapet.pipelines.main import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import plugins
 from parapet.transforms.core.options import REQUIRED, option
@@ -68,8 +69,8 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     def check(self) -> PerturbCorpus:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
         from parapet.transforms.core.runs import RunInfo
+        from parapet.transforms.perturb.apply import check_needs_none, complete
         from parapet.transforms.perturb.corpora import check_languages, listed, messages_corpus, read_corpus
-        from parapet.transforms.perturb.corpus import check_needs_none, complete
         from parapet.transforms.perturb.files import PerturbCorpus
 
         if self.messages and self.sgd:
@@ -131,7 +132,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
         """Yields the metrics of each set, and warns about what is remarkable."""
-        from parapet.transforms.perturb.report import lines_of, notes_of
+        from parapet.transforms.perturb.page import lines_of, notes_of
 
         yield from lines_of(perturb.perturbation, statistics)
         for note in notes_of(perturb.perturbation, statistics):
@@ -172,7 +173,7 @@ def options_of(name: str) -> type[PerturbationOptions]:
         module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
-    from parapet.transforms.perturb.corpus import installed
+    from parapet.transforms.perturb.apply import installed
 
     return declared_options(installed(name))
 
@@ -230,7 +231,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
         if name not in DECLARED and name not in TOOLKITS:
-            runners.import_beam(argv)
+            import_beam(argv)
         kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
             raise InputError(f"{name} needs schemas and states, which chat messages do not have", "--messages")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, say
+from parapet.pipelines.corpora import TASKS
 from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_of
-from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options
@@ -73,7 +73,7 @@ class TasksPipeline(app.Pipeline[TaskSets]):
 
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
-        from parapet.transforms.perturb.languages import OTHER_LANGUAGES
+        from parapet.transforms.perturb.corpora import OTHER_LANGUAGES
         from parapet.transforms.perturb.task_corpus import Reworded
 
         counts = self.written(MANIFEST)["counts"]
@@ -96,7 +96,7 @@ class PerturbTasks(PerturbationOptions, TasksPipeline):
 
     def check(self) -> TaskSets:
         """Makes the perturbation. Raises InputError if it needs dialogues."""
-        from parapet.transforms.perturb.corpus import complete
+        from parapet.transforms.perturb.apply import complete
         from parapet.transforms.perturb.task_corpus import Reworded
 
         files, perturbation = self.files(), complete(self.make())
