@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from parapet.transforms.core.toml import read_table
+from parapet.transforms.core.inputs import read_table
 
 # What language models add to an answer: openers, Markdown, lists, excuses.
 BOILERPLATE = re.compile(

@@ -1,14 +1,19 @@
-"""The proxy as a server: one upstream, and an address below ``/x/`` for each variant."""
+"""The proxy between clients and one upstream: over HTTP, with an address below ``/x/`` for each variant, and stdio."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from typing import IO, Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -19,12 +24,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.core import web
 from parapet.transforms.core.fence import THIS_MACHINE
 from parapet.transforms.proxy.raw_json import fields_of, text_of
-from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, write_log
+from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, ToolServerSide, write_log
+from parapet.transforms.proxy.statistics import Statistics
 
-LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event
+LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event or message
 STATISTICS = "/parapet/statistics"
 
 _CONNECT_SECONDS = 30
@@ -309,3 +316,50 @@ async def serve(
         # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
         kept = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
         await web.Server(proxy, http="h11", date_header=False, **kept).serve(sockets=[listener])
+
+
+def serve_stdio(command: Sequence[str], side: ToolServerSide, log: IO[str] | None) -> int:
+    """Pass messages until the server ends, as it does when the client closes its stdin. Returns its exit status.
+
+    Args:
+      command: the server's command.
+      side: what is done with messages.
+      log: receives all messages; None to keep none.
+
+    Raises:
+      InputError: the command cannot be run.
+    """
+    try:
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+    except OSError as error:
+        raise InputError(f"cannot be run: {error.strerror}", command[0], "--mcp") from None
+    assert server.stdin is not None
+    assert server.stdout is not None
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    # Not sys.stdin: Python would wait at its end for the thread that reads it.
+    from_client = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+    relay = partial(_relay, statistics=side.statistics, log=log)
+    threading.Thread(target=relay, args=("client", from_client, server.stdin, side.to_server), daemon=True).start()
+    relay("server", server.stdout, sys.stdout.buffer, side.whole)
+    return server.wait()
+
+
+def _relay(
+    sender: str,
+    source: IO[bytes],
+    target: IO[bytes],
+    change: Callable[[Raw], Raw],
+    statistics: Statistics,
+    log: IO[str] | None,
+) -> None:
+    """Pass messages, a line each, until the source ends or the target is closed."""
+    with suppress(OSError, ValueError), target:
+        for line in iter(lambda: source.readline(LARGEST), b""):
+            message = Raw(line.rstrip(b"\r\n"))
+            begun = time.perf_counter()
+            changed = change(message)
+            statistics.count_time(time.perf_counter() - begun)
+            target.write(line if changed is message else bytes(changed) + b"\n")
+            target.flush()
+            if log:
+                write_log(log, sender, received=bytes(message), sent=bytes(changed))

@@ -14,8 +14,9 @@ from typing import IO, Any, NamedTuple
 
 from msgspec import Raw
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
-from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
+from parapet.transforms.proxy.conversation import Answer, Call, Change, OtherTool, RewordedTools, reworded_request
 from parapet.transforms.proxy.raw_json import (
     ESCAPED_LETTER,
     Fields,
@@ -26,7 +27,6 @@ from parapet.transforms.proxy.raw_json import (
     text_of,
     without_halves,
 )
-from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant
 
@@ -198,3 +198,26 @@ def write_log(log: IO[str], source: str, **texts: bytes) -> None:
     line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
     log.write(json.dumps({"from": source, **line}) + "\n")
     log.flush()
+
+
+_MOST_TEXTS = 10_000  # that are remembered, since a conversation is sent again with each request
+
+
+def perturbing(name: str, seed: str) -> Change:
+    """Return a function that perturbs a text, always in the same way; one that cannot be perturbed stays.
+
+    Raises:
+      InputError: there is no such perturbation, or it needs more than texts.
+    """
+    from parapet.transforms.perturb.apply import perturb_texts
+
+    perturb_texts(["I need a taxi"], name, None, (), {"seed": seed})
+
+    @lru_cache(_MOST_TEXTS)
+    def perturbed(text: str) -> str:
+        try:
+            return perturb_texts([text], name, None, (), {"seed": seed})[0]
+        except (InputError, UnicodeError):  # halves of surrogate pairs
+            return text
+
+    return perturbed

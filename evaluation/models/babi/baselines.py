@@ -28,7 +28,7 @@ from parapet.evaluation.models.babi.data import (
 )
 from parapet.evaluation.models.babi.nets import Matches, best_of, by_dialogue, encode
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.toml import toml_of
+from parapet.transforms.core.inputs import toml_of
 from parapet.transforms.simulators.babi_format import BabiDialogue, Fact
 from parapet.transforms.simulators.restaurants.bot import Bot, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants.ontology import default_ontology, read_ontology

@@ -13,7 +13,7 @@ from parapet.evaluation.models.babi.data import Answerer, Card, dialogues_in, hi
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.report.report import render
 from parapet.transforms.simulators.babi_format import BabiDialogue
 

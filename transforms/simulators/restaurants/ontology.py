@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.toml import convert, parse_toml, read_table
+from parapet.transforms.core.inputs import convert, parse_toml, read_table
 
 RESERVED = ("name", "rating", "intent", "count")
 _FORBIDDEN = "_<>{}|"  # the underscore separates the parts of an entity's name

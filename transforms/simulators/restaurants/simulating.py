@@ -31,8 +31,8 @@ from functools import cache
 import msgspec
 
 from parapet.schemas.errors import InputError
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import StratifiedRng, stable_hash
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.simulators.babi_format import SILENCE, Exchange, Fact
 from parapet.transforms.simulators.common import Sentence, filled, joined

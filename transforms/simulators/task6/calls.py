@@ -16,8 +16,8 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json
 from parapet.schemas.limits import MAX_FILE, read_text, read_whole
 from parapet.transforms.core.files import join, read_bytes
+from parapet.transforms.core.inputs import convert
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.core.toml import convert
 from parapet.transforms.simulators import babi_format as babi
 
 DONTCARE = "dontcare"

@@ -20,9 +20,9 @@ from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import schema_bytes
 from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.core.fence import bad_record, trace_of
+from parapet.transforms.core.files import SetFiles
 from parapet.transforms.core.progress import expect, tracked
 from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted

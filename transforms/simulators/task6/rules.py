@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.toml import convert, parse_toml
+from parapet.transforms.core.inputs import convert, parse_toml
 from parapet.transforms.simulators.babi_format import SILENCE, BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.common import best_rated, filled, slots_of
 
