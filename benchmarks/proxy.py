@@ -1,10 +1,15 @@
 """Measures the time that ``parapet proxy`` adds to a request, its CPU time for each, and its memory.
 
-    python -m benchmarks.proxy [--requests 600] [--seconds 0.1]
+    python -m benchmarks.proxy [--rounds 20] [--seed 0]
 
-A scripted model answers after a fixed time with a call of one of ten tools, whole and streamed. It, the proxy and the
-client are processes of their own. The added time is the difference of the percentiles of the same requests with the
-proxy and without.
+A scripted model calls one of ten tools. It, the proxy and the client are processes of their own. Its answers are
+
+- whole, after 0.1 seconds;
+- streamed, as models do it: 60 events over 0.6 to 1.2 seconds, at random moments; clients begin at random moments, too;
+- burst, the worst case: all clients begin in the same moment, and all events of all answers are sent in one moment.
+
+Each request is sent to the model directly and through the proxy, with the same moments in both. The added time is the
+difference, to the first event of an answer and to its end.
 """
 
 from __future__ import annotations
@@ -13,20 +18,24 @@ import argparse
 import asyncio
 import json
 import os
+import random
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import httpx
-from starlette.requests import Request
-from starlette.responses import JSONResponse, StreamingResponse
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from parapet.schemas.tools import ToolVariant, read_tools
-from parapet.transforms.core import web
 
+EVENTS = 60  # of a streamed answer, the first of which has the name of the tool
+_SECONDS_BEFORE = 0.1  # until the model answers
+_WINDOW = 1.0  # seconds within which clients begin
 _PROPERTIES = {
     "user_id": {"type": "string", "description": "Who asks"},
     "filters": {
@@ -34,7 +43,8 @@ _PROPERTIES = {
         "items": {"type": "object", "properties": {"field": {"type": "string"}, "values": {"type": "array"}}},
     },
 }
-_ARGUMENTS = {"user_id": "u7", "filters": [{"field": "city", "values": ["Oslo"]}, {"field": "day", "values": [1]}]}
+_CITIES = [f"Oslo {i}" for i in range(12)]
+_ARGUMENTS = {"user_id": "u7", "filters": [{"field": "city", "values": _CITIES}, {"field": "day", "values": [1]}]}
 _TOOLS = [
     {
         "type": "function",
@@ -46,54 +56,126 @@ _TOOLS = [
     }
     for i in range(10)
 ]
+_LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 
 
-def model(seconds: float) -> Any:
-    """Returns the scripted model, an ASGI application."""
+class Taken(NamedTuple):
+    """Milliseconds of a request until the first event of its answer, and until the end."""
 
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        request = await Request(scope, receive).json()
-        function = request["tools"][3]["function"]
-        names = [*function["parameters"]["properties"]]
-        arguments = json.dumps(dict(zip(names, _ARGUMENTS.values(), strict=True)))
-        call = {"index": 0, "id": "1", "type": "function", "function": {"name": function["name"], "arguments": ""}}
-        await asyncio.sleep(seconds)
-        if not request.get("stream"):
-            call["function"]["arguments"] = arguments
-            await JSONResponse({"choices": [{"message": {"tool_calls": [call]}}]})(scope, receive, send)
-            return
-        pieces = [{"index": 0, "function": {"arguments": arguments[i : i + 4]}} for i in range(0, len(arguments), 4)]
-        chunks = ({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in [call, *pieces])
-        events = (f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
-        await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
-
-    return app
+    first: float
+    end: float
 
 
-def serve_model(seconds: float) -> None:
+def answer_to(request: dict[str, Any]) -> Iterator[bytes]:
+    """Yields the answer of the scripted model: one text, or the events of a stream."""
+    function = request["tools"][3]["function"]
+    names = [*function["parameters"]["properties"]]
+    arguments = json.dumps(dict(zip(names, _ARGUMENTS.values(), strict=True)))
+    call = {"index": 0, "id": "1", "type": "function", "function": {"name": function["name"], "arguments": ""}}
+    if not request["stream"]:
+        call["function"]["arguments"] = arguments
+        yield json.dumps({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]}).encode()
+        return
+    cuts = [round(len(arguments) * i / (EVENTS - 2)) for i in range(EVENTS - 1)]
+    pieces = [{"index": 0, "function": {"arguments": arguments[a:b]}} for a, b in pairwise(cuts)]
+    fixed = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "m"}
+    for piece in [call, *pieces]:
+        choice = {"index": 0, "delta": {"tool_calls": [piece]}, "logprobs": None, "finish_reason": None}
+        yield f"data: {json.dumps({**fixed, 'choices': [choice]})}\n\n".encode()
+    yield b"data: [DONE]\n\n"
+
+
+async def answer_requests(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers the requests of a connection, as the scripted model does."""
+    while head := await reader.read(65_536):
+        while b"\r\n\r\n" not in head:
+            head += await reader.read(65_536)
+        head, _, body = head.partition(b"\r\n\r\n")
+        match = _LENGTH.search(head)
+        assert match is not None
+        request = json.loads(body + await reader.readexactly(int(match[1]) - len(body)))
+        await asyncio.sleep(_SECONDS_BEFORE)
+        events = [*answer_to(request)]
+        if not request["stream"]:
+            length = f"content-length: {len(events[0])}\r\n\r\n".encode()
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + length + events[0])
+            continue
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        draw = random.Random(request["seed"])
+        moments = sorted(draw.random() for _ in events)
+        seconds = draw.uniform(0.6, 1.2) if request["is_paced"] else 0
+        begun = time.perf_counter()
+        for event, moment in zip(events, moments, strict=True):
+            if seconds:
+                await asyncio.sleep(max(0, begun + moment * seconds - time.perf_counter()))
+            writer.write(b"%x\r\n%b\r\n" % (len(event), event))
+        writer.write(b"0\r\n\r\n")
+
+
+async def serve_model() -> None:
     """Serves the scripted model, and prints its address."""
-    listener = web.listen("127.0.0.1", 0)
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", flush=True)
-    web.Server(model(seconds)).run(sockets=[listener])
+    server = await asyncio.start_server(answer_requests, "127.0.0.1", 0, limit=1 << 20)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)
+    await server.serve_forever()
 
 
-async def times(url: str, connections: int, requests: int, is_streamed: bool) -> list[float]:
-    """Returns the milliseconds of each request."""
-    messages = [{"role": "user", "content": "What is on in Oslo? " * 20} for _ in range(20)]
-    content = {"model": "m", "messages": messages, "tools": _TOOLS, "stream": is_streamed}
-    taken: list[float] = []
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+class Client:
+    """A client with a connection of its own.
 
-        async def ask(n: int) -> None:
-            for _ in range(n):
-                begun = time.perf_counter()
-                (await client.post(f"{url}/chat/completions", json=content)).raise_for_status()
-                taken.append(1000 * (time.perf_counter() - begun))
+    Args:
+      url: the API's address.
+      kind: "whole", "streamed" or "burst".
+    """
 
-        await asyncio.gather(*(ask(3) for _ in range(connections)))
-        taken.clear()
-        await asyncio.gather(*(ask(requests // connections) for _ in range(connections)))
-    return sorted(taken)
+    def __init__(self, url: str, kind: str) -> None:
+        self._url, self._kind = urlsplit(url), kind
+
+    async def connect(self) -> None:
+        """Opens the connection."""
+        self._reader, self._writer = await asyncio.open_connection(self._url.hostname, self._url.port)
+
+    async def ask(self, seed: str) -> Taken:
+        """Sends a request, and returns the time that it takes."""
+        messages = [{"role": "user", "content": "What is on in Oslo? " * 20} for _ in range(20)]
+        is_streamed, is_paced = self._kind != "whole", self._kind == "streamed"
+        request = {"model": "m", "messages": messages, "tools": _TOOLS, "stream": is_streamed}
+        body = json.dumps({**request, "seed": seed, "is_paced": is_paced}).encode()
+        head = f"POST {self._url.path}/chat/completions HTTP/1.1\r\nhost: model\r\ncontent-length: {len(body)}\r\n\r\n"
+        begun, first, data = time.perf_counter(), 0.0, b""
+        self._writer.write(head.encode() + body)
+        while not self._is_whole(data):
+            piece = await self._reader.read(65_536)
+            assert piece, data
+            data += piece
+            if not first and b'"find_things_3"' in data:  # the original name
+                first = time.perf_counter()
+        assert first, data
+        return Taken(1000 * (first - begun), 1000 * (time.perf_counter() - begun))
+
+    def _is_whole(self, data: bytes) -> bool:
+        if self._kind != "whole":
+            return data.endswith(b"\r\n0\r\n\r\n")
+        head, _, body = data.partition(b"\r\n\r\n")
+        match = _LENGTH.search(head)
+        return match is not None and len(body) == int(match[1])
+
+
+async def times(url: str, kind: str, connections: int, rounds: int, seed: str) -> list[Taken]:
+    """Returns the times of all requests, of which each client sends one after another."""
+    clients = [Client(url, kind) for _ in range(connections)]
+
+    async def ask(i: int) -> list[Taken]:
+        if kind == "streamed":
+            await asyncio.sleep(random.Random(f"{seed} {i}").uniform(0, _WINDOW))
+        return [await clients[i].ask(f"{seed} {i} {j}") for j in range(rounds)]
+
+    for client in clients:
+        await client.connect()
+    await asyncio.gather(*(client.ask("first") for client in clients))  # opens the proxy's connections
+    if kind != "burst":
+        return [taken for each in await asyncio.gather(*map(ask, range(connections))) for taken in each]
+    together = [await asyncio.gather(*(client.ask("") for client in clients)) for _ in range(rounds)]
+    return [taken for each in zip(*together, strict=True) for taken in each]
 
 
 def write_variant(folder: Path) -> None:
@@ -120,46 +202,43 @@ def resident(pid: int) -> float:
     return int(Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
 
 
+def p50_p99(differences: list[float]) -> str:
+    """Returns the median and the 99th percentile, as they are printed."""
+    percentiles = statistics.quantiles(differences, n=100, method="inclusive")
+    return f"{percentiles[49]:.1f} / {percentiles[98]:.1f}"
+
+
 def main() -> int:
     """Prints the table."""
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--requests", type=int, default=600)
-    flags.add_argument("--seconds", type=float, default=0.1, help="the time in which the model answers")
+    flags.add_argument("--rounds", type=int, default=20, help="requests of each client")
+    flags.add_argument("--seed", default="0")
     flags.add_argument("--model", action="store_true", help=argparse.SUPPRESS)
     args = flags.parse_args()
     if args.model:
-        serve_model(args.seconds)
+        asyncio.run(serve_model())
         return 0
-    own = [sys.executable, "-m", "benchmarks.proxy", "--model", f"--seconds={args.seconds}"]
+    own = [sys.executable, "-m", "benchmarks.proxy", "--model"]
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as upstream:
         assert upstream.stdout is not None
         write_variant(Path(folder))
         address = upstream.stdout.readline().strip()
-        command = [
-            sys.executable,
-            "-m",
-            "parapet",
-            "proxy",
-            "--variants",
-            f"{folder}/variants",
-            "--variant=v1",
-            "--port=0",
-        ]
-        with subprocess.Popen([*command, "--upstream", address], stdout=subprocess.PIPE, text=True) as proxy:
+        command = [sys.executable, "-m", "parapet", "proxy", "--variants", f"{folder}/variants", "--variant=v1"]
+        command += ["--port=0", "--upstream", address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
             assert proxy.stdout is not None
             proxied = proxy.stdout.readline().split()[0]
-            print(f"{'connections':12}{'answer':>10}{'p50 added':>14}{'p99 added':>14}{'CPU':>12}{'memory':>12}")
-            for connections in (1, 32):
-                for is_streamed in (False, True):
-                    count = args.requests if connections > 1 else args.requests // 6
-                    direct = asyncio.run(times(address, connections, count, is_streamed))
-                    before = cpu_seconds(proxy.pid)
-                    through = asyncio.run(times(proxied, connections, count, is_streamed))
-                    cpu = 1000 * (cpu_seconds(proxy.pid) - before) / (len(through) + 3 * connections)
-                    added = [through[int(len(through) * q)] - direct[int(len(direct) * q)] for q in (0.5, 0.99)]
-                    kind = "streamed" if is_streamed else "whole"
-                    line = f"{connections:<12}{kind:>10}{added[0]:>11.1f} ms{added[1]:>11.1f} ms"
-                    print(f"{line}{cpu:>9.1f} ms{resident(proxy.pid):>9.0f} MB", flush=True)
+            print("clients  answer    first event: p50 / p99    end: p50 / p99    CPU of an answer    memory")
+            for kind, connections in (("whole", 1), ("whole", 32), ("streamed", 1), ("streamed", 32), ("burst", 32)):
+                rounds = args.rounds if connections > 1 else 2 * args.rounds
+                direct = asyncio.run(times(address, kind, connections, rounds, args.seed))
+                before = cpu_seconds(proxy.pid)
+                through = asyncio.run(times(proxied, kind, connections, rounds, args.seed))
+                cpu = 1000 * (cpu_seconds(proxy.pid) - before) / (len(through) + connections)
+                added = [Taken(b.first - a.first, b.end - a.end) for a, b in zip(direct, through, strict=True)]
+                first, end = p50_p99([each.first for each in added]), p50_p99([each.end for each in added])
+                line = f"{connections:7}  {kind:10}{first:>20} ms{end:>15} ms{cpu:>17.2f} ms"
+                print(f"{line}{resident(proxy.pid):>7.0f} MB", flush=True)
             proxy.terminate()
             proxy.communicate()
         upstream.terminate()

@@ -21,7 +21,7 @@ from parapet.pipelines.app import EXIT_USAGE, Command, Flag, Parser, Pipeline, f
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.core.disk import reading, writing
-from parapet.transforms.core.imports import without
+from parapet.transforms.core.libraries import without
 from parapet.transforms.report.text import counted as counted
 
 if TYPE_CHECKING:

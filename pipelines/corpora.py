@@ -150,8 +150,8 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
 
         Records lost to bugs in Parapet or a plug-in are errors, which are shown with ``--quiet``, too.
         """
-        from parapet.transforms.core.compressed import open_input
         from parapet.transforms.core.counts import Counts, faults_of, read_dead_letters, reasons_of, warnings_of
+        from parapet.transforms.core.inputs import open_input
 
         for line in self.lines(settings, self.statistics()):
             say(line)

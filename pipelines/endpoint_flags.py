@@ -153,11 +153,11 @@ class ModelOptions(EndpointOptions):
         Raises:
           InputError: as :meth:`endpoint_of`.
         """
-        from parapet.transforms.core import embedded
+        from parapet.transforms.core import chat
 
         more: dict[str, Any] = {"parallel": self.parallel_calls, "seconds": self.timeout}
-        if self.endpoint != embedded.NAME:
+        if self.endpoint != chat.EMBEDDED:
             return self.endpoint_of(self.model, **more)
-        url = embedded.ADDRESS if dry else embedded.serve()
-        more |= {"url": url, "key_variable": "", "parallel": 1, "known_as": embedded.NAME}
-        return self.endpoint_of(self.model or embedded.MODEL, **more)
+        url = chat.EMBEDDED_ADDRESS if dry else chat.serve_embedded()
+        more |= {"url": url, "key_variable": "", "parallel": 1, "known_as": chat.EMBEDDED}
+        return self.endpoint_of(self.model or chat.EMBEDDED_MODEL, **more)

@@ -77,7 +77,7 @@ on and never written, and neither are texts without --log."""
             raise InputError(f"there is no variant {self.variant!r} (found: {', '.join(variants)})", "--variant")
         record, perturb = Record(Path(self.record) if self.record else None), None
         if self.perturb:
-            from parapet.transforms.proxy.perturbing import perturbing
+            from parapet.transforms.proxy.sides import perturbing
 
             perturb = perturbing(self.perturb, self.seed)
         return {
@@ -91,9 +91,9 @@ on and never written, and neither are texts without --log."""
         try:
             with open(self.log, "a", encoding="utf-8") if self.log else nullcontext() as log:
                 if self.has_child:
-                    from parapet.transforms.proxy import stdio
+                    from parapet.transforms.proxy import server
 
-                    status = stdio.run(shlex.split(self.mcp), cast("ToolServerSide", sides[self.variant]), log)
+                    status = server.serve_stdio(shlex.split(self.mcp), cast("ToolServerSide", sides[self.variant]), log)
                 else:
                     self._serve(sides, log)
         finally:

@@ -13,7 +13,7 @@ from parapet.evaluation.compare.tables import long_table
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
-from parapet.transforms.core.toml import convert, parse_toml
+from parapet.transforms.core.inputs import convert, parse_toml
 from parapet.transforms.report.markdown import is_url, quoted
 from parapet.transforms.report.report import Report, Table, page
 from parapet.transforms.report.text import number

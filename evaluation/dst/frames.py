@@ -23,7 +23,7 @@ from parapet.schemas.dialogue import Action, decode_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, check_plain
 from parapet.schemas.service import Service
-from parapet.transforms.core.compressed import open_plain, read_input
+from parapet.transforms.core.inputs import open_plain, read_input
 
 METRICS = (
     "active_intent_accuracy",

@@ -36,7 +36,7 @@ from parapet.schemas.layout import TEST, SplitSchemas, as_path, is_there, parse_
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.core import plugins
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.progress import advance
 from parapet.transforms.perturb.corpora import Corpus, inline, read_corpus, read_file
 

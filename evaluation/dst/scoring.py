@@ -16,9 +16,9 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import parquet_bytes
-from parapet.transforms.core.compressed import read_input
 from parapet.transforms.core.counts import Balance
 from parapet.transforms.core.files import prepare, write_staged
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.plugins import recorded
 from parapet.transforms.core.progress import expect_dialogues_in, tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach

@@ -21,7 +21,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.core import files
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.report.report import render
 from parapet.transforms.simulators.formats import (
     BabiDialogue,

@@ -40,7 +40,7 @@ from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import enough_memory
 from parapet.evaluation.models.training import Learner, bucketed
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.toml import toml_of
+from parapet.transforms.core.inputs import toml_of
 from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Fact
 from parapet.transforms.simulators.restaurants_bot import Bot, Rules, ValueFinder, answered
 from parapet.transforms.simulators.restaurants_simulation import default_ontology, read_ontology

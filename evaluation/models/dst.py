@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.corpora import read_corpus
 

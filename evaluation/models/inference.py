@@ -19,7 +19,7 @@ from parapet.evaluation.dst.model import Set
 from parapet.evaluation.endpoint.outcomes import check_refusals
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.core import files
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.core.seeding import stable_hash
 

@@ -23,7 +23,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, services_by_name
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.perturb.corpora import read_corpus, touched_in_turns
 from parapet.transforms.perturb.ood.plan import FALLBACK, FALLBACKS
 

@@ -19,7 +19,7 @@ from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.perturb import corpora
 
 INTENT = "intent"

@@ -25,7 +25,7 @@ from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
-from parapet.transforms.core.toml import toml_of
+from parapet.transforms.core.inputs import toml_of
 from parapet.transforms.report.text import counted
 
 # Perturbations of corpora with a command of their own, and the options that it needs.

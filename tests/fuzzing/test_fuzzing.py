@@ -17,8 +17,8 @@ from kit import cases, json_of, sample_dialogues
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.compare import board, submissions
 from parapet.schemas.errors import InputError
+from parapet.transforms.core.files import SetFiles
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.crowd.mturk import pay, publish
 from parapet.transforms.perturb import files
 

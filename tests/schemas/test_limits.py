@@ -9,7 +9,7 @@ from kit import raised, write
 
 from parapet.schemas import limits
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.compressed import check_input, open_input, read_input
+from parapet.transforms.core.inputs import check_input, open_input, read_input
 
 READERS = {"whole": limits.read_whole, "text": limits.read_text, "input": read_input}
 

@@ -14,8 +14,7 @@ from kit import cases, opened, raised
 from local_http import Answer
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.chat import Chat, Endpoint
-from parapet.transforms.core.exchange import LARGEST, read_answer
+from parapet.transforms.core.chat import LARGEST, Chat, Endpoint, read_answer
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Unreadable
 

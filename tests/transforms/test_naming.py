@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.core.toml import toml_of
+from parapet.transforms.core.inputs import toml_of
 from parapet.transforms.report.text import Convention, find_convention, join_words, name_words
 
 FORM = {

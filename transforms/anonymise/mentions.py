@@ -15,7 +15,7 @@ import msgspec
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
-from parapet.transforms.core.spacy_models import load_spacy_model
+from parapet.transforms.core.libraries import load_spacy_model
 from parapet.transforms.report.text import check_plain_text
 
 # Kinds of mentions and their meanings, by precedence: if two overlap, the earlier kind takes the characters.

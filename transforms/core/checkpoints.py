@@ -124,14 +124,9 @@ def check_weights(checkpoint: Checkpoint) -> None:
 
 def check_tokenizer(checkpoint: Checkpoint, files: Iterable[Sequence[str]] = TOKENIZERS) -> None:
     """Raise InputError if a folder has none of the sets of tokenizer files."""
-    if not has_files(checkpoint.path, files):
+    if not any(all((Path(checkpoint.path) / name).is_file() for name in names) for names in files):
         choices = " or ".join(", ".join(names) for names in files)
         raise checkpoint.refused(f"lacks the files of a tokenizer ({choices}): copy them from the source of the model")
-
-
-def has_files(path: str, files: Iterable[Sequence[str]]) -> bool:
-    """Whether a folder has all files of one of the sets."""
-    return any(all((Path(path) / name).is_file() for name in names) for names in files)
 
 
 def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:

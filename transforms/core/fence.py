@@ -52,19 +52,7 @@ REPORT = f"please report it at {ISSUES}"
 
 # Errors that would also affect other records or attempts.
 _OF_THE_RUN = (DiskError, MissingExtra, MemoryError, OSError, Stopped)
-_NETWORK = {
-    "aiohttp",
-    "apache_beam",
-    "azure",
-    "botocore",
-    "fsspec",
-    "gcsfs",
-    "google",
-    "grpc",
-    "hdfs",
-    "http",
-    "urllib3",
-}
+_NETWORK = {"aiohttp", "apache_beam", "azure", "botocore", "fsspec", "gcsfs", "google", "grpc", "http", "urllib3"}
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")  # address of an object in memory, which differs from run to run
 _LONGEST = 300  # of an exception's message

@@ -19,7 +19,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -27,10 +27,11 @@ from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas.dialogue import BETWEEN, CLOSING, EMPTY, OPENING
 from parapet.schemas.errors import DiskError, InputError, NoRoomError
 from parapet.schemas.layout import MANIFEST, OWNER, PREVIOUS, STAGING
-from parapet.transforms.core.compressed import read_bytes as read_bytes
 from parapet.transforms.core.disk import is_disk
+from parapet.transforms.core.inputs import read_bytes as read_bytes
 
 _BATCHES = "batches"  # further output: files that a worker moves together
 _BATCH = 100  # maximum of a bucket's client
@@ -312,17 +313,12 @@ class PublishStaged(beam.PTransform):
         is_template = manifests.pipeline.options.get_all_options().get("template_location")
         token = None if is_template else _tokens.get(self.output)
         if is_disk(self.output):
-            return manifests | "At once" >> beam.Map(_publish, self.output, token)
+            return manifests | "At once" >> beam.Map(_publish_all, self.output, token)
         begun = manifests | "Begin" >> beam.FlatMap(_begin, self.output, token).with_outputs(_BATCHES, main="manifest")
         moved = (
             begun[_BATCHES] | "Spread files" >> beam.Reshuffle() | "Move files" >> beam.Map(move_staged, self.output)
         )
         return begun.manifest | "Finish" >> beam.Map(_finish, self.output, token, beam.pvalue.AsList(moved))
-
-
-def _publish(manifest: dict[str, Any], output: str, token: str | None) -> dict[str, Any]:
-    _publish_all(output, manifest, token)
-    return manifest
 
 
 def _begin(manifest: dict[str, Any], output: str, token: str | None) -> Iterator[Any]:
@@ -342,13 +338,13 @@ def publish(output: str, manifest: dict[str, Any]) -> None:
     Meanwhile, staging has a list of all files of both runs, so that a rerun with any options can remove them after a
     kill.
     """
-    _publish_all(output, manifest, _tokens.get(output))
+    _publish_all(manifest, output, _tokens.get(output))
 
 
-def _publish_all(output: str, manifest: dict[str, Any], token: str | None) -> None:
+def _publish_all(manifest: dict[str, Any], output: str, token: str | None) -> dict[str, Any]:
     for batch in begin_publishing(output, manifest, token):
         move_staged(batch, output)
-    finish_publishing(output, manifest, token)
+    return _finish(manifest, output, token, ())
 
 
 def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> list[list[str]]:
@@ -452,3 +448,52 @@ def _read_manifest(path: str) -> dict[str, Any]:
                 return dict(manifest)
         logging.warning("%s is not a manifest of Parapet's; its files are left unchanged", path)
     return {"files": {}}
+
+
+class SetFiles:
+    """The files in a run's sets made from one dialogue file. A file is opened when its first dialogue is added.
+
+    Args:
+      output: the output folder.
+      sets: the folder of each set below it; empty if the set is the output folder itself.
+      relative: the path of the dialogue file below each set.
+      stack: closes the files; where it ends by an exception none of them is there.
+      lines: whether a file is the texts alone, one after another, and not a list of them.
+
+    Attributes:
+      dialogues: the number of dialogues by set.
+    """
+
+    def __init__(self, output: str, sets: Iterable[str], relative: str, stack: ExitStack, lines: bool = False) -> None:
+        self.dialogues = dict.fromkeys(sets, 0)
+        self._output, self._relative, self._stack = output, relative, stack
+        self._framing = (b"", b"", b"", b"") if lines else (OPENING, BETWEEN, CLOSING, EMPTY)
+        self._writers: dict[str, HashingWriter] = {}
+
+    def add(self, name: str, text: bytes) -> None:
+        """Add a dialogue to a set, as formatted by ``dialogue_text``."""
+        writer = self._writers.get(name) or self._open(name)
+        opening, between, _, _ = self._framing
+        writer.write((between if self.dialogues[name] else opening) + text)
+        self.dialogues[name] += 1
+
+    def close(self, keep_empty: bool = True) -> None:
+        """Finish the files. A set without dialogues has an empty list, or no file unless ``keep_empty``."""
+        _, _, closing, empty = self._framing
+        for name, n in self.dialogues.items():
+            if n:
+                self._writers[name].write(closing)
+            elif keep_empty:
+                self._open(name).write(empty)
+
+    def written(self) -> list[Written]:
+        """Return the written files after the stack is closed."""
+        return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
+
+    def _open(self, name: str) -> HashingWriter:
+        handle = self._stack.enter_context(staged(self._output, self._path(name)))
+        self._writers[name] = HashingWriter(handle)
+        return self._writers[name]
+
+    def _path(self, name: str) -> str:
+        return f"{name}/{self._relative}" if name else self._relative

@@ -32,7 +32,7 @@ from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
-from parapet.transforms.core.compressed import check_input, open_input
+from parapet.transforms.core.inputs import check_input, open_input
 from parapet.transforms.crowd.worker_ids import plain_id, redact, withheld, without_own_id
 
 _LATEST = 9_223_372_036  # seconds, in 2262; pandas may store times as 64-bit nanoseconds, which end here

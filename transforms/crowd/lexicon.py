@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
 
-from parapet.transforms.core.toml import read_table
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.report.text import name_words
 
 # HTML, a web or e-mail address, or a spreadsheet formula.

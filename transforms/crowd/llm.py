@@ -23,8 +23,8 @@ from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import TASKS, Service
 from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN, Chat, Message
 from parapet.transforms.core.fence import Refused, Stopped
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.replies import Unreadable, object_in
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.crowd.answer_files import FilledForm, payload
 from parapet.transforms.crowd.hits.page import MAX_LETTERS, MAX_WORDS, PageRecord, read_manifest
 from parapet.transforms.crowd.hits.schema_pages import Question, questions_of

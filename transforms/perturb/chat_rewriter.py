@@ -20,8 +20,8 @@ from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
 from parapet.transforms.core.fence import Refused, Stopped
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.replies import Unreadable
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb import rewrites
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.perturb.edits import Edit, edited

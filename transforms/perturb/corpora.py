@@ -34,7 +34,7 @@ from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path
 from parapet.schemas.messages import read_messages
 from parapet.schemas.plain_texts import plain_service
 from parapet.schemas.service import Service
-from parapet.transforms.core.compressed import read_input
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.progress import READING, tracked
 from parapet.transforms.report.text import counted
 
@@ -281,7 +281,7 @@ class Corpus:
         """
         from parapet.transforms.core import files
         from parapet.transforms.core.disk import writing
-        from parapet.transforms.core.set_files import SetFiles
+        from parapet.transforms.core.files import SetFiles
 
         if not isinstance(folder, str | os.PathLike):
             raise InputError(f"expected the path of a folder, not {folder!r}")

@@ -21,10 +21,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.messages import LINE, line_text
 from parapet.transforms.core.counts import FAULTS, CountKey, Counts, DeadLetter, dead_dialogue, dead_file, id_of
 from parapet.transforms.core.fence import Fault, bad_record, is_plugin
-from parapet.transforms.core.files import write_staged
+from parapet.transforms.core.files import SetFiles, write_staged
 from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.perturb import page
 from parapet.transforms.perturb.apply import Analyzed, Services, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturb.base import Analysis, Perturbation, Perturbed, States, analysis_of

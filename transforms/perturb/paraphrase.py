@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import DRAW_LIMIT, draws
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb import english
 from parapet.transforms.perturb.edits import Edit, Range, edited
 from parapet.transforms.perturb.english import rule

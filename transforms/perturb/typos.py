@@ -15,8 +15,8 @@ from math import dist
 
 import msgspec
 
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import DRAW_LIMIT, draws
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb.edits import DECISIVE, Edit, Range, Ranges, is_decisive, protected_ranges
 
 SHORTEST = 3  # minimum number of letters of a word with a typo

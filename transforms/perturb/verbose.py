@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import DRAW_LIMIT, draws
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb import english
 from parapet.transforms.perturb.english import rule
 from parapet.transforms.perturb.rewrites import RULES, Rewrite, reworded

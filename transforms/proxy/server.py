@@ -1,16 +1,21 @@
-"""The proxy as a server: one upstream, and an address below ``/x/`` for each variant."""
+"""The proxy between clients and one upstream: over HTTP, with an address below ``/x/`` for each variant, and stdio."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+import signal
 import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from itertools import pairwise
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,24 +24,28 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.core import web
 from parapet.transforms.core.fence import THIS_MACHINE
 from parapet.transforms.proxy.raw_json import fields_of, text_of
-from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, write_log
+from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, ToolServerSide, write_log
+from parapet.transforms.proxy.statistics import Statistics
 
-LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event
+LARGEST = 64 << 20  # bytes of a request, of an answer that is not streamed, and of an event or message
 STATISTICS = "/parapet/statistics"
 
 _CONNECT_SECONDS = 30
 _MOST_CONNECTIONS = 1_000
+_MOST_PIECES = 256  # of a stream that wait for a slow client
 _OF_VARIANT = re.compile(r"/x/([^/]+)(/.*|)")
 # Headers of one connection, and those that are made anew.
 _OWN = (
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade", "expect", "host", "content-length"),
 )
-_DATA = re.compile(rb"^data:[ ]?(.*?)\r?$", re.MULTILINE)
+_DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 _END_OF_EVENT = re.compile(rb"\n\r?\n|\r\r")
+_COMPLETE_EVENTS = re.compile(rb".*(?:\n\r?\n|\r\r)", re.DOTALL)
 
 Result = TypeVar("Result")
 Header = tuple[bytes, bytes]
@@ -46,6 +55,40 @@ class TooLarge(Exception):
     """A request, an answer or an event exceeds the limit."""
 
 
+class Upstream:
+    """Sends requests, each over a connection that no other uses meanwhile.
+
+    A client with many connections looks at all of them whenever a request begins or ends. So each has only one.
+
+    Args:
+      uses_proxies: whether to use the proxies that the environment names.
+    """
+
+    def __init__(self, uses_proxies: bool) -> None:
+        self._uses_proxies, self._certificates = uses_proxies, httpx.create_ssl_context()
+        self._idle: list[httpx.AsyncClient] = []
+
+    @asynccontextmanager
+    async def response_to(self, request: httpx.Request) -> AsyncIterator[httpx.Response]:
+        """Sends a request. Its connection is kept until the end of the program, or until the upstream closes it."""
+        timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)  # a model may think for long
+        client = (
+            self._idle.pop()
+            if self._idle
+            else httpx.AsyncClient(timeout=timeout, trust_env=self._uses_proxies, verify=self._certificates)
+        )
+        try:
+            async with aclosing(await client.send(request, stream=True)) as response:
+                yield response
+        finally:
+            self._idle.append(client)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        for client in self._idle:
+            await client.aclose()
+
+
 class Proxy:
     """The ASGI application.
 
@@ -53,12 +96,12 @@ class Proxy:
       upstream: the address that requests go to.
       sides: what is done with the requests of each variant, by its name.
       plain: the variant of addresses that name none.
-      client: the client for the upstream.
+      client: sends requests to the upstream.
       log: receives requests and answers, a line each; None to keep none.
     """
 
     def __init__(
-        self, upstream: str, sides: Mapping[str, Side], plain: str, client: httpx.AsyncClient, log: IO[str] | None
+        self, upstream: str, sides: Mapping[str, Side], plain: str, client: Upstream, log: IO[str] | None
     ) -> None:
         self._url, self._base = httpx.URL(upstream), urlsplit(upstream).path.rstrip("/")
         self._sides, self._plain, self.client, self.log = sides, plain, client, log
@@ -116,8 +159,7 @@ class _Exchange:
         """Send the request, and pass its answer on as it arrives."""
         forwarded = self._timed(self._side.request, self._path, self._body, self._request.headers)
         try:
-            response = await self._proxy.client.send(self._upstream_request(forwarded), stream=True)
-            async with aclosing(response):
+            async with self._proxy.client.response_to(self._upstream_request(forwarded)) as response:
                 await self._pass(response, forwarded.answer, send)
         except (httpx.HTTPError, httpx.InvalidURL, TooLarge) as error:
             if not self._has_begun:  # otherwise the server closes the connection, as the upstream did
@@ -147,7 +189,7 @@ class _Exchange:
 
     async def _pass(self, response: httpx.Response, answer: Mapped | None, send: Send) -> None:
         kind, length = response.headers.get("content-type", ""), response.headers.get("content-length")
-        pieces, decoded = response.aiter_raw(), list[str]()
+        pieces, decoded = cast("AsyncGenerator[bytes, None]", response.aiter_raw()), list[str]()
         if answer is not None and kind.startswith("text/event-stream"):
             pieces, length, decoded = self._events(response, answer), None, ["content-encoding"]
         elif answer is not None and "json" in kind:
@@ -157,25 +199,54 @@ class _Exchange:
         headers += [(b"content-length", length.encode())] if length is not None else []
         self._has_begun = True
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        async for piece in pieces:
-            if self._proxy.log:
-                self._passed += piece[: LARGEST - len(self._passed)]
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if self._proxy.log:
+                    self._passed += piece[: LARGEST - len(self._passed)]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body"})
 
-    async def _events(self, response: httpx.Response, answer: Mapped) -> AsyncIterator[bytes]:
-        """Yield the events of a stream as each is complete. The beginning of one that breaks off is left out."""
+    async def _events(self, response: httpx.Response, answer: Mapped) -> AsyncGenerator[bytes, None]:
+        """Yields the events of a stream as they are complete; those that arrive together, in one piece."""
         rest, searched = b"", 0
-        async for piece in response.aiter_bytes():
-            rest += piece
-            if ends := [match.end() for match in _END_OF_EVENT.finditer(rest, searched)]:
-                events = [rest[start:end] for start, end in pairwise([0, *ends])]
-                rest = rest[ends[-1] :]
-                yield self._timed(_mapped_events, events, answer)
-            searched = max(0, len(rest) - 3)
-            if len(rest) > LARGEST:
-                raise TooLarge
-        yield self._timed(_mapped_events, [rest], answer)
+        async with aclosing(_joined(response.aiter_bytes())) as pieces:
+            async for piece in pieces:
+                rest += piece
+                if match := _COMPLETE_EVENTS.match(rest, searched):
+                    complete, rest = rest[: match.end()], rest[match.end() :]
+                    yield self._timed(mapped_events, complete, answer)
+                searched = max(0, len(rest) - 3)
+                if len(rest) > LARGEST:
+                    raise TooLarge
+        yield self._timed(mapped_events, rest, answer)  # a last event that is not ended
+
+
+async def _joined(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yields what has arrived since the last time. A network's packet may contain many pieces."""
+    queue = asyncio.Queue[bytes | Exception | None](_MOST_PIECES)
+
+    async def read() -> None:  # does not yield to other tasks until it waits for the network
+        end = None
+        try:
+            async for piece in pieces:
+                await queue.put(piece)
+        except Exception as error:
+            end = error
+        await queue.put(end)
+
+    reader = asyncio.create_task(read())
+    try:
+        end: bytes | Exception | None = b""
+        while isinstance(end, bytes):
+            arrived = [await queue.get(), *(queue.get_nowait() for _ in range(queue.qsize()))]
+            end = arrived[-1]
+            if data := b"".join(piece for piece in arrived if isinstance(piece, bytes)):
+                yield data
+        if end is not None:
+            raise end
+    finally:
+        reader.cancel()
+        await asyncio.wait([reader])
 
 
 def _without(headers: Iterable[Header], *names: str) -> list[Header]:
@@ -184,19 +255,23 @@ def _without(headers: Iterable[Header], *names: str) -> list[Header]:
     return [(name.lower(), value) for name, value in headers if name.lower() not in left_out]
 
 
-def _mapped_events(events: Sequence[bytes], answer: Mapped) -> bytes:
-    return b"".join(mapped_event(event, answer) for event in events)
+def mapped_events(data: bytes, answer: Mapped) -> bytes:
+    """Maps server-sent events. What has nothing to do with calls passes without being read."""
+    if not answer.concerns(data):
+        return data
+    ends = [0, *(match.end() for match in _END_OF_EVENT.finditer(data)), len(data)]
+    return b"".join(_mapped_event(data[start:end], answer) for start, end in pairwise(ends))
 
 
-def mapped_event(event: bytes, answer: Mapped) -> bytes:
-    """Map the data of a server-sent event, which APIs write on one line. Further events may come before it."""
+def _mapped_event(event: bytes, answer: Mapped) -> bytes:
+    """Maps the data of an event, which APIs write on one line. Further events may come before it."""
     match = _DATA.search(event)
     if match is None:
         return event
     data = Raw(match[1])
     *before, new = answer.events(data)
     mapped = event if new is data else event[: match.start(1)] + bytes(new) + event[match.end(1) :]
-    return b"".join([*map(_event, before), mapped])
+    return b"".join([*map(_event, before), mapped]) if before else mapped
 
 
 def _event(data: Raw) -> bytes:
@@ -215,7 +290,7 @@ async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
     return bytes(data)
 
 
-async def _single(data: bytes) -> AsyncIterator[bytes]:
+async def _single(data: bytes) -> AsyncGenerator[bytes, None]:
     yield data
 
 
@@ -236,11 +311,55 @@ async def serve(
     """Serve until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
     for name in ("httpx", "httpcore"):  # otherwise they log each request
         logging.getLogger(name).setLevel(logging.WARNING)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=_MOST_CONNECTIONS)
-    timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)  # a model may think for long
-    uses_proxies = urlsplit(upstream).hostname not in THIS_MACHINE
-    async with httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=uses_proxies) as client:
+    async with aclosing(Upstream(urlsplit(upstream).hostname not in THIS_MACHINE)) as client:
         proxy = Proxy(upstream, sides, plain, client, log)
         # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
         kept = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}
         await web.Server(proxy, http="h11", date_header=False, **kept).serve(sockets=[listener])
+
+
+def serve_stdio(command: Sequence[str], side: ToolServerSide, log: IO[str] | None) -> int:
+    """Pass messages until the server ends, as it does when the client closes its stdin. Returns its exit status.
+
+    Args:
+      command: the server's command.
+      side: what is done with messages.
+      log: receives all messages; None to keep none.
+
+    Raises:
+      InputError: the command cannot be run.
+    """
+    try:
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+    except OSError as error:
+        raise InputError(f"cannot be run: {error.strerror}", command[0], "--mcp") from None
+    assert server.stdin is not None
+    assert server.stdout is not None
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    # Not sys.stdin: Python would wait at its end for the thread that reads it.
+    from_client = open(sys.stdin.fileno(), "rb", closefd=False)  # noqa: SIM115
+    relay = partial(_relay, statistics=side.statistics, log=log)
+    threading.Thread(target=relay, args=("client", from_client, server.stdin, side.to_server), daemon=True).start()
+    relay("server", server.stdout, sys.stdout.buffer, side.whole)
+    return server.wait()
+
+
+def _relay(
+    sender: str,
+    source: IO[bytes],
+    target: IO[bytes],
+    change: Callable[[Raw], Raw],
+    statistics: Statistics,
+    log: IO[str] | None,
+) -> None:
+    """Pass messages, a line each, until the source ends or the target is closed."""
+    with suppress(OSError, ValueError), target:
+        for line in iter(lambda: source.readline(LARGEST), b""):
+            message = Raw(line.rstrip(b"\r\n"))
+            begun = time.perf_counter()
+            changed = change(message)
+            statistics.count_time(time.perf_counter() - begun)
+            target.write(line if changed is message else bytes(changed) + b"\n")
+            target.flush()
+            if log:
+                write_log(log, sender, received=bytes(message), sent=bytes(changed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -13,16 +14,26 @@ from typing import IO, Any, NamedTuple
 
 from msgspec import Raw
 
+from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
-from parapet.transforms.proxy.conversation import Answer, Call, Change, reworded_request
-from parapet.transforms.proxy.raw_json import Fields, edited, edited_fields, encoded, fields_of, text_of, without_halves
-from parapet.transforms.proxy.rewording import OtherTool, RewordedTools
+from parapet.transforms.proxy.conversation import Answer, Call, Change, OtherTool, RewordedTools, reworded_request
+from parapet.transforms.proxy.raw_json import (
+    ESCAPED_LETTER,
+    Fields,
+    edited,
+    edited_fields,
+    encoded,
+    fields_of,
+    text_of,
+    without_halves,
+)
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")
 _CALL = "tools/call"
+_TOOLS = re.compile(rb'"tools"|' + ESCAPED_LETTER)
 _MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
@@ -160,6 +171,10 @@ class ToolServerSide(Side):
         """Reword the tools in a message of the server."""
         return edited(data, ("result",), self._result)
 
+    def concerns(self, data: bytes) -> bool:
+        """Whether a part of a stream may list tools."""
+        return _TOOLS.search(data) is not None
+
     def events(self, data: Raw) -> list[Raw]:
         """Reword the tools in a message of a stream."""
         return [self.whole(data)]
@@ -183,3 +198,26 @@ def write_log(log: IO[str], source: str, **texts: bytes) -> None:
     line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
     log.write(json.dumps({"from": source, **line}) + "\n")
     log.flush()
+
+
+_MOST_TEXTS = 10_000  # that are remembered, since a conversation is sent again with each request
+
+
+def perturbing(name: str, seed: str) -> Change:
+    """Return a function that perturbs a text, always in the same way; one that cannot be perturbed stays.
+
+    Raises:
+      InputError: there is no such perturbation, or it needs more than texts.
+    """
+    from parapet.transforms.perturb.apply import perturb_texts
+
+    perturb_texts(["I need a taxi"], name, None, (), {"seed": seed})
+
+    @lru_cache(_MOST_TEXTS)
+    def perturbed(text: str) -> str:
+        try:
+            return perturb_texts([text], name, None, (), {"seed": seed})[0]
+        except (InputError, UnicodeError):  # halves of surrogate pairs
+            return text
+
+    return perturbed

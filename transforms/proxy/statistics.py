@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from statistics import quantiles
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from parapet.transforms.proxy.rewording import RewordedTools
 from parapet.transforms.report.text import counted
+
+if TYPE_CHECKING:
+    from parapet.transforms.proxy.conversation import RewordedTools
 
 _MOST_UNMAPPED = 1_000  # different calls that are counted, as models invent names
 _MOST_TIMES = 10_000  # the latest requests whose time is known

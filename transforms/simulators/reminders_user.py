@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import SeededRng
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb.entities.kinds import ordinal
 from parapet.transforms.simulators import formats
 

@@ -27,8 +27,8 @@ from parapet.transforms.core.files import join, read_bytes
 from parapet.transforms.core.progress import expect, tracked
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.core.set_files import SetFiles
-from parapet.transforms.core.toml import convert
+from parapet.transforms.core.files import SetFiles
+from parapet.transforms.core.inputs import convert
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted

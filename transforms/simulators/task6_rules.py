@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.toml import convert, parse_toml
+from parapet.transforms.core.inputs import convert, parse_toml
 from parapet.transforms.simulators.formats import SILENCE, BabiDialogue, Exchange, Fact, best_rated, filled, slots_of
 
 CALL, NO_RESULT = "api_call", ("api_call", "no", "result")

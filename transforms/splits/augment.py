@@ -34,7 +34,7 @@ from parapet.transforms.core.fence import bad_record
 from parapet.transforms.core.files import write_staged
 from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.core.set_files import SetFiles
+from parapet.transforms.core.files import SetFiles
 from parapet.transforms.perturb.corpora import read_items
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files

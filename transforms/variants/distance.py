@@ -17,8 +17,7 @@ import msgspec
 
 from parapet.schemas.errors import storable
 from parapet.transforms.core import plugins
-from parapet.transforms.core.imports import without
-from parapet.transforms.core.spacy_models import load_spacy_model
+from parapet.transforms.core.libraries import load_spacy_model, without
 
 Metric = Callable[[str, str], float]
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import threading
+from collections import Counter
 from contextlib import contextmanager
 
 import httpx
@@ -15,7 +16,9 @@ from wordings import in_variant, reworded, toolset
 
 from parapet.schemas.tools import Tool, read_tools
 from parapet.transforms.proxy import server
+from parapet.transforms.proxy.conversation import Answer, RewordedTools
 from parapet.transforms.proxy.sides import ToolServerSide
+from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant
 
 
@@ -167,6 +170,25 @@ CHUNKS = [
     chunk(name="find", arguments=""),
     *(chunk(arguments=text) for text in ('{"te', 'xt": "a', 'b"}')),
 ]
+
+
+@pytest.mark.parametrize("tool_calls", ["tool_calls", "\\u0074ool_calls"])
+def test_events_that_arrive_together_are_mapped_where_they_concern_calls(tool_calls):
+    text = b'data: {"choices": [{"index":0, "delta":{"content":"say \\"tool_calls\\" \xc3\xa9"}}]}\n\n'
+    event = '{"choices": [{"delta": {"%s": [{"index":0, "function": %s}]}}], "obfuscation":"\\"arguments\\":"}'
+    functions = ['{"name":"find", "arguments":""}', '{ "arguments" : "{\\"te"}', '{"arguments":"xt\\":\\"text\\"}"}']
+    calls = [f"event: x\r\ndata: {event % (tool_calls, each)}\r\n\r\n".encode() for each in functions]
+    statistics = Statistics(Counter())
+    answer = Answer(RewordedTools(json.dumps(TOOLS).encode(), VARIANT), statistics, {})
+    assert server.mapped_events(text * 2, answer) == text * 2
+    mapped = server.mapped_events(b"".join([text, *calls, b": comment\n\n", text]), answer)
+    assert mapped.startswith(text + b"event: x\r\ndata: {")
+    assert mapped.endswith(b"\r\n\r\n: comment\n\n" + text)
+    received = [event["choices"][0]["delta"] for event in events_in(mapped.decode().replace("\r", ""))]
+    functions = [delta["tool_calls"][0]["function"] for delta in received[1:-1]]
+    assert functions == [{"name": "search", "arguments": ""}, {"arguments": "{"}, {"arguments": '"query":"text"}'}]
+    answer.end()
+    assert statistics.table()["calls_mapped"] == 1
 
 
 def streaming(end, stopped=None):

@@ -14,7 +14,7 @@ import msgspec
 from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile, parse_dialogues
 from parapet.schemas.service import TASKS, Service, elements_of
-from parapet.transforms.core import compressed, counts, files, progress, runs
+from parapet.transforms.core import counts, files, inputs, progress, runs
 from parapet.transforms.crowd.hits import dialogue_pages, schema_pages, terms
 from parapet.transforms.crowd.hits import page as hit_pages
 from parapet.transforms.crowd.hits.page import Hits, NotAsked, Page, PageRecord, Plan, RatedItem, Settings
@@ -112,7 +112,7 @@ def plan_units(units: Sequence[Unit], settings: Settings) -> Plan:
 
 
 def _read(file: DialogueFile) -> list[Dialogue]:
-    return parse_dialogues(compressed.read_input(file.path, limits.MAX_DIALOGUE_FILE), file.path)
+    return parse_dialogues(inputs.read_input(file.path, limits.MAX_DIALOGUE_FILE), file.path)
 
 
 def _write(element: tuple[int, Unit], last: str | None = None, *, settings: Settings, output: str) -> runs.FileResult:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import NumberRng
-from parapet.transforms.core.toml import read_table
 
 US, GB = "us", "gb"
 

@@ -17,8 +17,8 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
 from parapet.schemas.errors import storable
+from parapet.transforms.core.inputs import read_table
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.core.toml import read_table
 from parapet.transforms.perturb.base import analyze_dialogues
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")

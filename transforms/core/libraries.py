@@ -1,11 +1,32 @@
-"""Trained spaCy pipelines."""
+"""Loads libraries of others: fast, and with errors that say what to install."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from parapet.schemas.errors import InputError, install_line
+
+
+@contextmanager
+def without(*packages: str) -> Iterator[None]:
+    """Makes packages that are not imported yet look as if they were not installed, while the block runs."""
+
+    class Missing(MetaPathFinder):
+        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+            if name in packages:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    finder = Missing()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 @cache
