@@ -23,7 +23,6 @@ from parapet.transforms.core.fence import needed
 from parapet.transforms.core.files import HashingWriter, SetFiles, staged
 from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.files import SetFiles
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted

@@ -33,9 +33,8 @@ from typing import Annotated, Any
 import msgspec
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import StratifiedRng, stable_hash
 from parapet.transforms.core.inputs import convert, parse_toml, read_table
+from parapet.transforms.core.seeding import StratifiedRng, stable_hash
 from parapet.transforms.perturb.edits import Edit, edited, moved
 from parapet.transforms.simulators.formats import SILENCE, Exchange, Fact, Sentence, filled, joined
 

@@ -23,12 +23,11 @@ from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json, schema
 from parapet.schemas.limits import MAX_FILE, read_text, read_whole
 from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
 from parapet.transforms.core.fence import bad_record, trace_of
-from parapet.transforms.core.files import join, read_bytes
+from parapet.transforms.core.files import SetFiles, join, read_bytes
+from parapet.transforms.core.inputs import convert
 from parapet.transforms.core.progress import expect, tracked
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.core.files import SetFiles
-from parapet.transforms.core.inputs import convert
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted

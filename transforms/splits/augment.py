@@ -31,10 +31,9 @@ from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.core.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_variants
 from parapet.transforms.core.fence import bad_record
-from parapet.transforms.core.files import write_staged
+from parapet.transforms.core.files import SetFiles, write_staged
 from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
-from parapet.transforms.core.files import SetFiles
 from parapet.transforms.perturb.corpora import read_items
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files
