@@ -31,6 +31,7 @@ from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.rows import KINDS
 from parapet.transforms.core.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
+from parapet.transforms.core.inputs import read_input
 from parapet.transforms.crowd.hits.dialogue_pages import find_word, marks
 from parapet.transforms.perturb import english
 from parapet.transforms.perturb.corpora import dialogues_of
