@@ -17,9 +17,8 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_ascii, as_path, dialogue_files
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, parse_json, parse_json_line, read_whole, without_mark
 from parapet.schemas.service import Service
 
 

@@ -24,9 +24,9 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.schemas.json_text import parse_json as parse_json
-from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.limits import parse_json as parse_json
+from parapet.schemas.limits import parse_json_line as parse_json_line
 from parapet.schemas.service import Service, parse_service
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from parapet.schemas.errors import InputError, pointer_of
-from parapet.schemas.json_text import parse_json_line
+from parapet.schemas.limits import parse_json_line
 
 ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the expected calls in a file of the same name
 

@@ -4,8 +4,8 @@ import json
 
 import orjson
 
-from parapet.schemas.dialogue_table import dialogue_lines, lines_table
 from parapet.schemas.layout import dialogue_bytes
+from parapet.schemas.rows import dialogue_lines, lines_table
 
 
 def sample_items(sample):

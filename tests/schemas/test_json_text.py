@@ -7,7 +7,7 @@ from kit import cases, raised
 
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import parse_json, parse_json_line
+from parapet.schemas.limits import parse_json, parse_json_line
 
 
 @cases(

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.schemas.tool_texts import parts_of
-from parapet.schemas.tools import Toolset
+from parapet.schemas.tools import Toolset, parts_of
 
 AGENTS = Path(os.environ.get("PARAPET_DATA", "/none")) / "agents"
 

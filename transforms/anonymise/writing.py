@@ -1,28 +1,36 @@
-"""Anonymised files of chats, each read and written chat by chat; statistics, a report, and a data set for training.
+"""Chats, read one by one from JSON lines or CSV, and their anonymised files; statistics, a report, a set for training.
 
-The set is built like Concierge in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, all utterances of
-operators as candidates, and the figures of Table 1. It is held in memory.
+Speakers are users or bots. The set is built like Concierge in Bordes et al. 2017 (section 3.3, Table 1): splits by
+dialogue, all utterances of operators as candidates, and the figures of Table 1. It is held in memory.
 """
 
 from __future__ import annotations
 
+import csv
 import itertools
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import orjson
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
 
-from parapet.schemas.errors import InputError, storable
-from parapet.schemas.layout import SPLITS
-from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
-from parapet.transforms.anonymise.mentions import KINDS
+from parapet.schemas.errors import InputError, reason_and_place, storable
+from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json_line
+from parapet.schemas.limits import open_path
 from parapet.transforms.anonymise.replacing import (
+    BOT,
+    KINDS,
     SUSPICIONS,
+    USER,
     Anonymiser,
+    Chat,
+    ChatTurn,
     Replaced,
     Rules,
     Suspect,
@@ -40,6 +48,139 @@ from parapet.transforms.report.report import Report, Text, Tile, report_files
 from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import babi_format as babi
+
+_BOTS = frozenset({"agent", "assistant", "bot", "operator", "representative", "support", "sys", "system"})
+_ROLES = _BOTS | {"user", "customer", "client", "guest", "caller", "human", "usr", "visitor", "you", "me", ""}
+_COLUMNS = ("chat_id", "speaker", "text")
+
+
+class ChatFile(msgspec.Struct, frozen=True):
+    """A file of chats: whether it is CSV, its number among the inputs, its path.
+
+    Outputs contain its number instead of its name.
+    """
+
+    is_csv: bool
+    number: int
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The name of its outputs."""
+        return f"{self.number:05}"
+
+
+def list_chats(paths: Iterable[str]) -> list[ChatFile]:
+    """Number the files in order. Raises InputError if a file is missing or of an unknown kind."""
+    return [ChatFile(_is_csv(path), number, path) for number, path in enumerate(paths, 1)]
+
+
+def _is_csv(path: str) -> bool:
+    place = as_path(path)
+    if not is_there(place):
+        raise InputError("there is no such file", path, "--chats")
+    if place.suffix.lower() == ".csv":
+        return True
+    try:
+        with open_path(place) as handle:
+            head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
+    if not head.startswith(b"{"):
+        reason = (
+            'contains no chats: expected lines such as {"turns": [{"speaker": ..., "text": ...}]}, or a .csv with the'
+        )
+        raise InputError(f"{reason} columns {', '.join(_COLUMNS)}", path, "--chats")
+    return False
+
+
+Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
+
+
+def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[Row]:
+    """Yield the chats of a file.
+
+    Args:
+      file: the file.
+      bots: speakers that are bots, in addition to ``agent``, ``assistant``, ``bot`` and the like; in lower case.
+
+    Raises:
+      InputError: the file cannot be read to its end; may come after some chats.
+    """
+    read = _csv if file.is_csv else _json_lines
+    try:
+        for where, chat in read(file, _BOTS | bots):
+            yield where, _checked(chat)
+    except OSError as error:
+        if error.strerror is None:  # network errors, which the runner retries
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", file.name) from None
+
+
+def _checked(chat: Chat | InputError) -> Chat | InputError:
+    if isinstance(chat, InputError):
+        return chat
+    for t, turn in enumerate(chat.turns):
+        if not (turn.text + turn.called).isascii() and any("\ud800" <= c <= "\udfff" for c in turn.text + turn.called):
+            return InputError("not_unicode: invalid UTF-8", "", f"turns[{t}]")
+    return chat if chat.turns else InputError("no_turns: the chat has no turns")
+
+
+def _lines(file: ChatFile) -> Iterator[bytes]:
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+        for i, line in enumerate(handle):
+            yield line if i else line.removeprefix(b"\xef\xbb\xbf")
+
+
+class _Turn(msgspec.Struct):
+    speaker: str
+    text: str
+
+
+class _Line(msgspec.Struct):
+    turns: list[_Turn]
+
+
+def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
+    for number, line in enumerate(_lines(file), 1):
+        if line.strip():
+            yield f"line {number}", _of_line(line, bots)
+
+
+def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
+    try:
+        chat = msgspec.convert(parse_json_line(line), _Line)
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        return InputError(f"not_chat: {reason}", "", at)
+    except ValueError:  # its message may quote the text
+        return InputError("not_json: the line is not JSON")
+    return Chat(tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
+
+
+def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
+    role = speaker.strip().lower()
+    return ChatTurn(BOT if role in bots else USER, text, "" if role in _ROLES or role in bots else speaker.strip())
+
+
+def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
+    """Yield the chats of a table with a row per turn; the rows of a chat are consecutive."""
+    # Invalid UTF-8 becomes lone surrogates, so that only its own chat is left out.
+    rows = csv.DictReader(line.decode("utf-8", "surrogateescape") for line in _lines(file))
+    try:
+        if missing := [column for column in _COLUMNS if column not in (rows.fieldnames or ())]:
+            raise InputError(f"the header has no column for {', '.join(missing)}", file.name, "line 1")
+        numbered = ((rows.line_num, row) for row in rows)
+        for _, group in groupby(numbered, lambda item: item[1]["chat_id"]):
+            of_chat = list(group)
+            where = f"line {of_chat[0][0]}"
+            if any(row["text"] is None or row["speaker"] is None for _, row in of_chat):
+                yield where, InputError("short_row: a row has fewer columns than the header")
+            else:
+                yield where, Chat(tuple(_turn(row["speaker"], row["text"], bots) for _, row in of_chat))
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", file.name, f"line {rows.line_num}") from None
+
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn
+from parapet.schemas.messages import dialogue_of, longest_first, plain_service, user_turn
 from parapet.transforms.perturb.base import Perturbation, set_of
 from parapet.transforms.perturb.corpora import corpus_of
 from parapet.transforms.perturb.corpus import check_needs_none, perturbation_of, perturbed_sets

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas import dialogue_table, layout
+from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import (
@@ -28,7 +28,7 @@ from parapet.schemas.release import (
     TasksInput,
     can_name,
 )
-from parapet.schemas.rows import RESPONSES
+from parapet.schemas.rows import DIALOGUES, RESPONSES, SERVICES, collection_paused, dialogue_lines, service_rows
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
 from parapet.schemas.tools import task_contradictions
@@ -196,7 +196,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
     if missing := set(corpus.hide_labels) - set(corpus.splits or splits):
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
-    _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], dialogue_table.SERVICES)
+    _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], SERVICES)
     plan.services[name] = {}
     for schemas in originals:
         if is_single or not corpus.splits or schemas.split in corpus.splits:
@@ -209,7 +209,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
         hidden = split in corpus.hide_labels
         files = sorted(list_files(root, [folder]), key=lambda file: file.name)
         check_no_id_twice(files)
-        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], DIALOGUES)
         plan.sources += [
             Source("dialogue", name, name, split, file.path, of_input, file.relative, hidden=hidden) for file in files
         ]
@@ -356,10 +356,10 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
     return _table(source, data)
 
 
-@dialogue_table.collection_paused()
+@collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
     """Return the rows, all counts, and the first faults of each kind."""
-    rows = dialogue_table.dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
+    rows = dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
     counts: Counts = Counter()
     counts["dialogues", source.corpus, source.split] = len(rows.dialogues) + len(rows.malformed)
     counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in rows.dialogues)
@@ -375,7 +375,7 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     raw = layout.parse_json(data, source.path)
-    table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
+    table = pa.Table.from_pylist(service_rows(raw, source.corpus, data), SERVICES)
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)
     for unit in ("intents", "slots"):

@@ -17,15 +17,16 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, NAMES, SINGLE, TEST, as_path, read_schema_file
 from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest
+from parapet.schemas.rows import collection_paused
 from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
     ROWS_AT_ONCE,
+    Release,
     printable,
     read_manifest,
     row_json,
@@ -120,6 +121,13 @@ def examine(root: Path) -> Verification:
         _check_manifest(manifest, findings)
         rows = _check_content(root, manifest, present, findings)
     return Verification(str(root), len(present), rows, findings.listed())
+
+
+def damage(release: Release) -> list[str]:
+    """Describe where a release differs from its manifest."""
+    findings = Findings()
+    check_files(release.root, release.manifest, findings)
+    return [str(finding) for finding in findings.listed()]
 
 
 # Files.

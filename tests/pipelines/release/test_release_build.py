@@ -9,7 +9,7 @@ from kit import cases, files_of, json_of, raised, run
 from release_corpora import AUDIT, MEMORY, build, edit
 
 from parapet.schemas import layout
-from parapet.schemas.dialogue_table import dialogue_row, service_row
+from parapet.schemas.rows import dialogue_row, service_row
 from parapet.transforms.release import building
 
 

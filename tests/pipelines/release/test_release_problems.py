@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 from kit import cases, json_of, raised, run
 from release_corpora import build, edit
 
-from parapet.schemas.dialogue_table import dialogue_of
 from parapet.schemas.errors import InputError
+from parapet.schemas.rows import dialogue_of
 from parapet.transforms.release.plan import Source, read_source
 
 CHANGES = [

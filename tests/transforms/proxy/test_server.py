@@ -16,7 +16,7 @@ from wordings import in_variant, reworded, toolset
 from parapet.schemas.tools import Tool, read_tools
 from parapet.transforms.proxy import server
 from parapet.transforms.proxy.sides import ToolServerSide
-from parapet.transforms.variants.tool_variants import TaskVariant
+from parapet.transforms.variants.tasks import TaskVariant
 
 
 def events_in(text):

@@ -12,8 +12,8 @@ from release_manifests import change, columns, composed, follows, manifest, meas
 from release_pages import HOSTILE
 
 from parapet.schemas.release import Author, Column, Input, Source
-from parapet.transforms.release import card as documents
-from parapet.transforms.release.card import default_config
+from parapet.transforms.release import documents
+from parapet.transforms.release.documents import default_config
 
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=15))
 

@@ -1,6 +1,6 @@
 from release_manifests import change, follows, manifest
 
-from parapet.transforms.release.card import changelog
+from parapet.transforms.release.documents import changelog
 
 
 def test_newest_first():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from release_manifests import SGD, manifest
 
 from parapet.schemas.release import Author, Source
-from parapet.transforms.release.citation import authors_line, bibtex, citation_cff, licence_text
+from parapet.transforms.release.documents import authors_line, bibtex, citation_cff, licence_text
 from parapet.transforms.report.markdown import one_line
 
 # The keys that CFF 1.2.0 allows and this file uses, and their formats.

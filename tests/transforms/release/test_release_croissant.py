@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from release_manifests import columns, manifest
 
 from parapet.schemas.release import Author, Column
-from parapet.transforms.release.croissant import croissant
+from parapet.transforms.release.documents import croissant
 
 # Of rdflib and pandas, as mlcroissant calls them.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -11,8 +11,7 @@ from kit import cases, lacking, raised
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import SplitChange
-from parapet.transforms.release.diff import compare, diff_lines
-from parapet.transforms.release.reading import open_release
+from parapet.transforms.release.reading import compare, diff_lines, open_release
 
 SCHEMA = folder.NUMBERS
 

@@ -7,8 +7,8 @@ from release_manifests import change, columns, composed, follows, manifest, meas
 from release_pages import Page
 
 from parapet.schemas.release import Author, Input, Source
-from parapet.transforms.release.card import release_report
-from parapet.transforms.release.diff import size
+from parapet.transforms.release.documents import release_report
+from parapet.transforms.release.reading import size
 from parapet.transforms.report.report import Table, page
 
 

@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.release.diff import bumped, contradiction, level_between
 from parapet.transforms.release.plan import Source, read_source
-from parapet.transforms.release.reading import row_json
+from parapet.transforms.release.reading import bumped, contradiction, level_between, row_json
 
 
 def source(record, path="x/test/dialogues_001.json"):

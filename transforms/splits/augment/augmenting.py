@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, typed
-from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import parquet_bytes
+from parapet.schemas.rows import DIALOGUES, dialogue_row, parquet_bytes
 from parapet.transforms.core.counts import (
     Balance,
     Counts,
