@@ -182,7 +182,7 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
     return dialogues
 
 
-class _AnyName(set[str]):
+class _AnyName(frozenset[str]):
     def __contains__(self, name: object) -> bool:
         return True
 
@@ -194,14 +194,15 @@ def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> I
       dialogue: the dialogue.
       services: the services of its split, by name; None if unknown, to check only spans.
     """
-    names: dict[str, tuple[set[str], set[str]] | None] = {}  # service to the names of slots and of intents
+    names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}  # service to the names of slots and of intents
     if services is None:
         names = {frame.service: (_AnyName(), _AnyName()) for turn in dialogue.turns for frame in turn.frames}
         services = {}
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
             if frame.service not in names:
-                names[frame.service] = _names_of(services.get(frame.service))
+                service = services.get(frame.service)
+                names[frame.service] = None if service is None else names_in(service)
             if (known := names[frame.service]) is None:
                 yield f"turns[{t}].frames[{f}].service", f"no schema for service {frame.service!r}"
                 continue
@@ -209,13 +210,14 @@ def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> I
                 yield f"turns[{t}].frames[{f}]{place}", reason
 
 
-def _names_of(service: Service | None) -> tuple[set[str], set[str]] | None:
-    if service is None:
-        return None
-    return {slot.name for slot in service.slots}, {intent.name for intent in service.intents}
+def names_in(service: Service) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the names of the slots and of the intents, which dialogues may use."""
+    return frozenset(slot.name for slot in service.slots), frozenset(intent.name for intent in service.intents)
 
 
-def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]) -> Iterator[tuple[str, str]]:
+def _frame_problems(
+    turn: Turn, frame: Frame, slots: frozenset[str], intents: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     for i, span in enumerate(frame.slots):
         if span.slot not in slots:
             yield f".slots[{i}].slot", f"the service has no slot {span.slot!r}"
@@ -294,7 +296,7 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     if not paths:
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        sizes = pool.map(lambda found: found[1].stat().st_size, paths)
+        sizes = pool.map(lambda item: item[1].stat().st_size, paths)
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
         ]

@@ -42,7 +42,6 @@ _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
 
 # Files that people open, fill in and correct. All others must have their original size.
 _FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
-_OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # file names that readers look for
 _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
@@ -100,19 +99,14 @@ def check_variants(folder: str | Path, flag: str) -> None:
 
 def held_by(folder: str | Path) -> str:
     """Describe what a folder without a schema contains: corpora below it, or the output of a command; may be empty."""
-
     path = as_path(folder)
     if not path.is_dir():
         return ""
     if below := list(variant_roots(path)):
         more = ", ..." if len(below) > 5 else ""
         return f"; these subfolders have one: {', '.join(below[:5])}{more}: give one of them"
-    parent_output = find_output(folder)
-    return (
-        f"; this folder is the output of '{command_of(parent_output.pipeline)}'"
-        if parent_output is not None and parent_output.pipeline
-        else ""
-    )
+    output = find_output(folder)
+    return f"; this folder is the output of '{command_of(output.pipeline)}'" if output and output.pipeline else ""
 
 
 def find_output(path: str | Path) -> Output | None:
@@ -206,12 +200,9 @@ def _has(files: Collection[str], below: str) -> bool:
 def _manifest(data: bytes | None) -> dict[str, Any]:
     """Parse the manifest of a run; empty for anything else."""
     manifest = _json(data)
-    is_ours = (
-        isinstance(manifest, dict)
-        and isinstance(manifest.get("pipeline"), str)
-        and isinstance(manifest.get("files"), dict)
-    )
-    return manifest if is_ours else {}
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("pipeline"), str):
+        return {}
+    return manifest if isinstance(manifest.get("files"), dict) else {}
 
 
 def _json(data: bytes | None) -> Any:
@@ -252,7 +243,7 @@ def _is_read(name: str, below: str) -> bool:
         return True
     folder, _, file = name.rpartition("/")
     is_beside = folder == os.path.dirname(below) and os.path.basename(below) == "schema.json"
-    return is_beside and _OF_CORPUS.fullmatch(file) is not None
+    return is_beside and (file == "schema.json" or DIALOGUE_FILE.fullmatch(file) is not None)
 
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
@@ -525,9 +516,7 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
 
     def shared(other: SplitSchemas) -> int:
         names = [service.service_name for service in other.services]
-        return sum(
-            any(name.startswith(variant_service.service_name) for name in names) for variant_service in schemas.services
-        )
+        return sum(any(name.startswith(service.service_name) for name in names) for service in schemas.services)
 
     return max(others, key=shared)
 
@@ -561,11 +550,7 @@ def as_ascii(data: bytes) -> bytes:
     """Escape every character outside of ASCII, and DEL, as Python's json module does."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
-
-
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+    return _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], data.decode()).encode("ascii")
 
 
 def is_root(path: Path) -> bool:

@@ -228,11 +228,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
     yield "description", config.description.strip(), "must not be empty"
     is_known = config.licence in LICENCES or config.licence_file
-    yield (
-        "licence",
-        is_known,
-        f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file",
-    )
+    licence = f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file"
+    yield "licence", is_known, licence
     yield "authors", config.authors, "must name at least one author"
     for i, author in enumerate(config.authors):
         is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
@@ -274,15 +271,8 @@ CHANGELOG = "CHANGELOG.md"
 REPORT = "report/index.html"
 DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 
-COUNTED = (
-    "services",
-    "intents",
-    "slots",
-    "dialogues",
-    "turns",
-    "tasks",
-    "tools",
-)  # the keys of Manifest.counts, in order
+# The keys of Manifest.counts, in order.
+COUNTED = ("services", "intents", "slots", "dialogues", "turns", "tasks", "tools")
 
 
 class InputFile(msgspec.Struct):

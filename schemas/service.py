@@ -16,6 +16,7 @@ from parapet.schemas.errors import InputError, reason_and_place
 
 # Service names become part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
+FILE_NAME_RULE = "must consist of at most 100 letters, digits, '_', '-' and '.', because files are named after it"
 
 
 class NamedElement(msgspec.Struct):
@@ -104,13 +105,7 @@ def _within(where: str, place: str) -> str:
 def problems_of(service: Service) -> Iterator[tuple[str, str]]:
     """Yield (position, reason) for every rule of the format that ``service`` breaks."""
     if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
-        yield (
-            "service_name",
-            (
-                "a service name must consist of at most 100 letters, digits, '_', '-' and '.', because files "
-                "are named after it"
-            ),
-        )
+        yield "service_name", f"a service name {FILE_NAME_RULE}"
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
     for kind, elements in kinds:
         counts = Counter(element.name for element in elements)

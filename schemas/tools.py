@@ -26,7 +26,7 @@ from parapet.schemas.arguments import NO_MENTIONS, NO_TEXTS, Mentions, Parameter
 from parapet.schemas.errors import InputError, reason_and_place
 from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, parse_json, parse_json_line, read_whole, without_mark
-from parapet.schemas.service import SERVICE_NAME
+from parapet.schemas.service import FILE_NAME_RULE, SERVICE_NAME
 from parapet.schemas.tasks import Contradiction, RightCalls, contradictions, is_task
 
 _UNIT = (
@@ -431,12 +431,8 @@ class ToolFile:
         try:
             for keys, name in self._found():
                 if name in self.of_tasks or not SERVICE_NAME.fullmatch(name) or ".." in name:
-                    reason = f"the id {name!r} appears twice"
-                    if name not in self.of_tasks:
-                        reason = (
-                            "an id must consist of at most 100 letters, digits, '_', '-' and '.', because files "
-                            "are named after it"
-                        )
+                    is_known = name in self.of_tasks
+                    reason = f"the id {name!r} appears twice" if is_known else f"an id {FILE_NAME_RULE}"
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
                 toolset = first.setdefault(json.dumps(items), name)

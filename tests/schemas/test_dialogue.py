@@ -2,7 +2,6 @@ import copy
 import json
 
 import kit
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import act, cases, frame, raised, span, state, turn, write
@@ -116,7 +115,9 @@ def test_no_intent_is_active(tmp_path):
     assert list(dialogue.problems_of(found, SERVICES)) == []
 
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text(
+    st.sampled_from('"\\/\b\f\n\r\t\x00\x1f\x7f\x80é\u2028😀<>&'), max_size=8
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -130,8 +131,11 @@ def file_of(items):
 
 @given(st.lists(JSON, min_size=1, max_size=4), st.booleans())
 def test_the_bytes_are_those_of_json(items, escaped):
+    """Those of the published generator; of schemas, in the order of their keys."""
     expected = (json.dumps(items, indent=2, sort_keys=True) + "\n").encode()
     assert file_of(list(read_each(json.dumps(items, ensure_ascii=escaped).encode(), "x"))) == expected
+    assert layout.dialogue_bytes(items) == expected
+    assert layout.schema_bytes(items) == (json.dumps(items, indent=2) + "\n").encode()
 
 
 @cases(
@@ -192,8 +196,3 @@ def test_the_published_files_come_out_as_they_are(real_data):
     for path in files:
         data = path.read_bytes()
         assert file_of(list(read_each(data, path))) == data.rstrip() + b"\n"
-
-
-@pytest.mark.parametrize("text", ["\x7f", "é", "\u2028", "😀 and \ud7ff", '"\\/\b\f\n\r\t\x00\x1f'])
-def test_awkward_characters(text):
-    assert file_of([{text: text}]) == (json.dumps([{text: text}], indent=2) + "\n").encode()

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import kit
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit import cases, intent, raised, slot, write
 
 from parapet.schemas import layout, limits
@@ -25,15 +23,6 @@ def service(name="Taxi_1", description="Get a taxi", **more):
 
 def refusal(root):
     return raised(InputError, layout.read_root, root)
-
-
-def names_of(splits):
-    return {split.split: [s.service_name for s in split.services] for split in splits}
-
-
-def test_a_byte_order_mark_is_forgiven(tmp_path):
-    path = write(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
-    assert names_of(layout.read_root(path)) == {"schema": ["Taxi_1"]}
 
 
 @cases(
@@ -87,27 +76,6 @@ def test_read_schema_file_refuses_a_bad_service(tmp_path):
     with pytest.raises(InputError, match="refers to slot 'to', which the service lacks") as caught:
         layout.read_schema_file(path, "train")
     assert caught.value.where == "[1].intents[0].required_slots"
-
-
-TEXT = st.text() | st.text(st.sampled_from('"\\/\b\f\n\r\t\x00\x1f\x7f\x80é\u2028😀<>&'))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(st.lists(JSON, max_size=4))
-def test_dialogue_bytes_are_those_of_the_published_generator(dialogues):
-    plain = json.dumps(dialogues, indent=2, sort_keys=True, separators=(",", ": ")) + "\n"
-    assert layout.dialogue_bytes(dialogues).decode("ascii") == plain
-
-
-@given(st.lists(JSON, max_size=4))
-def test_schema_bytes_keep_the_order_of_keys(services):
-    data = layout.schema_bytes(services)
-    assert data.decode("ascii") == json.dumps(services, indent=2, separators=(",", ": ")) + "\n"
-    assert json.loads(data) == services
 
 
 def test_a_bucket_without_its_client(monkeypatch):

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, NAMES, SINGLE, TEST, as_path, read_schema_file
@@ -25,10 +24,10 @@ from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
-    ROWS_AT_ONCE,
     Release,
     printable,
     read_manifest,
+    read_rows,
     row_json,
 )
 
@@ -135,7 +134,6 @@ def damage(release: Release) -> list[str]:
 
 def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> set[str]:
     """Check all existing and all expected files; return the existing ones."""
-
     sums = read_sums(root, findings)
     listed = {file.path: file.sha256 for file in manifest.files} if manifest else {}
     present = present_files(root, findings)
@@ -259,17 +257,12 @@ def _read_json(
 def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
     counts: plan.Counts = Counter()
     digest = hashlib.sha256()
-    with path.open("rb") as handle, pq.ParquetFile(handle) as parquet:
-        for batch in parquet.iter_batches(ROWS_AT_ONCE):
-            batch.validate(full=True)  # a text may be invalid UTF-8
-            rows = batch.to_pylist()
-            for row in rows:
-                digest.update(row_json(row) + b"\n")
-            if config.record == "paraphrase":
-                counts.update(plan.count_answers(rows))
-    if file.logical_sha256 != digest.hexdigest():
-        reason = f"its rows have the SHA-256 {digest.hexdigest()}, but {file.logical_sha256} according to the manifest"
-        raise InputError(reason)
+    for row in read_rows(path):
+        digest.update(row_json(row) + b"\n")
+        if config.record == "paraphrase":
+            counts.update(plan.count_answers([row]))
+    if file.logical_sha256 != (sha256 := digest.hexdigest()):
+        raise InputError(f"its rows have the SHA-256 {sha256}, but {file.logical_sha256} according to the manifest")
     return counts
 
 

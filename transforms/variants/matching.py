@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
+from parapet.schemas.dialogue import names_in
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, variant_service_name
 
@@ -69,13 +70,7 @@ def by_position(original: Service, variant: Service) -> Names:
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Return service → (slots, intents): the names that dialogues may use."""
-    return {
-        service.service_name: (
-            frozenset(slot.name for slot in service.slots),
-            frozenset(intent.name for intent in service.intents),
-        )
-        for service in services
-    }
+    return {service.service_name: names_in(service) for service in services}
 
 
 def compose_variant(
@@ -172,8 +167,7 @@ def mapping_bytes(mapped: Mapped) -> bytes:
     Variants and services are sorted, and names are in the order of the schema.
     """
     ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
-    text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
-    return text.encode()
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n"
 
 
 class Variant(msgspec.Struct, frozen=True):

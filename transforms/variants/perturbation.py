@@ -39,26 +39,24 @@ class ServicePlaces:
         self.service = service
         self.known_slots, self._known_intents = known[service]
         self.copies: list[dict[str, Any]] = []
-        self._services: list[tuple[Any, str | int, str]] = []  # with the original name
-        self._intents: list[tuple[Any, str | int, str]] = []
-        self._slots: list[tuple[Any, str | int, str]] = []
+        self._places: list[tuple[str, Any, str | int, str]] = []  # with the kind and the original name
         self._records: list[tuple[Any, str | int, dict[str, Any]]] = []  # with the original, which has slots as keys
 
     def add_service(self, holder: Any, key: str | int) -> None:
         """Add a place of the service's own name."""
-        self._services.append((holder, key, self.service))
+        self._places.append(("service", holder, key, self.service))
 
     def add_intent(self, holder: Any, key: str | int) -> None:
         """Add a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
         intent = _typed(holder[key], str)
         if intent in self._known_intents:
-            self._intents.append((holder, key, intent))
+            self._places.append(("intent", holder, key, intent))
 
     def add_slot(self, holder: Any, key: str | int) -> None:
         """Add a place of a slot. Raises InputError if the schema lacks it."""
         slot = holder[key]
         self._check((slot,))
-        self._slots.append((holder, key, slot))
+        self._places.append(("slot", holder, key, slot))
 
     def add_slots(self, slots: list[str]) -> None:
         """Add a list of slots."""
@@ -78,12 +76,11 @@ class ServicePlaces:
 
     def write(self, names: matching.Names) -> None:
         """Write the names of a variant in all places."""
-        services, slots = {self.service: names.service}, names.slots
-        for places, new_names in ((self._services, services), (self._intents, names.intents), (self._slots, slots)):
-            for holder, key, name in places:
-                holder[key] = new_names[name]
+        new_names = {"service": {self.service: names.service}, "intent": names.intents, "slot": names.slots}
+        for kind, holder, key, name in self._places:
+            holder[key] = new_names[kind][name]
         for holder, key, record in self._records:  # all keys at once, since names may be swapped
-            holder[key] = {slots[slot]: value for slot, value in record.items()}
+            holder[key] = {names.slots[slot]: value for slot, value in record.items()}
 
 
 class Places:

@@ -424,7 +424,7 @@ MARKDOWN = st.one_of(
 
 
 def commonmark(text):
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).commonmark(text)
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
 
 
 def flat(tokens):
