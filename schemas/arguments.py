@@ -66,7 +66,7 @@ class Mentions:
                 self._first.setdefault(old, new)
 
     def replaced(self, text: str, own: Mapping[str, str], values: Collection[Any] = ()) -> str:
-        """Replace the names in a text.
+        """Replaces the names in a text.
 
         Args:
           text: the text.
@@ -103,7 +103,7 @@ class Mentions:
         return written + text[done:]
 
     def _tokens(self, text: str, own: Mapping[str, str]) -> Iterator[tuple[int, str, bool]]:
-        """Yield (start, name, whether it is a part of a path such as ``address.city``), the longest name first."""
+        """Yields (start, name, whether it is a part of a path such as ``address.city``), the longest name first."""
 
         def is_known(name: str) -> bool:
             return name in own or name in self._tools or name in self._first
@@ -123,7 +123,7 @@ class Mentions:
                 i += 1
 
     def title(self, title: str, own: Mapping[str, str]) -> str:
-        """Replace the names in a title, where they may be written in words: ``User Id`` or ``FindRoomsOutput``.
+        """Replaces the names in a title, where they may be written in words: ``User Id`` or ``FindRoomsOutput``.
 
         Names of one word are only replaced if they are the whole title.
         """
@@ -134,7 +134,7 @@ class Mentions:
         return title
 
     def rest(self, value: Any, is_choice: bool = False) -> Any:
-        """Replace names in what surrounds the tools: instructions, earlier calls, and ``tool_choice``.
+        """Replaces names in what surrounds the tools: instructions, earlier calls, and ``tool_choice``.
 
         What users say and tools return stays.
 
@@ -162,7 +162,7 @@ class Mentions:
         return written
 
     def _arguments_of(self, name: str, arguments: Any) -> Any:
-        """Rename the arguments of a call, which may be JSON text."""
+        """Renames the arguments of a call, which may be JSON text."""
         rename = self._calls.get(name)
         if rename is None or not isinstance(arguments, str):
             return arguments if rename is None else rename(arguments)
@@ -174,20 +174,20 @@ class Mentions:
         return arguments if renamed == content else json.dumps(renamed, ensure_ascii=arguments.isascii())
 
     def task(self, task: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace names in the conversation and the instructions of a task; what users say stays."""
+        """Replaces names in the conversation and the instructions of a task; what users say stays."""
         turns = task.get("question")
         parts = {key: self.rest(task[key], key in _CHOICES) for key in (*_CHOICES, *_INSTRUCTIONS) if key in task}
         return {**task, **parts, **({"question": self.rest(turns)} if isinstance(turns, list) else {})}
 
 
 def retitled(title: str, old: str, new: str) -> str:
-    """Return the title of a renamed tool or parameter, made of its new name in the style of the original title."""
+    """Returns the title of a renamed tool or parameter, made of its new name in the style of the original title."""
     is_joined = " " not in title and len(_WORDS.findall(title)) > 1
     return title if old == new else _with_words(title, old, new) or _in_style(new, title, is_joined)
 
 
 def _with_words(title: str, old: str, new: str) -> str:
-    """Replace the words of a name in a title; return an empty string if it lacks them."""
+    """Replaces the words of a name in a title; returns an empty string if it lacks them."""
     words, spans = [word.casefold() for word in _WORDS.findall(old)], [*_WORDS.finditer(title)]
     for i in range(len(spans) - len(words) + 1) if words else ():
         if [span[0].casefold() for span in spans[i : i + len(words)]] == words:
@@ -200,7 +200,7 @@ def _with_words(title: str, old: str, new: str) -> str:
 
 
 def _in_style(name: str, part: str, is_joined: bool) -> str:
-    """Return a name in the style of a part of a title: ``User Id``, ``User id``, ``UserId`` or ``user_id``."""
+    """Returns a name in the style of a part of a title: ``User Id``, ``User id``, ``UserId`` or ``user_id``."""
     words = [word.lower() for word in _WORDS.findall(name)] or [name]
     capital = [word[0].isupper() for word in _WORDS.findall(part)] or [True]
     if is_joined and not all(capital):
@@ -256,17 +256,17 @@ class Parameter(msgspec.Struct, frozen=True):
 
     @property
     def description(self) -> str:
-        """Return the description, or an empty string."""
+        """Returns the description, or an empty string."""
         return str(self.schema.get("description") or "") if isinstance(self.schema, dict) else ""
 
     @property
     def type(self) -> Any:
-        """Return the type, or None."""
+        """Returns the type, or None."""
         return self.schema.get("type") if isinstance(self.schema, dict) else None
 
     @property
     def values(self) -> list[Any]:
-        """Return the values of its enum, or an empty list."""
+        """Returns the values of its enum, or an empty list."""
         return (self.schema.get("enum") or []) if isinstance(self.schema, dict) else []
 
 
@@ -284,18 +284,18 @@ class Shape:
         self.merged: Shape | None = None
 
     def found(self) -> Shape:
-        """Return the shape that this one is merged into."""
+        """Returns the shape that this one is merged into."""
         shape = self
         while shape.merged is not None:
             shape = shape.merged
         return shape
 
     def element(self) -> Shape:
-        """Return the shape of the elements of a list at this place; BFCL has lists of accepted values anywhere."""
+        """Returns the shape of the elements of a list at this place; BFCL has lists of accepted values anywhere."""
         return self if self.items is None else self.items.found()
 
     def object(self) -> Shape:
-        """Return the shape of an object at this place, which may stand where a list is expected."""
+        """Returns the shape of an object at this place, which may stand where a list is expected."""
         shape, seen = self, {self}
         while not shape.properties and (element := shape.element()) not in seen:
             shape = element
@@ -303,14 +303,14 @@ class Shape:
         return shape
 
     def add(self, name: str, shape: Shape) -> None:
-        """Add a property, or another subschema for it."""
+        """Adds a property, or another subschema for it."""
         if name in self.properties:
             self.properties[name].merge(shape)
         else:
             self.properties[name] = shape
 
     def merge(self, other: Shape) -> None:
-        """Merge two shapes, and recursively the parts they have in common."""
+        """Merges two shapes, and recursively the parts they have in common."""
         ours, theirs = self.found(), other.found()
         if ours is theirs:
             return
@@ -324,7 +324,7 @@ class Shape:
                 ours.found().add_to(kind, shape)
 
     def add_to(self, kind: str, shape: Shape) -> None:
-        """Add a subschema for the items, or for values under other names."""
+        """Adds a subschema for the items, or for values under other names."""
         if (known := getattr(self, kind)) is None:
             setattr(self, kind, shape)
         else:
@@ -396,7 +396,7 @@ class Parameters:
         return shape
 
     def first(self) -> list[Parameter]:
-        """Return the parameters without duplicates of the same name in the same scope."""
+        """Returns the parameters without duplicates of the same name in the same scope."""
         return list({(each.scope, each.name): each for each in reversed(self.all)}.values())[::-1]
 
     def renaming(
@@ -406,11 +406,11 @@ class Parameters:
         mentions: Mentions = NO_MENTIONS,
         is_final: bool = False,
     ) -> Renaming:
-        """Rename parameters and replace descriptions, both by pointer; see :class:`Renaming`."""
+        """Renames parameters and replaces descriptions, both by pointer; see :class:`Renaming`."""
         return Renaming(self, names, descriptions or {}, mentions, is_final)
 
     def shape(self, pointer: str) -> Shape | None:
-        """Return what the subschema at a pointer describes, or None."""
+        """Returns what the subschema at a pointer describes, or None."""
         return self._shapes[pointer].found() if pointer in self._shapes else None
 
 
@@ -446,11 +446,11 @@ class Renaming:
         self.own = {each.name: self._by_pointer[each.pointer] for each in reversed(parameters.all)}
 
     def names(self) -> dict[str, str]:
-        """Return original pointer → new name of every parameter."""
+        """Returns original pointer → new name of every parameter."""
         return dict(self._by_pointer)
 
     def pointer(self, pointer: str) -> str:
-        """Convert a pointer of the original schema to the renamed one."""
+        """Converts a pointer of the original schema to the renamed one."""
         renamed, tokens = "", pointer_keys(pointer)
         for i, token in enumerate(tokens):
             owner = pointer_of(*tokens[: max(0, i - 1)])
@@ -463,7 +463,7 @@ class Renaming:
         return renamed
 
     def _definition(self, pointer: str, name: str) -> str:
-        """Return the new name of a definition: another one if it has the name of a parameter."""
+        """Returns the new name of a definition: another one if it has the name of a parameter."""
         new = self.own.get(name, name)
         return name if self._parameters.shape(f"{pointer}{pointer_of(new)}") is not None else new
 
@@ -472,14 +472,14 @@ class Renaming:
         return reference if unquote(reference) == renamed else renamed
 
     def schema(self) -> Any:
-        """Return the renamed schema.
+        """Returns the renamed schema.
 
         Values that contain names of parameters, such as defaults, are renamed, too, and so are texts that mention them.
         """
         return self._schema(self._parameters.root, "", self.own)
 
     def reversed(self) -> Renaming:
-        """Return the renaming from the new names back to the original ones."""
+        """Returns the renaming from the new names back to the original ones."""
         names = {self.pointer(each.pointer): each.name for each in self._parameters.all}
         return Parameters(self.schema()).renaming(names)
 
@@ -489,19 +489,19 @@ class Renaming:
         return self._parameters.shape("")
 
     def member(self, shape: Shape, name: str) -> tuple[str, Shape | None]:
-        """Return (new name, shape of the value) of a member of an object; None if the schema does not have it."""
+        """Returns (new name, shape of the value) of a member of an object; None if the schema does not have it."""
         inside = shape.properties.get(name, shape.others)
         return self._renamer(shape)(name), None if inside is None else inside.found()
 
     def arguments(self, arguments: Any) -> Any:
-        """Rename the arguments of a call. Names that the schema does not have are kept.
+        """Renames the arguments of a call. Names that the schema does not have are kept.
 
         BFCL's lists of accepted values around each value are supported.
         """
         return arguments if self.root is None else self._value(arguments, self.root)
 
     def _schema(self, value: Any, pointer: str, near: Mapping[str, str]) -> Any:
-        """Rename a subschema, or a part of the root that contains subschemas.
+        """Renames a subschema, or a part of the root that contains subschemas.
 
         Args:
           value: the part of the schema.
@@ -570,7 +570,7 @@ class Renaming:
         return self.mentions.title(title, near)
 
     def _discriminator(self, discriminator: Mapping[str, Any], rename: Callable[[Any], Any]) -> dict[str, Any]:
-        """Rename the property of OpenAPI's ``discriminator``, and the definitions that its values lead to."""
+        """Renames the property of OpenAPI's ``discriminator``, and the definitions that its values lead to."""
         written = {**discriminator, "propertyName": rename(discriminator.get("propertyName"))}
         if isinstance(mapping := discriminator.get("mapping"), dict):
             written["mapping"] = {
@@ -595,7 +595,7 @@ class Renaming:
 
 
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:
-    """Yield (keyword, pointer, name, subschema)."""
+    """Yields (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
         place = f"{pointer}{pointer_of(key)}"
         if _is_absent(value):
@@ -614,7 +614,7 @@ def _is_absent(value: Any) -> bool:
 
 
 def _check(schema: Mapping[str, Any], pointer: str) -> None:
-    """Raise InputError for a keyword whose value has the wrong type.
+    """Raises InputError for a keyword whose value has the wrong type.
 
     ``required`` may also be true or false, as a property of draft 3 has it.
     """
@@ -650,7 +650,7 @@ def _kind(value: Any) -> str:
 
 
 def _literals(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the values that a subschema lists, which its description may quote."""
+    """Returns the values that a subschema lists, which its description may quote."""
     parts = [schema, schema.get("items"), *(schema.get("anyOf") or ()), *(schema.get("oneOf") or ())]
     of_parts = [part for part in parts if isinstance(part, dict)]
     listed = [value for part in of_parts for value in part.get("enum") or ()]

@@ -25,7 +25,7 @@ _SLOTS = 40
 
 
 def plain_service() -> dict[str, Any]:
-    """Return the only service of such dialogues."""
+    """Returns the only service of such dialogues."""
     slots = [
         {"name": f"value_{i}", "description": "A value", "is_categorical": False, "possible_values": []}
         for i in range(_SLOTS)
@@ -36,17 +36,17 @@ def plain_service() -> dict[str, Any]:
 
 
 def dialogue_of(dialogue_id: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Create a dialogue of that service."""
+    """Creates a dialogue of that service."""
     return {"dialogue_id": dialogue_id, "services": [_SERVICE], "turns": list(turns)}
 
 
 def system_turn(text: str) -> dict[str, Any]:
-    """Create a turn that perturbations do not change."""
+    """Creates a turn that perturbations do not change."""
     return {"speaker": "SYSTEM", "utterance": text, "frames": []}
 
 
 def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
-    """Create a user turn in which values are annotated wherever they occur as whole words.
+    """Creates a user turn in which values are annotated wherever they occur as whole words.
 
     Args:
       text: the utterance.
@@ -67,12 +67,12 @@ def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def longest_first(values: Iterable[str]) -> list[str]:
-    """Sort values without duplicates, long ones first, so that "New York" precedes "York"."""
+    """Sorts values without duplicates, long ones first, so that "New York" precedes "York"."""
     return sorted({value.strip() for value in values} - {""}, key=lambda value: (-len(value), value))
 
 
 def values_in(calls: Any) -> Iterator[str]:
-    """Yield all texts and numbers in calls at any depth, except names of parameters; also the parts of texts.
+    """Yields all texts and numbers in calls at any depth, except names of parameters; also the parts of texts.
 
     A user who wants "New York, NY" may say "New York", so the texts between commas, names and numbers are values, too.
     """
@@ -92,7 +92,7 @@ def values_in(calls: Any) -> Iterator[str]:
 
 
 def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
-    """Find the positions of values in a text; earlier values take precedence over overlapping ones."""
+    """Finds the positions of values in a text; earlier values take precedence over overlapping ones."""
     taken: list[tuple[int, int]] = []
     for value in values:
         for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):
@@ -108,7 +108,7 @@ _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 def read_messages(data: bytes, path: object) -> Iterator[Any]:
-    """Yield the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
+    """Yields the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
       InputError: the file is a JSON list instead of JSON lines.
@@ -132,7 +132,7 @@ def read_messages(data: bytes, path: object) -> Iterator[Any]:
 
 
 def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the line of a conversation with the texts of perturbed turns; the same bytes if no text has changed.
+    """Returns the line of a conversation with the texts of perturbed turns; the same bytes if no text has changed.
 
     Args:
       line: the original line, stored in the dialogue under ``LINE``.
@@ -159,7 +159,7 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _dialogue(line: bytes, number: int) -> dict[str, Any]:
-    """Convert a line to a dialogue. Raises InputError with the place in the line."""
+    """Converts a line to a dialogue. Raises InputError with the place in the line."""
     try:
         record = parse_json_line(line)
     except ValueError as error:
@@ -201,7 +201,7 @@ class _Place(NamedTuple):
 
 
 def _places(message: dict[str, Any]) -> list[_Place]:
-    """Return the places of a message's turns: the texts of a user, otherwise the message itself."""
+    """Returns the places of a message's turns: the texts of a user, otherwise the message itself."""
     content = message.get("content")
     if message["role"] == _USER and isinstance(content, list):
         places = [_Place(content, i, part, True) for i, part in enumerate(content) if isinstance(part, str)]
@@ -214,7 +214,7 @@ def _places(message: dict[str, Any]) -> list[_Place]:
 
 
 def _arguments(message: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the arguments of the functions that a message calls."""
+    """Yields the arguments of the functions that a message calls."""
     parts = message.get("content")
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":

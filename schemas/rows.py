@@ -345,7 +345,7 @@ REPLACEMENTS = pa.schema(
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Write a table to Parquet, compressed with Zstandard."""
+    """Writes a table to Parquet, compressed with Zstandard."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd")
     return bytes(sink.getvalue())
@@ -407,18 +407,18 @@ SERVICES = pa.schema(
 
 
 def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
-    """Convert a schema file to rows, given its corpus, and its bytes to detect the layout."""
+    """Converts a schema file to rows, given its corpus, and its bytes to detect the layout."""
     layout = layout_of(data, schema_bytes(services))
     return [{**service_row(service, variant, i), "layout": layout} for i, service in enumerate(services)]
 
 
 def layout_of(data: bytes, published: bytes) -> str:
-    """Detect a file's layout from its bytes, and from the bytes in the published layout."""
+    """Detects a file's layout from its bytes, and from the bytes in the published layout."""
     return "published" if data == published else "no_newline" if data + b"\n" == published else "other"
 
 
 def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[str, Any]:
-    """Convert a dialogue to a row of DIALOGUES.
+    """Converts a dialogue to a row of DIALOGUES.
 
     Args:
       dialogue: the validated dialogue in the format of its file (see ``parapet.schemas.dialogue``).
@@ -440,7 +440,7 @@ def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[
 
 
 def dialogue_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a row to a dialogue in the format of its file."""
+    """Converts a row to a dialogue in the format of its file."""
     if row["source_json"] is not None:
         return dict(json.loads(row["source_json"]))
     return {
@@ -459,7 +459,7 @@ def _converted(turns: Sequence[Mapping[str, Any]], convert: Callable[[Any], Any]
 
 
 def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict[str, Any]:
-    """Convert a service to a row of SERVICES.
+    """Converts a service to a row of SERVICES.
 
     Args:
       service: the validated service in the format of its file (see ``parapet.schemas.service``).
@@ -486,7 +486,7 @@ def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict
 
 
 def service_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a row to a service, with keys in the order of the published files."""
+    """Converts a row to a service, with keys in the order of the published files."""
     if row["source_json"] is not None:
         return dict(json.loads(row["source_json"]))
     return {
@@ -580,7 +580,7 @@ class FileLines(msgspec.Struct, frozen=True):
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause Python's cyclic garbage collection, which would take half of the time for parsing and using dialogues.
+    """Pauses Python's cyclic garbage collection, which would take half of the time for parsing and using dialogues.
 
     Dialogues have no cycles. They should be released when the block ends, because the collector visits what is left.
     """
@@ -594,7 +594,7 @@ def collection_paused() -> Iterator[None]:
 
 
 def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
-    """Convert a dialogue file to lines.
+    """Converts a dialogue file to lines.
 
     Args:
       data: the bytes of the file.
@@ -630,7 +630,7 @@ def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
 
 
 def lines_table(lines: Sequence[bytes]) -> pa.Table:
-    """Parse lines to a table of ``DIALOGUES``."""
+    """Parses lines to a table of ``DIALOGUES``."""
     blocks, size = [[]], 0  # type: list[list[bytes]], int
     for line in lines:
         if size + len(line) > _BLOCK and blocks[-1]:

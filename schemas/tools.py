@@ -85,7 +85,7 @@ class Description(NamedTuple):
     sections: str = ""
 
     def reworded(self, meaning: str) -> str:
-        """Return the description with a new wording of its meaning."""
+        """Returns the description with a new wording of its meaning."""
         text = meaning.strip().rstrip(".")
         text += f" ({'; '.join(self.clauses)})" if self.clauses else ""
         text += "." if self.sentences or self.ends else ""
@@ -94,7 +94,7 @@ class Description(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def parts_of(description: str) -> Description:
-    """Split a description; all of it is its meaning if nothing must stay, or nothing else would be left."""
+    """Splits a description; all of it is its meaning if nothing must stay, or nothing else would be left."""
     section = _SECTION.search(description)
     text = description[: section.start()] if section else description
     sections = description[len(text) :]
@@ -108,7 +108,7 @@ def parts_of(description: str) -> Description:
 
 
 def documented_in(docstring: str, name: str) -> str:
-    """Return what the docstring of a tool says about a parameter, or an empty string."""
+    """Returns what the docstring of a tool says about a parameter, or an empty string."""
     entry = (
         rf"^[ \t]*(?:[-*][ \t]*|:param[ \t]+(?:\w+[ \t]+)?)?{re.escape(name)}[ \t]*(?:\([^()\n]*\))?[ \t]*:[ \t]*(\S.*)"
     )
@@ -117,12 +117,12 @@ def documented_in(docstring: str, name: str) -> str:
 
 
 def identifiers(text: str) -> list[str]:
-    """Return the identifiers in a text, such as ``list_issues``, which no rewording may lose."""
+    """Returns the identifiers in a text, such as ``list_issues``, which no rewording may lose."""
     return _IDENTIFIER.findall(text)
 
 
 def _sentences(text: str) -> list[str]:
-    """Split a text into sentences; a full stop in an abbreviation does not end one."""
+    """Splits a text into sentences; a full stop in an abbreviation does not end one."""
     sentences: list[str] = []
     for part in _SENTENCE.split(text):
         if sentences and (_SHORT.search(sentences[-1]) or sentences[-1].count("(") > sentences[-1].count(")")):
@@ -133,7 +133,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _without_clauses(sentence: str) -> list[str]:
-    """Return the sentence without clauses that must stay, followed by these clauses."""
+    """Returns the sentence without clauses that must stay, followed by these clauses."""
     stop = "." if sentence.endswith(".") else ""
     text, clauses = sentence.removesuffix("."), []
     for match in [match for match in _BRACKETS.finditer(text) if _TELLING.search(match[1])]:
@@ -219,7 +219,7 @@ class Tool:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
     def renamed(self, name: str, description: str, renaming: Renaming, is_final: bool = False) -> dict[str, Any]:
-        """Return the tool with a new name, a new description and renamed parameters.
+        """Returns the tool with a new name, a new description and renamed parameters.
 
         Its other texts get the new names of the tools and parameters that they mention.
 
@@ -243,7 +243,7 @@ class Tool:
         return {**self.raw, **outer, self._inside: function} if self._inside else function
 
     def _other(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
-        """Return another part of the definition, such as its title, annotations, examples or the schema of results."""
+        """Returns another part of the definition, such as its title, annotations, examples or the schema of results."""
         if key == "title" and isinstance(value, str):
             return retitled(value, self.name, name)
         if key == "annotations" and isinstance(value, dict):
@@ -253,7 +253,7 @@ class Tool:
         return value if key in (self._key, "name", "type") else self._texts("", value, name, renaming)
 
     def _example(self, value: Any, renaming: Renaming) -> Any:
-        """Rename arguments, which may be a part of an example."""
+        """Renames arguments, which may be a part of an example."""
         if isinstance(value, list):
             return [self._example(item, renaming) for item in value]
         if not isinstance(value, dict):
@@ -263,7 +263,7 @@ class Tool:
         return {key: self._example(item, renaming) for key, item in value.items()}
 
     def _texts(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
-        """Replace names in texts alone: the names of results are no parameters."""
+        """Replaces names in texts alone: the names of results are no parameters."""
         if isinstance(value, dict):
             return {below: self._texts(below, item, name, renaming) for below, item in value.items()}
         if isinstance(value, list) and key not in NO_TEXTS:
@@ -311,12 +311,12 @@ class Toolset:
         self.tools = [item for item in self._items if isinstance(item, Tool)]
 
     def other_names(self) -> list[str]:
-        """Return the names of what is not among the tools."""
+        """Returns the names of what is not among the tools."""
         others = (item for item in self._items if isinstance(item, dict))
         return [item["name"] for item in others if isinstance(item.get("name"), str)]
 
     def written(self, renamed: Callable[[Tool], dict[str, Any]]) -> list[Any]:
-        """Return the definitions in their order, each tool as ``renamed`` makes it."""
+        """Returns the definitions in their order, each tool as ``renamed`` makes it."""
         return [renamed(item) if isinstance(item, Tool) else item for item in self._items]
 
 
@@ -342,16 +342,16 @@ class ToolVariant(msgspec.Struct, frozen=True):
     descriptions: Mapping[str, str]
 
     def mentions(self, toolset: Toolset) -> Mentions:
-        """Return the names that texts of a toolset may mention."""
+        """Returns the names that texts of a toolset may mention."""
         tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
         return mentions_of(tools, {tool.name: self.of(tool)[2] for tool in toolset.tools})
 
     def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
-        """Return the definitions of a toolset in the variant."""
+        """Returns the definitions of a toolset in the variant."""
         return toolset.written(lambda tool: tool.renamed(*self.of(tool, mentions)))
 
     def of(self, tool: Tool, mentions: Mentions = NO_MENTIONS) -> tuple[str, str, Renaming]:
-        """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
+        """Returns (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
         names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
         pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
@@ -361,13 +361,13 @@ class ToolVariant(msgspec.Struct, frozen=True):
 
 
 def mentions_of(tools: Mapping[str, str], renamings: Mapping[str, Renaming]) -> Mentions:
-    """Return the names that texts may mention: original name to new name of each tool, and to its parameters'."""
+    """Returns the names that texts may mention: original name to new name of each tool, and to its parameters'."""
     own = {name: renaming.own for name, renaming in renamings.items()}
     return Mentions(tools, own, {name: renaming.arguments for name, renaming in renamings.items()})
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
-    """Remove names from a variant that an API would refuse, so that their elements keep the original names.
+    """Removes names from a variant that an API would refuse, so that their elements keep the original names.
 
     These are names of more than 64 characters, or with characters other than letters, digits, ``_``, ``-`` (and the
     dots of the original); and the later of two equal names in a scope.
@@ -456,7 +456,7 @@ class ToolFile:
         return ToolFile, (self._data, self.path)
 
     def _found(self) -> Iterator[tuple[tuple[Any, ...], str]]:
-        """Yield (keys and positions, name) of each toolset."""
+        """Yields (keys and positions, name) of each toolset."""
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.path).stem).strip("_-") or "tools"
         content, keys = self._content, tuple[str, ...]()
         if isinstance(content, list) and content and is_task(content[0]):
@@ -476,7 +476,7 @@ class ToolFile:
         yield keys, name
 
     def _place(self, keys: tuple[Any, ...], position: int, pointer: str) -> str:
-        """Return the item or line of a toolset's n-th tool, and the JSON Pointer in it."""
+        """Returns the item or line of a toolset's n-th tool, and the JSON Pointer in it."""
         if keys and isinstance(keys[0], int):
             pointer = f"/function/{position}{pointer}" if position >= 0 else pointer
             position = keys[0]
@@ -484,7 +484,7 @@ class ToolFile:
         return f"{place}: {pointer}" if pointer else place
 
     def written(self, variants: Mapping[str, ToolVariant] | None = None) -> bytes:
-        """Write the file in its dialect with new names and descriptions; None to keep them.
+        """Writes the file in its dialect with new names and descriptions; None to keep them.
 
         Args:
           variants: the variants of toolsets, by name. Tasks with other toolsets are left out, and JSON Lines become a
@@ -514,11 +514,11 @@ class ToolFile:
         return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
 
     def services(self) -> list[dict[str, Any]]:
-        """Return the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
+        """Returns the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
 
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-        """Return :meth:`variant_files`, given the variants of :meth:`services`."""
+        """Returns :meth:`variant_files`, given the variants of :meth:`services`."""
         variants = {}
         for service in services:
             texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
@@ -534,7 +534,7 @@ class ToolFile:
         return self.variant_files(variants)
 
     def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
-        """Return ``tools.json`` and ``names.json`` of a variant."""
+        """Returns ``tools.json`` and ``names.json`` of a variant."""
         legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
         names = {}
         for name, variant in legal.items():
@@ -546,7 +546,7 @@ class ToolFile:
 
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
-    """Return the description of each element."""
+    """Returns the description of each element."""
     of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
     return of_tools | {
         f"parameter/{tool.name}{each.pointer}": _text(each.description)
@@ -556,7 +556,7 @@ def _descriptions(toolset: Toolset) -> dict[str, str]:
 
 
 def _as_service(toolset: Toolset) -> dict[str, Any]:
-    """Convert a toolset to a service.
+    """Converts a toolset to a service.
 
     Descriptions contain only their meaning; formats, defaults and units are kept in each variant. Parameters with the
     same name and description, such as a user id that each tool takes, share a slot. Elements without a description come
@@ -613,12 +613,12 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
 
 
 def _text(description: str) -> str:
-    """Return a description, or an empty string if it is blank."""
+    """Returns a description, or an empty string if it is blank."""
     return description if description.strip() else ""
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
-    """Return a copy of parsed JSON with another value at the place given by keys and positions."""
+    """Returns a copy of parsed JSON with another value at the place given by keys and positions."""
     if not keys:
         return value
     copy = content.copy()
@@ -627,7 +627,7 @@ def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
 
 
 def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
-    """Return (content, whether it is JSON Lines)."""
+    """Returns (content, whether it is JSON Lines)."""
     data = without_mark(data, path)
     lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     try:
@@ -646,7 +646,7 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
 
 
 def task_contradictions(task: Mapping[str, Any], right: Any) -> Iterator[Contradiction]:
-    """Yield how the right calls of a task contradict its valid tools; nothing if they have another form than BFCL's."""
+    """Yields how the right calls of a task contradict its valid tools; nothing if they have another form."""
     schemas = {}
     for raw in task.get("function") or ():
         with suppress(InputError):
@@ -664,7 +664,7 @@ def are_tools(data: bytes) -> bool:
 
 
 def read_names(path: str | Path) -> dict[str, ToolNames]:
-    """Read the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
+    """Reads the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
     try:
         return msgspec.json.decode(read_whole(path, MAX_FILE), type=dict[str, ToolNames])
     except msgspec.ValidationError as error:
@@ -675,5 +675,5 @@ def read_names(path: str | Path) -> dict[str, ToolNames]:
 
 
 def read_tools(path: str | Path) -> ToolFile:
-    """Read a file of tools. Raises InputError as :class:`ToolFile` does."""
+    """Reads a file of tools. Raises InputError as :class:`ToolFile` does."""
     return ToolFile(read_whole(path, MAX_SCHEMA_FILE), path)

@@ -81,7 +81,7 @@ PLACEHOLDER = re.compile(
 
 
 def placeholder(kind: str, number: int, paper: bool) -> str:
-    """Format a placeholder: ``<PERSON_1>``, or ``<person>`` as in the paper."""
+    """Formats a placeholder: ``<PERSON_1>``, or ``<person>`` as in the paper."""
     return f"<{PAPER.get(kind, kind.lower())}>" if paper else f"<{kind}_{number}>"
 
 
@@ -99,7 +99,7 @@ class Mention(msgspec.Struct, frozen=True, order=True):
 
 
 def settled(text: str, found: Iterable[Mention], protected: Iterable[tuple[int, int]] = ()) -> list[Mention]:
-    """Resolve overlaps and return mentions in order. The rest of a mention that was cut remains a mention.
+    """Resolves overlaps and returns mentions in order. The rest of a mention that was cut remains a mention.
 
     Nothing is dropped: if "Ann Lee 555 0143" is a person and "555 0143" a phone number, "Ann Lee" remains a person.
 
@@ -238,7 +238,7 @@ _SIMPLE: Sequence[tuple[str, re.Pattern[str]]] = (
 
 
 def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
-    """Yield mentions recognised by form; they may overlap.
+    """Yields mentions recognised by form; they may overlap.
 
     Args:
       text: a text cleaned by ``parapet.transforms.report.text.clean``.
@@ -260,7 +260,7 @@ def numbers_in(text: str, regions: Sequence[str]) -> Iterator[Mention]:
 
 
 def all_numbers_in(text: str) -> Iterator[Mention]:
-    """Yield every number and day, which the paper replaces in addition, see Table 7."""
+    """Yields every number and day, which the paper replaces in addition, see Table 7."""
     for kind, pattern in (("DATE", _DAYS), ("NUMBER", _ANY_NUMBER)):
         for match in pattern.finditer(text):
             yield Mention(match.start(), match.end(), kind)
@@ -300,20 +300,20 @@ def _is_ip(text: str) -> bool:
 
 
 def _is_iban(text: str) -> bool:
-    """Check an IBAN by ISO 13616: rearranged and with letters as numbers, it is 1 modulo 97."""
+    """Checks an IBAN by ISO 13616: rearranged and with letters as numbers, it is 1 modulo 97."""
     code = text.replace(" ", "").upper()
     return code.isascii() and int("".join(str(int(character, 36)) for character in code[4:] + code[:4])) % 97 == 1
 
 
 def _is_card(text: str) -> bool:
-    """Check a card number by the Luhn algorithm (ISO/IEC 7812)."""
+    """Checks a card number by the Luhn algorithm (ISO/IEC 7812)."""
     digits = [int(digit) for digit in text if digit.isdigit()]
     doubled = [sum(divmod(2 * digit, 10)) if i % 2 else digit for i, digit in enumerate(reversed(digits))]
     return sum(doubled) % 10 == 0 and any(digits)
 
 
 def check_regions(regions: Sequence[str]) -> None:
-    """Raise InputError if a region is unknown to phonenumbers."""
+    """Raises InputError if a region is unknown to phonenumbers."""
     import phonenumbers
 
     for region in regions:
@@ -376,7 +376,7 @@ class Gazetteer:
             entries_here.sort(key=lambda entry: (-len(entry[0]), entry))
 
     def find(self, text: str) -> Iterator[Mention]:
-        """Yield the longest mention at each place, without overlaps."""
+        """Yields the longest mention at each place, without overlaps."""
         places = [(match.group().casefold(), *match.span()) for match in _TOKEN.finditer(text)]
         words = tuple(word for word, _, _ in places)
         at = 0
@@ -390,13 +390,13 @@ class Gazetteer:
 
 
 def check_model(name: str) -> None:
-    """Raise InputError if the spaCy model does not exist or does not recognise entities."""
+    """Raises InputError if the spaCy model does not exist or does not recognise entities."""
     if not {"ner", "entity_ruler"} & set(load_spacy_model(name).pipe_names):
         raise InputError(f"the model {name!r} cannot find entities: it has no component 'ner'", "--spacy_model")
 
 
 def recognised(texts: Sequence[str], model: str) -> list[list[Mention]]:
-    """Return the mentions that a model recognises in each text."""
+    """Returns the mentions that a model recognises in each text."""
     return [
         [
             Mention(entity.start_char, entity.end_char, _LABELS[entity.label_])
@@ -457,7 +457,7 @@ _NO_NAME = frozenset(_WORDS.split())
 
 
 def names_in(text: str) -> Iterator[Mention]:
-    """Yield mentions of people and places, recognised by the words before or after them; they may overlap."""
+    """Yields mentions of people and places, recognised by the words before or after them; they may overlap."""
     for pattern in (_TITLE, _STRONG):
         for match in pattern.finditer(text):
             yield from _name(text, *match.span("name"), "PERSON", sure=True)
@@ -469,7 +469,7 @@ def names_in(text: str) -> Iterator[Mention]:
 
 
 def _name(text: str, start: int, end: int, kind: str, sure: bool = False) -> Iterator[Mention]:
-    """Yield the words of a name up to the first other word; if ``sure``, any capitalised word belongs to the name."""
+    """Yields the words of a name up to the first other word; if ``sure``, any capitalised word belongs to the name."""
     at = start
     for word in _NAME_WORD.finditer(text, start, end):
         capital = word[0][0].isupper()
@@ -534,7 +534,7 @@ class Anonymiser:
         self._listed = Gazetteer(rules.entities)
 
     def of(self, chat: Chat) -> Replaced:
-        """Anonymise a chat.
+        """Anonymises a chat.
 
         Texts are cleaned first: full-width digits become ASCII digits, invisible characters are removed.
         """
@@ -554,7 +554,7 @@ class Anonymiser:
         return Replaced(tuple(replaced), counts, placeholders.things, placeholders.parts(), placeholders.names())
 
     def _found(self, texts: Sequence[str], called: Sequence[Entry]) -> list[list[Mention]]:
-        """Find the mentions of each text by form, list, model and context, then further mentions of the same names."""
+        """Finds the mentions of each text by form, list, model and context, then further mentions of the same names."""
         chosen = [[*numbers_in(text, self.rules.regions), *self._listed.find(text), *names_in(text)] for text in texts]
         if self.rules.paper:
             for text, mentions in zip(texts, chosen, strict=True):
@@ -579,7 +579,7 @@ class Anonymiser:
 
 
 def _plain(speaker: str, text: str) -> str:
-    """Return the text; for an API call of the operator only its name without arguments, as in the paper's data."""
+    """Returns the text; for an API call of the operator only its name without arguments, as in the paper's data."""
     return API_CALL if speaker == BOT and text.split(" ")[0].lower() == API_CALL else text
 
 
@@ -619,7 +619,7 @@ class _Placeholders:
         self.things: Counter[str] = Counter()
 
     def of(self, kind: str, value: str) -> str:
-        """Return the placeholder of a value."""
+        """Returns the placeholder of a value."""
         key = _key(kind, value)
         words = set(key.split()) if kind == "PERSON" else set()
         same = self._of.get((kind, key)) or self._person(words)
@@ -633,7 +633,7 @@ class _Placeholders:
         return same
 
     def _person(self, words: set[str]) -> str | None:
-        """Return the earlier person with these names ("Ann" is "Ann Lee", and vice versa) if unambiguous."""
+        """Returns the earlier person with these names ("Ann" is "Ann Lee", and vice versa) if unambiguous."""
         called = {place for word in words if (place := self._of_word.get(word))}
         if len(called) != 1:
             return None
@@ -641,24 +641,24 @@ class _Placeholders:
         return place if words <= self._words[place] or self._words[place] <= words else None
 
     def parts(self) -> frozenset[str]:
-        """Return the words of all values in lower case."""
+        """Returns the words of all values in lower case."""
         return frozenset(token.casefold() for _, value in self._values for token in _ALPHANUMERIC.findall(value))
 
     def names(self) -> frozenset[str]:
-        """Return the words of people's names in lower case."""
+        """Returns the words of people's names in lower case."""
         values = (value for kind, value in self._values if kind == "PERSON")
         return frozenset(token.casefold() for value in values for token in _ALPHANUMERIC.findall(value))
 
 
 def _key(kind: str, value: str) -> str:
-    """Return a key shared by all values for the same person, place or number."""
+    """Returns a key shared by all values for the same person, place or number."""
     if kind == "PHONE" and sum(map(str.isdigit, value)) >= 7:
         return "".join(filter(str.isdigit, value))[-9:]  # ignores the country code
     return " ".join(_ALPHANUMERIC.findall(value.casefold()))
 
 
 def normalised(text: str) -> str:
-    """Lower-case a text, as in dialog bAbI, but not its placeholders."""
+    """Lower-cases a text, as in dialog bAbI, but not its placeholders."""
     parts, at = [], 0
     for match in PLACEHOLDER.finditer(text):
         parts += [text[at : match.start()].lower(), match[0]]
@@ -727,7 +727,7 @@ class Suspect(msgspec.Struct, frozen=True, order=True):
 
 
 def suspects_in(turn: int, text: str, parts: Container[str], names: Container[str]) -> Iterator[Suspect]:
-    """Yield possibly missed mentions in a turn.
+    """Yields possibly missed mentions in a turn.
 
     Args:
       turn: the number of the turn.

@@ -70,7 +70,7 @@ class ChatFile(msgspec.Struct, frozen=True):
 
 
 def list_chats(paths: Iterable[str]) -> list[ChatFile]:
-    """Number the files in order. Raises InputError if a file is missing or of an unknown kind."""
+    """Numbers the files in order. Raises InputError if a file is missing or of an unknown kind."""
     return [ChatFile(_is_csv(path), number, path) for number, path in enumerate(paths, 1)]
 
 
@@ -97,7 +97,7 @@ Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
 
 
 def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[Row]:
-    """Yield the chats of a file.
+    """Yields the chats of a file.
 
     Args:
       file: the file.
@@ -163,7 +163,7 @@ def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
 
 
 def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
-    """Yield the chats of a table with a row per turn; the rows of a chat are consecutive."""
+    """Yields the chats of a table with a row per turn; the rows of a chat are consecutive."""
     # Invalid UTF-8 becomes lone surrogates, so that only its own chat is left out.
     rows = csv.DictReader(line.decode("utf-8", "surrogateescape") for line in _lines(file))
     try:
@@ -206,7 +206,7 @@ class Config(msgspec.Struct, frozen=True):
     splits: SplitConfig | None
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``.
+        """Returns the options that affect the content, for ``run.json``.
 
         They contain no word of a chat and no file name.
         """
@@ -225,14 +225,14 @@ class Config(msgspec.Struct, frozen=True):
         return [Equal({CountKey("files"): len(self.files)}), *balances]
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return the records that count against ``--max_bad``."""
+        """Returns the records that count against ``--max_bad``."""
         # files are identified by numbers here, not by names
         files = msgspec.structs.replace(of_files(counts), part="--chats")
         return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
-    """Yield the words of names in one file, so that the check of other chats also knows them.
+    """Yields the words of names in one file, so that the check of other chats also knows them.
 
     They are kept in memory only and never written. A file that cannot be read yields nothing; :func:`write_file`
     reports it.
@@ -255,7 +255,7 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
 
 
 def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResult:
-    """Write one file of chats into staging; nothing if it cannot be read to its end.
+    """Writes one file of chats into staging; nothing if it cannot be read to its end.
 
     Args:
       file: the chats.
@@ -313,7 +313,7 @@ def _write_chats(
 def _lines_of_files(
     chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect]
 ) -> tuple[bytes, bytes, bytes]:
-    """Format a chat as JSON and as dialog bAbI, and its suspects."""
+    """Formats a chat as JSON and as dialog bAbI, and its suspects."""
     utterances = [
         (turn.speaker, normalised(text) if turn.speaker == BOT else text)
         for turn, text in zip(chat.turns, replaced.texts, strict=True)
@@ -328,14 +328,14 @@ def _lines_of_files(
 
 
 def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
-    """Return the lines of a chat in the set; empty if the operator never answers."""
+    """Returns the lines of a chat in the set; empty if the operator never answers."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
     return lines if any(isinstance(line, babi.Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
-    """Create the dead letter of a chat or a file, without any word of a chat."""
+    """Creates the dead letter of a chat or a file, without any word of a chat."""
     return DeadLetter("", "", file.name, "", storable(where), storable(reason), trace)
 
 
@@ -352,7 +352,7 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
 
 
 def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
-    """Convert (speaker, text) to lines of a dialogue.
+    """Converts (speaker, text) to lines of a dialogue.
 
     Of several consecutive user turns, only the last one is answered.
     """
@@ -371,7 +371,7 @@ def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
 
 
 def statistics(counts: Counts) -> dict[str, Any]:
-    """Return the content of ``statistics.json``."""
+    """Returns the content of ``statistics.json``."""
     mentions, things, suspects = (counts.by("value", name) for name in ("mentions", "things", "suspects"))
     return {
         **{name: counts.sum(name) for name in _TOTALS},
@@ -381,7 +381,7 @@ def statistics(counts: Counts) -> dict[str, Any]:
 
 
 def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
-    """Return the files other than chats. They contain no word of a chat."""
+    """Returns the files other than chats. They contain no word of a chat."""
     numbers = statistics(counts)
     if config.splits:
         numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
@@ -389,7 +389,7 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
 
 
 def report_of(numbers: Mapping[str, Any]) -> Report:
-    """Create the report for the card and the page from the content of ``statistics.json``."""
+    """Creates the report for the card and the page from the content of ``statistics.json``."""
     replaced = sum(of_kind["mentions"] for of_kind in numbers["replaced"].values())
     return Report(
         command="anonymise",
@@ -455,7 +455,7 @@ SetDialogue = tuple[int, int, tuple[Line, ...]]
 
 
 def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
-    """Return the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
+    """Returns the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
 
     Raises:
       InputError: a split would be empty.
@@ -474,7 +474,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
 
 
 def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:
-    """Write splits and candidates into staging, and count the figures of Table 1.
+    """Writes splits and candidates into staging, and counts the figures of Table 1.
 
     Args:
       dialogues: the dialogues in any order.
@@ -516,7 +516,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
 
 
 def set_statistics(counts: Counts) -> dict[str, Any]:
-    """Return the set's part of ``statistics.json``: the figures of Table 1."""
+    """Returns the set's part of ``statistics.json``: the figures of Table 1."""
     dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLITS}
     total = max(1, sum(dialogues.values()))
     user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total

@@ -76,7 +76,7 @@ class Summary(msgspec.Struct):
     faults: list[Fault]
 
     def totals(self, what: str) -> dict[str, int]:
-        """Return counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
+        """Returns counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
         return {name: sum(splits.values()) for name, splits in self.counts.get(what, {}).items()}
 
 
@@ -93,7 +93,7 @@ class BuildData(beam.PTransform):
         self.plan, self.folder = plan, folder
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Transform a pipeline to the summary's path."""
+        """Transforms a pipeline to the summary's path."""
         expect(len(self.plan.sources), "files")
         shards = {(source.config, source.split): source.shards for source in self.plan.sources}
         expect(sum(shards.values()), "files", _STAGE)
@@ -114,7 +114,7 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yield the packed rows of each shard, and tagged SourceFacts."""
+    """Yields the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
     services = plan.services.get(source.corpus, {}).get(source.split, {})
@@ -147,7 +147,7 @@ def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
-    """Write everything in a fixed order, independent of the order of arrival."""
+    """Writes everything in a fixed order, independent of the order of arrival."""
     facts = sorted(facts, key=lambda of: (of.input, of.file.path))
     counts: Counts = Counter()
     for of in facts:
@@ -167,7 +167,7 @@ def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Ite
 
 
 def read_summary(folder: str) -> Summary:
-    """Read the summary of a completed run."""
+    """Reads the summary of a completed run."""
     return msgspec.json.decode(storage.read_written(folder, SUMMARY), type=Summary)
 
 
@@ -176,7 +176,7 @@ _SHOWN = 10
 
 
 def check_faults(summary: Summary, allowed: list[str]) -> None:
-    """Raise InputError if the data has problems of a kind that is not allowed, with counts and the first problems.
+    """Raises InputError if the data has problems of a kind that is not allowed, with counts and the first problems.
 
     Tasks that contradict themselves are always allowed: a release may be a benchmark of others, as it is.
     """
@@ -194,7 +194,7 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
 def make_manifest(
     config: model.ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]
 ) -> model.Manifest:
-    """Create the manifest of the data, without documents and before the comparison with its parent."""
+    """Creates the manifest of the data, without documents and before the comparison with its parent."""
     configuration = _configuration(config)
     taken = ("name", "version", "licence", "language", "homepage", "authors", "sources")
     same: dict[str, Any] = {field: getattr(config, field) for field in taken}
@@ -227,7 +227,7 @@ def make_manifest(
 
 
 def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
-    """Return ``release.toml`` with only the last part of each path.
+    """Returns ``release.toml`` with only the last part of each path.
 
     The rest may identify a machine or a person.
     """
@@ -239,7 +239,7 @@ def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
 
 
 def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
-    """Return the configurations that have rows, with their splits."""
+    """Returns the configurations that have rows, with their splits."""
     shards: dict[str, dict[str, list[model.File]]] = {}
     for file in files:
         if file.rows is not None:
@@ -256,7 +256,7 @@ def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
 
 
 def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> None:
-    """Compare the release with its parent, and add the difference to the manifest.
+    """Compares the release with its parent, and adds the difference to the manifest.
 
     Raises:
       InputError: the version number does not match the changes.
@@ -272,17 +272,17 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
 
 
 def folder_of(output: str, config: model.ReleaseConfig) -> str:
-    """Return the folder of the release."""
+    """Returns the folder of the release."""
     return storage.join(storage.join(output, config.name), config.version)
 
 
 def staging_of(output: str, config: model.ReleaseConfig) -> str:
-    """Return the folder in which the release is built."""
+    """Returns the folder in which the release is built."""
     return storage.join(storage.join(output, config.name), f".{config.version}.incomplete")
 
 
 def prepare(output: str, config: model.ReleaseConfig) -> None:
-    """Remove the leftovers of a killed run.
+    """Removes the leftovers of a killed run.
 
     Raises:
       InputError: the version exists, its path is taken, or nothing can be written.
@@ -309,7 +309,7 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
 def write_documents(
     manifest: model.Manifest, columns: Columns, staging: str, parent: reading.Release | None, own_licence: str
 ) -> None:
-    """Write documents, manifest and, last, checksums beside the data.
+    """Writes documents, manifest and, last, checksums beside the data.
 
     Args:
       manifest: the manifest with the files of the data; the documents are added to it.
@@ -341,7 +341,7 @@ def _write(folder: str, relative: str, data: bytes) -> model.File:
 
 
 def publish(staging: str, folder: str) -> None:
-    """Rename the release to its final name.
+    """Renames the release to its final name.
 
     A folder is renamed in one step; in a bucket, files are moved one by one, checksums last.
     """
@@ -365,7 +365,7 @@ def publish(staging: str, folder: str) -> None:
 
 
 def update_latest(output: str, name: str) -> None:
-    """Update ``latest.json``, the only file of a dataset that changes, with its highest version."""
+    """Updates ``latest.json``, the only file of a dataset that changes, with its highest version."""
     place = storage.join(output, name)
     data = orjson.dumps(
         {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
@@ -380,7 +380,7 @@ _FOLDERS = ("bfcl/*", "data/*", "report/*", "sgd/*")
 
 
 def find_token() -> str:
-    """Return the token from HF_TOKEN, or from the file written by ``hf auth login``.
+    """Returns the token from HF_TOKEN, or from the file written by ``hf auth login``.
 
     Raises:
       MissingExtra: huggingface_hub is not installed.
@@ -397,7 +397,7 @@ def find_token() -> str:
 
 
 def push(root: Path, version: str, repo: str, private: bool, token: str) -> str:
-    """Upload a release to a dataset repository, and tag it with the version.
+    """Uploads a release to a dataset repository, and tags it with the version.
 
     Args:
       root: the folder of the release.

@@ -40,27 +40,27 @@ KEYWORDS = (
 
 
 def licence_url(spdx: str) -> str:
-    """Return the address of a licence's text; empty if Parapet does not know the licence."""
+    """Returns the address of a licence's text; empty if Parapet does not know the licence."""
     return f"https://spdx.org/licenses/{spdx}.html" if spdx in LICENCES else ""
 
 
 def licence_name(spdx: str) -> str:
-    """Return the full name of a licence, or the identifier itself."""
+    """Returns the full name of a licence, or the identifier itself."""
     return LICENCES.get(spdx) or one_line(spdx)
 
 
 def authors_line(authors: Sequence[Author]) -> str:
-    """Join the authors, as they are written, in one line."""
+    """Joins the authors, as they are written, in one line."""
     return "; ".join(one_line(author.name) for author in authors)
 
 
 def title_of(manifest: Manifest) -> str:
-    """Return the title of a release in one line."""
+    """Returns the title of a release in one line."""
     return one_line(manifest.title) or manifest.name
 
 
 def citation_cff(manifest: Manifest) -> str:
-    """Create CITATION.cff in the Citation File Format 1.2.0, with the sources as references."""
+    """Creates CITATION.cff in the Citation File Format 1.2.0, with the sources as references."""
     fields = {
         "cff-version": "1.2.0",
         "message": "If you use this dataset, please cite it, and the works that it is made from.",
@@ -100,12 +100,12 @@ def _cff_author(author: Author) -> dict[str, str]:
 
 
 def _filled(fields: dict[str, Any]) -> dict[str, Any]:
-    """Drop empty values: CFF allows no empty text and no empty list."""
+    """Drops empty values: CFF allows no empty text and no empty list."""
     return {key: value for key, value in fields.items() if value}
 
 
 def bibtex(manifest: Manifest) -> str:
-    """Create the BibTeX entry of a release."""
+    """Creates the BibTeX entry of a release."""
     # Braces keep the name of a group from being read as a person's.
     names = [_latex(author.name) for author in manifest.authors]
     authors = " and ".join(name if ", " in name else f"{{{name}}}" for name in names)
@@ -123,12 +123,12 @@ def bibtex(manifest: Manifest) -> str:
 
 
 def _latex(value: str) -> str:
-    """Escape what LaTeX would read as a command; braces and the like, which have no plain escape, are left out."""
+    """Escapes what LaTeX would read as a command; braces and the like, which have no plain escape, are left out."""
     return re.sub(r"([&%$#_])", r"\\\1", re.sub(r"[\\{}`~^]", "", one_line(value)))
 
 
 def licence_text(manifest: Manifest, own: str = "") -> str:
-    """Create LICENSE: the release's own licence text, if any, or the address of the licence, and all attributions."""
+    """Creates LICENSE: the release's own licence text, if any, or the address of the licence, and all attributions."""
     address = licence_url(manifest.licence)
     parts = [
         own.strip(),
@@ -203,12 +203,12 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def inner(kind: pa.DataType) -> pa.DataType:
-    """Return the item type of a list; any other type unchanged."""
+    """Returns the item type of a list; any other type unchanged."""
     return kind.value_type if is_list(kind) else kind
 
 
 def in_words(kind: pa.DataType) -> str:
-    """Format a type for readers: ``list of {speaker, utterance, frames}``."""
+    """Formats a type for readers: ``list of {speaker, utterance, frames}``."""
     if is_list(kind):
         return f"list of {in_words(kind.value_type)}"
     if pa.types.is_struct(kind):
@@ -248,7 +248,7 @@ _CONTEXT = {
 
 
 def croissant(manifest: Manifest, columns: Columns) -> str:
-    """Create croissant.json.
+    """Creates croissant.json.
 
     Args:
       manifest: the manifest; of its files only the Parquet files are needed.
@@ -293,7 +293,7 @@ def _file(file: File) -> dict[str, str]:
 
 
 def _records(name: str, config: Config, columns: pa.Schema) -> dict[str, Any]:
-    """Describe the columns of a configuration, except for those with types that Croissant does not have."""
+    """Describes the columns of a configuration, except for those with types that Croissant does not have."""
     files = {"fileSet": {"@id": f"{name}-files"}}
     fields = []
     for column in columns:
@@ -314,7 +314,7 @@ def _records(name: str, config: Config, columns: pa.Schema) -> dict[str, Any]:
 
 
 def _field(at: str, column: pa.Field, source: dict[str, Any]) -> dict[str, Any]:
-    """Describe a plain column, a structure with plain members, or a list of these; empty for another type."""
+    """Describes a plain column, a structure with plain members, or a list of these; empty for another type."""
     kind = inner(column.type)
     field: dict[str, Any] = {"@type": "cr:Field", **_named(at, column.name)}
     if is_list(column.type):
@@ -346,7 +346,7 @@ class Measured(msgspec.Struct):
 
 
 def release_report(manifest: Manifest, columns: Columns) -> Report:
-    """Create the report, which is rendered as the page and most of the card.
+    """Creates the report, which is rendered as the page and most of the card.
 
     Args:
       manifest: the manifest with the files of the data; documents come last.
@@ -386,7 +386,7 @@ def _total(counts: Mapping[str, int]) -> int:
 
 
 def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
-    """Yield the sections about the configurations, their columns, and the numbers of each corpus."""
+    """Yields the sections about the configurations, their columns, and the numbers of each corpus."""
     yield Table(
         title="Configurations",
         note="What load_dataset takes as its second argument, and the rows of each split.",
@@ -422,7 +422,7 @@ def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
 
 
 def _statistics(manifest: Manifest) -> Iterator[Section]:
-    """Yield Table 1 of SGD-X from the outputs of ``statistics`` and ``compose``; the manifest has other numbers."""
+    """Yields Table 1 of SGD-X from the outputs of ``statistics`` and ``compose``; the manifest has other numbers."""
     for name, statistics in manifest.statistics.items():
         try:
             measured = msgspec.convert(statistics, Measured)
@@ -435,7 +435,7 @@ def _statistics(manifest: Manifest) -> Iterator[Section]:
 
 
 def _quality(manifest: Manifest) -> Iterator[Section]:
-    """Yield the sections about dispositions of answers, and about unresolved problems."""
+    """Yields the sections about dispositions of answers, and about unresolved problems."""
     if manifest.dispositions:
         numbers = {key: manifest.dispositions.get(key, 0) for key in DISPOSITIONS}
         yield answers_table({"total": _total(numbers), **numbers}, title="Answers")
@@ -456,7 +456,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
 
 
 def _counts_table(title: str, meanings: Mapping[str, str], counts: Mapping[str, int], unit: str) -> Table:
-    """Create a table of counts by kind, the most frequent first."""
+    """Creates a table of counts by kind, the most frequent first."""
     rows = [
         [one_line(words(kind)) or "No reason given", meanings.get(kind, ""), number(n)]
         for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -465,7 +465,7 @@ def _counts_table(title: str, meanings: Mapping[str, str], counts: Mapping[str, 
 
 
 def _origin(manifest: Manifest) -> Iterator[Section]:
-    """Yield the section about sources."""
+    """Yields the section about sources."""
     if manifest.sources:
         sentences = []
         for source in manifest.sources:
@@ -477,7 +477,7 @@ def _origin(manifest: Manifest) -> Iterator[Section]:
 
 
 def card(manifest: Manifest, columns: Columns) -> str:
-    """Create README.md; see :func:`release_report`."""
+    """Creates README.md; see :func:`release_report`."""
     default = default_config(manifest)
     dialogues = (name for name, config in manifest.configs.items() if config.record == "dialogue" and name != default)
     config = next(dialogues, default)  # the example is the first configuration with dialogues besides the default
@@ -501,7 +501,7 @@ def card(manifest: Manifest, columns: Columns) -> str:
 
 
 def front_matter(manifest: Manifest) -> dict[str, Any]:
-    """Return the keys between the ``---`` lines.
+    """Returns the keys between the ``---`` lines.
 
     ``datasets`` caches rows by this text and the name of the folder (here a version), not by the files: without a
     checksum of the rows it would confuse releases.
@@ -529,7 +529,7 @@ def front_matter(manifest: Manifest) -> dict[str, Any]:
 
 
 def default_config(manifest: Manifest) -> str:
-    """Return the configuration that ``load_dataset`` loads by default: the original, else the first with dialogues.
+    """Returns the configuration that ``load_dataset`` loads by default: the original, else the first with dialogues.
 
     Without dialogues it is the first configuration; empty if there is none.
     """
@@ -539,7 +539,7 @@ def default_config(manifest: Manifest) -> str:
 
 
 def changelog(manifest: Manifest, previous: str) -> str:
-    """Create CHANGELOG.md, newest version first.
+    """Creates CHANGELOG.md, newest version first.
 
     Args:
       manifest: the manifest of the version added at the top.

@@ -41,17 +41,17 @@ class Release(msgspec.Struct, frozen=True):
     manifest: Manifest
 
     def read(self, relative: str) -> bytes:
-        """Read a whole file."""
+        """Reads a whole file."""
         return (self.root / relative).read_bytes()
 
     def rows(self, config: str, split: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Read the rows of a split, file by file, with all columns or the named ones."""
+        """Reads the rows of a split, file by file, with all columns or the named ones."""
         for relative in self.manifest.configs[config].splits[split].files:
             yield from read_rows(self.root / relative, columns)
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Read the rows of a Parquet file. Raises InputError if it is missing or invalid."""
+    """Reads the rows of a Parquet file. Raises InputError if it is missing or invalid."""
     try:
         with path.open("rb") as handle, pq.ParquetFile(handle) as file:
             for batch in file.iter_batches(ROWS_AT_ONCE, columns=columns):
@@ -64,7 +64,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
 
 
 def read_manifest(root: Path) -> Manifest:
-    """Read the manifest of a version's folder. Raises InputError if it is missing."""
+    """Reads the manifest of a version's folder. Raises InputError if it is missing."""
     path = root / MANIFEST
     if not path.is_file():
         raise InputError(f"is not a release: it has no {MANIFEST}", root)
@@ -72,7 +72,7 @@ def read_manifest(root: Path) -> Manifest:
 
 
 def open_release(place: str | Path) -> Release:
-    """Open ``NAME/VERSION``, or the version named by ``latest.json`` in a folder ``NAME``.
+    """Opens ``NAME/VERSION``, or the version named by ``latest.json`` in a folder ``NAME``.
 
     Raises:
       InputError: the folder does not exist, or is not a complete release.
@@ -83,7 +83,7 @@ def open_release(place: str | Path) -> Release:
 
 
 def find_release(place: str | Path) -> Path:
-    """Return the folder of a release as :func:`open_release` does, even if the release is damaged.
+    """Returns the folder of a release as :func:`open_release` does, even if the release is damaged.
 
     Raises:
       InputError: the folder does not exist, or has neither a manifest nor checksums.
@@ -107,7 +107,7 @@ class _Latest(msgspec.Struct):
 
 
 def latest_version(folder: Path) -> str:
-    """Return the version named by ``latest.json`` in a dataset's folder; empty if the file is missing."""
+    """Returns the version named by ``latest.json`` in a dataset's folder; empty if the file is missing."""
     path = folder / LATEST
     if not path.is_file():
         return ""
@@ -118,19 +118,19 @@ def latest_version(folder: Path) -> str:
 
 
 def versions_of(folder: Path, file: str) -> list[str]:
-    """Return the versions in a dataset's folder that contain a file, the oldest first."""
+    """Returns the versions in a dataset's folder that contain a file, the oldest first."""
     versions = [path.name for path in folder.iterdir() if (path / file).is_file()] if folder.is_dir() else []
     return sorted((name for name in versions if VERSION.fullmatch(name)), key=parse_version)
 
 
 def parse_version(version: str) -> tuple[int, int, int]:
-    """Parse ``1.2.3`` into numbers."""
+    """Parses ``1.2.3`` into numbers."""
     major, minor, patch = (int(part) for part in version.split("."))
     return major, minor, patch
 
 
 def printable(text: str) -> str:
-    """Escape characters that would control a terminal or begin a new line."""
+    """Escapes characters that would control a terminal or begin a new line."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
@@ -140,27 +140,27 @@ _ROW_LINE = "\0line"  # the column with a row as a line of JSON
 
 
 def key_text(row: Mapping[str, Any], key: Sequence[str]) -> str:
-    """Return the key of a row, which is unique in its split, as one text."""
+    """Returns the key of a row, which is unique in its split, as one text."""
     return "\0".join(str(row[name]) for name in key)
 
 
 def shard_of(text: str, shards: int) -> int:
-    """Return the shard of a row with a key."""
+    """Returns the shard of a row with a key."""
     return int(hashlib.sha256(text.encode()).hexdigest(), 16) % shards
 
 
 def shard_path(config: str, split: str, shard: int, shards: int) -> str:
-    """Return the path of a shard below the release."""
+    """Returns the path of a shard below the release."""
     return f"data/{config}/{split}-{shard:05}-of-{shards:05}.parquet"
 
 
 def row_json(row: Mapping[str, Any]) -> bytes:
-    """Format a row as JSON with sorted keys, the form that is hashed, compared and sorted."""
+    """Formats a row as JSON with sorted keys, the form that is hashed, compared and sorted."""
     return orjson.dumps(row, default=_plain, option=orjson.OPT_SORT_KEYS)
 
 
 def logical_sha256(rows: Iterable[bytes]) -> str:
-    """Return the SHA-256 of rows in the form of :func:`row_json`, each followed by a newline."""
+    """Returns the SHA-256 of rows in the form of :func:`row_json`, each followed by a newline."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(row)
@@ -169,7 +169,7 @@ def logical_sha256(rows: Iterable[bytes]) -> str:
 
 
 def split_sha256(files: Iterable[str]) -> str:
-    """Return the SHA-256 of a split over the logical hashes of its files in order."""
+    """Returns the SHA-256 of a split over the logical hashes of its files in order."""
     return logical_sha256(digest.encode() for digest in files)
 
 
@@ -184,17 +184,17 @@ def _plain(value: Any) -> str:
 
 
 def plain_type(text: str) -> str:
-    """Normalise the text of an Arrow type: Parquet and Arrow name the items of lists differently."""
+    """Normalises the text of an Arrow type: Parquet and Arrow name the items of lists differently."""
     return text.replace("list<element: ", "list<item: ")
 
 
 def table_of_lines(keys: Sequence[str], key: str, lines: Sequence[bytes]) -> pa.Table:
-    """Return rows as lines, with a column for their key, for :func:`parts`."""
+    """Returns rows as lines, with a column for their key, for :func:`parts`."""
     return pa.table({key: pa.array(keys, pa.string()), _ROW_LINE: pa.array(lines, pa.large_binary())})
 
 
 def parts(table: pa.Table, key: Sequence[str], shards: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the rows of each shard in packed form."""
+    """Yields the rows of each shard in packed form."""
     texts = [key_text(row, key) for row in table.select(list(key)).to_pylist()]
     by_shard: dict[int, list[int]] = {}
     for i, text in enumerate(texts):
@@ -212,7 +212,7 @@ def _pack(table: pa.Table) -> bytes:
 
 
 def write_shard(packed: Iterable[bytes], folder: str, path: str) -> File:
-    """Write one shard, its rows sorted by their keys.
+    """Writes one shard, its rows sorted by their keys.
 
     Args:
       packed: its rows as packed by :func:`parts`, in any order.
@@ -290,7 +290,7 @@ class Difference(msgspec.Struct):
 
 
 def bumped(version: str, level: str) -> str:
-    """Return the next version at a level: ``bumped("1.2.3", "minor") == "1.3.0"``."""
+    """Returns the next version at a level: ``bumped("1.2.3", "minor") == "1.3.0"``."""
     major, minor, patch = parse_version(version)
     if level == "major":
         return f"{major + 1}.0.0"
@@ -298,7 +298,7 @@ def bumped(version: str, level: str) -> str:
 
 
 def level_between(old: str, new: str) -> str:
-    """Return the level at which ``new`` follows ``old``; empty if it is not later."""
+    """Returns the level at which ``new`` follows ``old``; empty if it is not later."""
     before, after = parse_version(old), parse_version(new)
     if after <= before:
         return ""
@@ -307,7 +307,7 @@ def level_between(old: str, new: str) -> str:
 
 
 def contradiction(old: str, new: str, level: str) -> str:
-    """Explain why a version number cannot follow another for changes at a level; empty if it can."""
+    """Explains why a version number cannot follow another for changes at a level; empty if it can."""
     own = level_between(old, new)
     if not own:
         return f"version {new} does not come after {old}"
@@ -320,7 +320,7 @@ def contradiction(old: str, new: str, level: str) -> str:
 
 
 def compare(old: Release, new: Release) -> Difference:
-    """Compare two releases whose files match their manifests; only ``data/`` is needed.
+    """Compares two releases whose files match their manifests; only ``data/`` is needed.
 
     Raises:
       InputError: a Parquet file cannot be read.
@@ -343,7 +343,7 @@ def compare(old: Release, new: Release) -> Difference:
 def _compare_split(
     old: Release, new: Release, name: str, split: str, listed: dict[tuple[str, str], list[str]]
 ) -> SplitChange | None:
-    """Return the difference of one split, and list its rows; None if there is none."""
+    """Returns the difference of one split, and lists its rows; None if there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
         rows = new.manifest.configs[name].splits[split].rows
@@ -369,7 +369,7 @@ def _compare_split(
 
 
 def _compare_rows(change: SplitChange, old: Release, new: Release, common: Sequence[str]) -> tuple[int, list[str]]:
-    """Fill in the added, removed and changed rows, compared in the columns that both releases have.
+    """Fills in the added, removed and changed rows, compared in the columns that both releases have.
 
     Returns:
       The number of added rows that are services of new corpora; these appear in existing splits of ``schemas`` but
@@ -398,7 +398,7 @@ def _compare_rows(change: SplitChange, old: Release, new: Release, common: Seque
 
 
 def _listed(sign: str, rows: Mapping[str, str]) -> Iterator[str]:
-    """Yield the first rows by their keys, and the number of further ones."""
+    """Yields the first rows by their keys, and the number of further ones."""
     for key in sorted(rows)[:MOST]:
         yield f"{sign} {key.replace(chr(0), '/')}{rows[key]}"
     if len(rows) > MOST:
@@ -413,7 +413,7 @@ def _digests(row: dict[str, Any], columns: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def diff_lines(difference: Difference) -> Iterator[str]:
-    """Yield the difference in lines, the advice on the version number last."""
+    """Yields the difference in lines, the advice on the version number last."""
     yield from map(printable, _lines(difference))
 
 
@@ -440,7 +440,7 @@ def _lines(difference: Difference) -> Iterator[str]:
 
 
 def size(n: int) -> str:
-    """Format a number of bytes in a suitable unit: ``1.2 MB``."""
+    """Formats a number of bytes in a suitable unit: ``1.2 MB``."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= scale:
             return f"{n / scale:,.1f} {unit}"

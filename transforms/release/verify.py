@@ -77,12 +77,12 @@ class Findings:
         self._kept: dict[tuple[str, str], list[Finding]] = {}
 
     def add(self, check: str, path: str, where: str, reason: str) -> None:
-        """Add a finding."""
+        """Adds a finding."""
         self._kept.setdefault((path, check), []).append(Finding(check, path, where, reason))
 
     @contextmanager
     def guard(self, check: str, path: str) -> Iterator[None]:
-        """Convert any error in the block to a finding, so that one damaged file does not hide the others."""
+        """Converts any error in the block to a finding, so that one damaged file does not hide the others."""
         try:
             yield
         except InputError as error:
@@ -91,7 +91,7 @@ class Findings:
             self.add(check, path, "", f"cannot be read: {str(error) or type(error).__name__}")
 
     def listed(self) -> list[Finding]:
-        """Return all findings by file, within a file in the order of the checks."""
+        """Returns all findings by file, within a file in the order of the checks."""
         findings = []
         for (path, check), of_check in sorted(self._kept.items(), key=lambda item: item[0][0]):
             findings += of_check[:MOST]
@@ -110,7 +110,7 @@ class Verification(msgspec.Struct):
 
 
 def examine(root: Path) -> Verification:
-    """Check the folder of a release, as returned by :func:`find_release`; its manifest may be damaged too."""
+    """Checks the folder of a release, as returned by :func:`find_release`; its manifest may be damaged too."""
     findings, manifest, rows = Findings(), None, 0
     if (root / MANIFEST).is_file():  # SHA256SUMS reveals a missing manifest
         with findings.guard("manifest", MANIFEST):
@@ -123,7 +123,7 @@ def examine(root: Path) -> Verification:
 
 
 def damage(release: Release) -> list[str]:
-    """Describe where a release differs from its manifest."""
+    """Describes where a release differs from its manifest."""
     findings = Findings()
     check_files(release.root, release.manifest, findings)
     return [str(finding) for finding in findings.listed()]
@@ -133,7 +133,7 @@ def damage(release: Release) -> list[str]:
 
 
 def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> set[str]:
-    """Check all existing and all expected files; return the existing ones."""
+    """Checks all existing and all expected files; returns the existing ones."""
     sums = read_sums(root, findings)
     listed = {file.path: file.sha256 for file in manifest.files} if manifest else {}
     present = present_files(root, findings)
@@ -154,7 +154,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> se
 
 
 def read_sums(root: Path, findings: Findings) -> dict[str, str]:
-    """Read ``SHA256SUMS`` as path to hash; empty if it cannot be read."""
+    """Reads ``SHA256SUMS`` as path to hash; empty if it cannot be read."""
     if not (root / SUMS).is_file():
         findings.add("checksums", SUMS, "", "is missing")
         return {}
@@ -170,7 +170,7 @@ def read_sums(root: Path, findings: Findings) -> dict[str, str]:
 
 
 def present_files(root: Path, findings: Findings) -> set[str]:
-    """List all files below the folder. Links, which are not followed, are findings."""
+    """Lists all files below the folder. Links, which are not followed, are findings."""
     files = set()
     for path in root.rglob("*"):
         relative = path.relative_to(root).as_posix()
@@ -185,7 +185,7 @@ def present_files(root: Path, findings: Findings) -> set[str]:
 
 
 def _check_manifest(manifest: Manifest, findings: Findings) -> None:
-    """Check the manifest without reading other files."""
+    """Checks the manifest without reading other files."""
 
     def add(where: str, reason: str) -> None:
         findings.add("manifest", MANIFEST, where, reason)
@@ -209,7 +209,7 @@ def _check_manifest(manifest: Manifest, findings: Findings) -> None:
 
 
 def _check_content(root: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> int:
-    """Read all files, and compare rows, dialogues and counts with the manifest; return the number of rows."""
+    """Reads all files, and compares rows, dialogues and counts with the manifest; returns the number of rows."""
     configs = {
         path: config for config in manifest.configs.values() for info in config.splits.values() for path in info.files
     }
@@ -267,7 +267,7 @@ def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
 
 
 def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
-    """Return the JSON file as a source of ``build``; None for any other file."""
+    """Returns the JSON file as a source of ``build``; None for any other file."""
     place = str(root / path)
     if match := _COPY.fullmatch(path):
         corpus, split, name = match[1], match[2], match[3]
@@ -282,7 +282,7 @@ def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
 
 
 def _check_counts(manifest: Manifest, counts: plan.Counts, findings: Findings) -> None:
-    """Compare the counts of the manifest with those of the files."""
+    """Compares the counts of the manifest with those of the files."""
     stated: plan.Counts = Counter()
     for unit, field in _FIELDS.items():
         stated.update({(unit, name, ""): n for name, n in getattr(manifest, field).items()})

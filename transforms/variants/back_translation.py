@@ -111,7 +111,7 @@ class _Word(NamedTuple):
 
 
 def refusal(before: str, after: str, is_action: bool) -> str:
-    """Return why a text may not replace another, or an empty string.
+    """Returns why a text may not replace another, or an empty string.
 
     Args:
       before: the original, for a name its words.
@@ -143,7 +143,7 @@ def refusal(before: str, after: str, is_action: bool) -> str:
 
 
 def _words(text: str, other: str) -> list[str]:
-    """Split a text into words and marks; compounds with a hyphen in either text are one word."""
+    """Splits a text into words and marks; compounds with a hyphen in either text are one word."""
     text, other = (x.lower().replace("’", "'") for x in (text, other))
     for compound in _HYPHENATED.findall(f"{text} {other}"):
         text = re.sub(compound.replace("-", "[- ]?"), compound.replace("-", ""), text)
@@ -153,7 +153,7 @@ def _words(text: str, other: str) -> list[str]:
 
 
 def _relations(words: list[str]) -> Iterator[_Word]:
-    """Yield the words that carry meaning; "date of the event" is in the order of "event date"."""
+    """Yields the words that carry meaning; "date of the event" is in the order of "event date"."""
     parts: list[list[str]] = [[]]  # what "of" and "for" separate
     begin = ""
     for word, following in pairwise([*words, ".", ""]):
@@ -230,7 +230,7 @@ def _is_same(word: str, other: str) -> bool:
 
 
 def _form(word: str) -> str:
-    """Return the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
+    """Returns the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
     if word.endswith("ing"):
         return "ing"
     return next((end for end in ("ed", "est", "er", "s") if word.endswith(end) and lemma(word) != word), "")
@@ -291,7 +291,7 @@ class SourceText(msgspec.Struct, frozen=True):
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
-    """Yield the names of intents and slots, then the descriptions, including the service's."""
+    """Yields the names of intents and slots, then the descriptions, including the service's."""
     for field, task in _FIELDS.items():
         for element in elements_of(service, task):
             name = " ".join(name_words(element.name.rpartition(".")[2]))  # the prefix is kept
@@ -315,7 +315,7 @@ Answers = Mapping[str, tuple[str, str]]  # text to its translation into the pivo
 def back_translated(
     raw: Mapping[str, Any], pivot: str, answers: Answers, conventions: Conventions
 ) -> tuple[dict[str, Any], list[BackTranslation]]:
-    """Return a service as the variant of a pivot.
+    """Returns a service as the variant of a pivot.
 
     Args:
       raw: the service as read from its file.
@@ -337,7 +337,7 @@ def back_translated(
 
 
 def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventions) -> BackTranslation:
-    """Return the usable back-translation farthest from the original, or that of the text alone if there is none."""
+    """Returns the usable back-translation farthest from the original, or that of the text alone if there is none."""
     place, rows = (source.element_id, source.field, pivot, source.original), []
     for text, pattern in source.candidates.items():
         forth, back = answers.get(text, ("", ""))
@@ -350,7 +350,7 @@ def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventi
 
 
 def _usable(source: SourceText, back: str, pattern: str, conventions: Conventions) -> tuple[str, str]:
-    """Return the new name or description in a back-translation, and why it cannot be used, if so."""
+    """Returns the new name or description in a back-translation, and why it cannot be used, if so."""
     match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
     if match is None:
         return "", WORDS
@@ -370,7 +370,7 @@ def _usable(source: SourceText, back: str, pattern: str, conventions: Convention
 
 
 def like(text: str, original: str) -> str:
-    """Return a description with the capitals and the final mark of the original."""
+    """Returns a description with the capitals and the final mark of the original."""
     known = set(re.findall(r"\w+", original)[1:])
     text = re.sub(r"\b[A-Z][a-z]+\b", lambda match: match[0] if match[0] in known else match[0].lower(), text)
     text = text.rstrip(".") + "." * original.endswith(".")
@@ -378,7 +378,7 @@ def like(text: str, original: str) -> str:
 
 
 def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[str, ...]]) -> list[BackTranslation]:
-    """Keep the original of each new name that is another original, or an earlier new name, in one of its scopes."""
+    """Keeps the original of each new name that is another original, or an earlier new name, in one of its scopes."""
     taken = {(scope, row.original) for row, own in zip(rows, scopes, strict=True) for scope in own}
     unique = []
     for row, own in zip(rows, scopes, strict=True):
@@ -419,7 +419,7 @@ _TABLES = (
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTranslation]) -> Report:
-    """Make the report from ``statistics.json`` and the rows of the audit."""
+    """Makes the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
     changed = [row for row in audit if not row.reason]
     sections = [
@@ -471,11 +471,11 @@ class Corpus(msgspec.Struct, frozen=True):
     tools: ToolFile | None = None
 
     def services(self) -> list[Service]:
-        """Parse every service."""
+        """Parses every service."""
         return [parse_service(dict(raw)) for raw in self.raw.values()]
 
     def texts(self) -> list[str]:
-        """Return the distinct texts to translate, sorted."""
+        """Returns the distinct texts to translate, sorted."""
         sources = [source for service in self.services() for source in source_texts(service)]
         return sorted({text for source in sources for text in source.candidates})
 
@@ -487,7 +487,7 @@ def make_files(
     untranslated: Iterable[Untranslated],
     max_bad: Fraction,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield (path below the output, bytes) of all output.
+    """Yields (path below the output, bytes) of all output.
 
     Args:
       corpus: the schemas.
@@ -542,7 +542,7 @@ def make_files(
 
 
 def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Sequence[BackTranslation]) -> dict[str, Any]:
-    """Return the measures of SGD-X for back-translations, and the number of texts that kept the original, by reason."""
+    """Returns the measures of SGD-X for back-translations, and how many texts kept the original, by reason."""
     measured = table1.measures_of(items, pivots)
     numbers = {}
     for pivot in pivots:
@@ -566,7 +566,7 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Seque
 def check_untranslated(
     texts: Collection[str], answers: Mapping[str, Answers], dead: Sequence[Untranslated], max_bad: Fraction
 ) -> None:
-    """Raise InputError if too many texts of a pivot have no back-translation.
+    """Raises InputError if too many texts of a pivot have no back-translation.
 
     Args:
       texts: all texts to translate.

@@ -58,7 +58,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
     tools: dict[str, dict[str, VariantTool]]
 
     def counterpart(self, task: str, tool: Tool) -> VariantTool:
-        """Return the tool in the variant, from the task's own toolset.
+        """Returns the tool in the variant, from the task's own toolset.
 
         Otherwise, return it from the first toolset with the same tool and parameters.
 
@@ -75,7 +75,7 @@ class TaskVariant(msgspec.Struct, frozen=True):
 
 @collection_paused()
 def read_variant(name: str, folder: Path) -> TaskVariant:
-    """Read a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
+    """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
     place = folder / NAMES
     if not is_there(place):
         raise InputError(f"the variant has no {NAMES}, as variants of tools have", folder, "--variants")
@@ -83,7 +83,7 @@ def read_variant(name: str, folder: Path) -> TaskVariant:
 
 
 def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: object) -> TaskVariant:
-    """Make a variant from tools and names. Raises InputError with ``place`` if they do not match."""
+    """Makes a variant from tools and names. Raises InputError with ``place`` if they do not match."""
     toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
     if len(names) == len(file.toolsets) == 1:  # which is named after the file
         toolsets = dict(zip(names, file.toolsets.values(), strict=True))
@@ -102,7 +102,7 @@ def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: ob
 def renamings_of(
     tools: Iterable[Tool], counterparts: Mapping[str, VariantTool]
 ) -> tuple[Mentions, dict[str, Renaming]]:
-    """Return the names that texts may mention, and by original name the renaming of each tool with a counterpart."""
+    """Returns the names that texts may mention, and by original name the renaming of each tool with a counterpart."""
     reworded = [tool for tool in tools if tool.name in counterparts]
     parameters = {tool.name: tool.parameters.renaming(counterparts[tool.name].names) for tool in reworded}
     mentions = mentions_of({tool.name: counterparts[tool.name].tool.name for tool in reworded}, parameters)
@@ -118,7 +118,7 @@ def _renaming(tool: Tool, counterpart: VariantTool, mentions: Mentions) -> Renam
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
-    """List the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
+    """Lists the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
     places = {path.name: path for path in map(as_path, paths)}
     if len(places) < len(paths):
         raise InputError("two of the files have the same name, and so would their outputs", "--tasks")
@@ -126,7 +126,7 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
 
 
 def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
-    """Rewrite a task and its answer to the names of a variant.
+    """Rewrites a task and its answer to the names of a variant.
 
     Args:
       task: the task.
@@ -167,7 +167,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
 
 @collection_paused()
 def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
-    """Write the tasks of a file, and their answers, under the names of each variant."""
+    """Writes the tasks of a file, and their answers, under the names of each variant."""
     result = FileResult(file.relative)
     result.counts.add("files")
     data = read_whole(as_path(file.path), MAX_FILE)
@@ -234,11 +234,11 @@ class TaskVariants(msgspec.Struct, frozen=True):
         return [*self.mappings]
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         return {"variants": self.names}
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of the tasks of each variant, and of answers without a task, which may be left out."""
+        """Returns tallies of the tasks of each variant, and of answers without a task, which may be left out."""
         total = counts.sum("tasks")
         answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
         left_out = counts.by("set", "left_out")
@@ -252,5 +252,5 @@ class TaskVariants(msgspec.Struct, frozen=True):
 
 
 def metadata_files(counts: Counts, _: object, config: TaskVariants) -> dict[str, bytes]:
-    """Return the mapping of each variant."""
+    """Returns the mapping of each variant."""
     return {f"{name}/{NAMES}": mapping for name, mapping in config.mappings.items()}
