@@ -81,7 +81,7 @@ def build_plainly(sgd: Path, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from parapet.schemas.dialogue_table import DIALOGUES, dialogue_lines
+    from parapet.schemas.rows import DIALOGUES, dialogue_lines
 
     for split in sorted(path.parent for path in sgd.glob("*/schema.json")):
         (out / split.name).mkdir(parents=True)

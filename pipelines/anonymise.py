@@ -53,23 +53,22 @@ throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects 
 
     def check(self) -> Config:
         """Reads the lists and the first bytes of the chats. Raises InputError if one of them cannot be used."""
-        from parapet.transforms.anonymise import chats, mentions
-        from parapet.transforms.anonymise.replacing import Rules
-        from parapet.transforms.anonymise.writing import Config, SplitConfig
+        from parapet.transforms.anonymise import replacing
+        from parapet.transforms.anonymise.writing import Config, SplitConfig, list_chats
 
-        files = chats.list_chats(self.chats or [str(sample_root() / "chats.jsonl")])
-        entities = mentions.read_entities(self.entities) if self.entities else []
-        mentions.check_regions(self.phone_regions)
+        files = list_chats(self.chats or [str(sample_root() / "chats.jsonl")])
+        entities = replacing.read_entities(self.entities) if self.entities else []
+        replacing.check_regions(self.phone_regions)
         for kind in self.keep:
-            if kind not in mentions.KINDS:
-                raise InputError(f"there is no kind {kind!r}: must be one of {', '.join(mentions.KINDS)}", "--keep")
+            if kind not in replacing.KINDS:
+                raise InputError(f"there is no kind {kind!r}: must be one of {', '.join(replacing.KINDS)}", "--keep")
         if self.spacy_model:
-            mentions.check_model(self.spacy_model)
+            replacing.check_model(self.spacy_model)
         if self.splits and (len(self.splits) != len(SPLITS) or abs(sum(self.splits) - 1) > 1e-9):
             raise InputError("must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
         like_paper = self.placeholders == "paper"
         model, kept = self.spacy_model or None, frozenset(self.keep)
-        rules = Rules(tuple(entities), model, self.phone_regions, kept, like_paper)
+        rules = replacing.Rules(tuple(entities), model, self.phone_regions, kept, like_paper)
         bots = frozenset(name.lower() for name in self.bots)
         splits = SplitConfig(self.splits, self.seed) if self.splits else None
         return Config(self.output, tuple(files), rules, bots, splits)

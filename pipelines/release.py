@@ -92,17 +92,17 @@ class Build(Pipeline[Contents]):
         return [("--config", source.path) for source in contents.plan.sources]
 
     def _parent(self, config: ReleaseConfig) -> Release | None:
-        from parapet.transforms.release import diff, reading
+        from parapet.transforms.release import reading, verify
 
         place = layout.as_path(self.output) / config.name
         version = "" if config.parent == "none" else config.parent or reading.latest_version(place)
         if not version:
             return None
-        if not diff.level_between(version, config.version) and not (place / config.version).exists():
+        if not reading.level_between(version, config.version) and not (place / config.version).exists():
             reason = f"{config.version} does not come after {version}: raise the version, or name its 'parent'"
             raise InputError(reason, self.config, "version")
         parent = reading.open_release(place / version)
-        if reasons := diff.damage(parent):
+        if reasons := verify.damage(parent):
             raise InputError(f"{reasons[0]}: 'parapet release verify' shows the details", parent.root)
         return parent
 
@@ -205,14 +205,14 @@ class Diff(Command["tuple[Release, Release]"]):
 
     def act(self, releases: tuple[Release, Release]) -> None:
         """Compares the releases and prints the differences. Raises InputError if one is damaged."""
-        from parapet.transforms.release import diff
+        from parapet.transforms.release import reading, verify
 
         sides = zip(("old", "new"), releases, strict=True)
-        if damaged := [f"{side}: {reason}" for side, release in sides for reason in diff.damage(release)]:
+        if damaged := [f"{side}: {reason}" for side, release in sides for reason in verify.damage(release)]:
             print("\n".join(damaged))
             raise InputError("the releases were not compared: 'parapet release verify' shows the details")
-        difference = diff.compare(*releases)
-        print("\n".join(diff.diff_lines(difference)))
+        difference = reading.compare(*releases)
+        print("\n".join(reading.diff_lines(difference)))
 
 
 class Push(Command["tuple[Path, Manifest, str, str]"]):
@@ -232,7 +232,7 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
     def check(self) -> tuple[Path, Manifest, str, str]:
         """Finds the release and the token. Raises InputError if release, repository or token is missing."""
         from parapet.schemas.release import HUB, NO_LICENCE
-        from parapet.transforms.release import hub, reading
+        from parapet.transforms.release import building, reading
 
         if "://" in self.release:
             raise InputError("is not on this machine: copy the release to it first", self.release)
@@ -245,11 +245,11 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
             raise InputError(f"{repo!r} must be OWNER/NAME, such as ada/{manifest.name}", "--repo")
         if manifest.licence == NO_LICENCE and not self.private:
             raise InputError("has no licence: name one in release.toml and build again, or push with --private", root)
-        return root, manifest, repo, hub.find_token()
+        return root, manifest, repo, building.find_token()
 
     def act(self, upload: tuple[Path, Manifest, str, str]) -> None:
         """Verifies the release and uploads it. Raises InputError if it is damaged."""
-        from parapet.transforms.release import hub
+        from parapet.transforms.release import building
         from parapet.transforms.release.verify import examine
 
         root, manifest, repo, token = upload
@@ -258,7 +258,7 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
                 print("\n".join(map(str, findings)))
                 raise InputError(f"{counted(len(findings), 'finding')} in the release: nothing was uploaded")
             run.stage(f"uploading {counted(len(manifest.files), 'file')}")
-            url = hub.push(root, manifest.version, repo, self.private, token)
+            url = building.push(root, manifest.version, repo, self.private, token)
         say(f"{url} has version {manifest.version}")
 
 

@@ -59,17 +59,17 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def neutralise(cell: str) -> str:
-    """Guard a cell that a spreadsheet would run as a formula with an apostrophe. :func:`restore` undoes it."""
+    """Guards a cell that a spreadsheet would run as a formula with an apostrophe. :func:`restore` undoes it."""
     return "'" + cell if _TO_GUARD.match(cell) else cell
 
 
 def restore(cell: str) -> str:
-    """Remove the apostrophe of :func:`neutralise`: ``restore(neutralise(x)) == x`` for every ``x``."""
+    """Removes the apostrophe of :func:`neutralise`: ``restore(neutralise(x)) == x`` for every ``x``."""
     return cell[1:] if _GUARD.match(cell) else cell
 
 
 def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:
-    """Yield the rows of a CSV in UTF-8, with every cell quoted and neutralised, and lines ended by ``\\n``."""
+    """Yields the rows of a CSV in UTF-8, with every cell quoted and neutralised, and lines ended by ``\\n``."""
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     for row in chain([columns], ([neutralise(cell) for cell in row] for row in rows)):
@@ -80,12 +80,12 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator
 
 
 def csv_bytes(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> bytes:
-    """Return a CSV like :func:`csv_lines`, as a whole."""
+    """Returns a CSV like :func:`csv_lines`, as a whole."""
     return b"".join(csv_lines(columns, rows))
 
 
 def delimiter_of(header: str, columns: Collection[str]) -> str:
-    """Return the delimiter that gives most of some columns: a comma, semicolon or tab.
+    """Returns the delimiter that gives most of some columns: a comma, semicolon or tab.
 
     Excel writes semicolons in half of Europe.
     """
@@ -98,7 +98,7 @@ def delimiter_of(header: str, columns: Collection[str]) -> str:
 
 
 def parse_decisions(records: Iterable[Record], path: object) -> tuple[list[Decision], list[BadRow]]:
-    """Parse a decisions CSV, or a review sheet with its decision column filled in.
+    """Parses a decisions CSV, or a review sheet with its decision column filled in.
 
     Columns may be in any order, with others beside them. Rows without a decision are undecided and skipped. A repeated
     identical decision counts once.
@@ -154,7 +154,7 @@ def _header(first: Record | None, path: object) -> list[str]:
 
 
 def _problem(cells: Mapping[str, str], surplus: int) -> str:
-    """Return why a row cannot be used, or ``""``."""
+    """Returns why a row cannot be used, or ``""``."""
     if surplus > 0:
         return f"{surplus} more cells than the header has columns: put quotes around text that contains the delimiter"
     for name in COLUMNS:

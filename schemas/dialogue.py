@@ -17,9 +17,8 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_ascii, as_path, dialogue_files
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
+from parapet.schemas.limits import MAX_DIALOGUE_FILE, parse_json, parse_json_line, read_whole, without_mark
 from parapet.schemas.service import Service
 
 
@@ -112,7 +111,7 @@ _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def typed(raw: Any) -> Dialogue:
-    """Validate a parsed dialogue and convert it to typed objects.
+    """Validates a parsed dialogue and converts it to typed objects.
 
     Raises:
       InputError: it is not a dialogue; ``where`` is the place in it.
@@ -127,7 +126,7 @@ def typed(raw: Any) -> Dialogue:
 
 
 def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
-    """Return why a dialogue cannot be used if an earlier one has the same id, else ``""``.
+    """Returns why a dialogue cannot be used if an earlier one has the same id, else ``""``.
 
     Predictions, rows and random draws are matched to dialogues by id, so two dialogues with the same id would share
     them.
@@ -144,7 +143,7 @@ def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
 
 
 def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
-    """Raise InputError with position and id if two dialogues have the same id."""
+    """Raises InputError with position and id if two dialogues have the same id."""
     first: dict[str, int] = {}
     for position, dialogue_id in enumerate(dialogue_ids):
         if reason := repeated_id(dialogue_id, position, first):
@@ -152,17 +151,17 @@ def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
 
 
 def read_dialogues(path: str | Path) -> list[Dialogue]:
-    """Read a dialogue file. Raises InputError with file, position and reason."""
+    """Reads a dialogue file. Raises InputError with file, position and reason."""
     return parse_dialogues(read_whole(as_path(path), MAX_DIALOGUE_FILE), path)
 
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
-    """Parse the bytes of a dialogue file. Raises InputError with file, position and reason."""
+    """Parses the bytes of a dialogue file. Raises InputError with file, position and reason."""
     return decode_dialogues(_decoder, data, path)
 
 
 def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: bytes, path: object) -> list[AnyDialogue]:
-    """Parse the bytes of a dialogue file with a decoder.
+    """Parses the bytes of a dialogue file with a decoder.
 
     Raises:
       InputError: the bytes are not JSON or not such dialogues, or two dialogues have the same id. The error has file,
@@ -183,26 +182,27 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
     return dialogues
 
 
-class _AnyName(set[str]):
+class _AnyName(frozenset[str]):
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> Iterator[tuple[str, str]]:
-    """Yield (position, reason) for every invalid reference or span in ``dialogue``.
+    """Yields (position, reason) for every invalid reference or span in ``dialogue``.
 
     Args:
       dialogue: the dialogue.
       services: the services of its split, by name; None if unknown, to check only spans.
     """
-    names: dict[str, tuple[set[str], set[str]] | None] = {}  # service to the names of slots and of intents
+    names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}  # service to the names of slots and of intents
     if services is None:
         names = {frame.service: (_AnyName(), _AnyName()) for turn in dialogue.turns for frame in turn.frames}
         services = {}
     for t, turn in enumerate(dialogue.turns):
         for f, frame in enumerate(turn.frames):
             if frame.service not in names:
-                names[frame.service] = _names_of(services.get(frame.service))
+                service = services.get(frame.service)
+                names[frame.service] = None if service is None else names_in(service)
             if (known := names[frame.service]) is None:
                 yield f"turns[{t}].frames[{f}].service", f"no schema for service {frame.service!r}"
                 continue
@@ -210,13 +210,14 @@ def problems_of(dialogue: Dialogue, services: Mapping[str, Service] | None) -> I
                 yield f"turns[{t}].frames[{f}]{place}", reason
 
 
-def _names_of(service: Service | None) -> tuple[set[str], set[str]] | None:
-    if service is None:
-        return None
-    return {slot.name for slot in service.slots}, {intent.name for intent in service.intents}
+def names_in(service: Service) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the names of the slots and of the intents, which dialogues may use."""
+    return frozenset(slot.name for slot in service.slots), frozenset(intent.name for intent in service.intents)
 
 
-def _frame_problems(turn: Turn, frame: Frame, slots: set[str], intents: set[str]) -> Iterator[tuple[str, str]]:
+def _frame_problems(
+    turn: Turn, frame: Frame, slots: frozenset[str], intents: frozenset[str]
+) -> Iterator[tuple[str, str]]:
     for i, span in enumerate(frame.slots):
         if span.slot not in slots:
             yield f".slots[{i}].slot", f"the service has no slot {span.slot!r}"
@@ -284,18 +285,18 @@ class DialogueFile(msgspec.Struct, frozen=True):
 
     @property
     def relative(self) -> str:
-        """Return its path below the root."""
+        """Returns its path below the root."""
         return f"{self.split}/{self.name}" if self.split else self.name
 
 
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
-    """List the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
+    """Lists the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     of_folders = corpus_files(root)
     paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
     if not paths:
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        sizes = pool.map(lambda found: found[1].stat().st_size, paths)
+        sizes = pool.map(lambda item: item[1].stat().st_size, paths)
         files = [
             DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
         ]
@@ -311,7 +312,7 @@ _ids = msgspec.json.Decoder(list[_Id])
 
 
 def _with_ids(files: Sequence[DialogueFile], pool: ThreadPoolExecutor) -> Iterator[DialogueFile]:
-    """Yield the files in order, each with what the ids of its dialogues tell."""
+    """Yields the files in order, each with what the ids of its dialogues tell."""
     first: dict[tuple[str, str], str] = {}
     for file, ids in zip(files, pool.map(dialogue_ids, (file.path for file in files)), strict=True):
         repeated = []
@@ -322,7 +323,7 @@ def _with_ids(files: Sequence[DialogueFile], pool: ThreadPoolExecutor) -> Iterat
 
 
 def dialogue_ids(path: str | Path) -> list[Any]:
-    """Return the ids of a file's dialogues; an empty list if its reader will refuse it."""
+    """Returns the ids of a file's dialogues; an empty list if its reader will refuse it."""
     with suppress(InputError, OSError, ValueError, RecursionError):
         data = read_whole(as_path(path), MAX_DIALOGUE_FILE)
         return [item.dialogue_id for item in _ids.decode(data.removeprefix(b"\xef\xbb\xbf"))]
@@ -330,19 +331,19 @@ def dialogue_ids(path: str | Path) -> list[Any]:
 
 
 def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
-    """Raise InputError, with both places, if a dialogue's id is in two files of a split."""
+    """Raises InputError, with both places, if a dialogue's id is in two files of a split."""
     for file in files:
         for position, reason in file.repeated:
             raise InputError(reason, file.path, f"[{position}]")
 
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
-    """List the dialogue files of each folder below ``root``."""
+    """Lists the dialogue files of each folder below ``root``."""
     return {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
 
 
 def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
-    """Return the folders below ``root`` with dialogues, each with its schema.
+    """Returns the folders below ``root`` with dialogues, each with its schema.
 
     Raises:
       InputError: there are dialogues without a schema.
@@ -358,7 +359,7 @@ def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str,
 
 
 def read_each(data: bytes, path: object) -> Iterator[Any]:
-    """Yield the items of a dialogue file, with only one of them parsed at a time.
+    """Yields the items of a dialogue file, with only one of them parsed at a time.
 
     An item that cannot be decoded or has the id of an earlier item is replaced by an ``InputError``.
 
@@ -385,7 +386,7 @@ def _decoded(raw: msgspec.Raw) -> Any:
 
 
 def _list_in(data: bytes, path: object) -> list[Any]:
-    """Parse a list of which msgspec refuses an item, such as one with NaN, which Python's json module writes."""
+    """Parses a list of which msgspec refuses an item, such as one with NaN, which Python's json module writes."""
     try:
         items = json.loads(data)
     except (ValueError, RecursionError):
@@ -404,12 +405,12 @@ def _checked(item: Any) -> Any:
 
 
 def file_bytes(texts: Sequence[bytes]) -> bytes:
-    """Join the results of :func:`dialogue_text` to a dialogue file."""
+    """Joins the results of :func:`dialogue_text` to a dialogue file."""
     return OPENING + BETWEEN.join(texts) + CLOSING if texts else EMPTY
 
 
 def dialogue_text(dialogue: Any, is_from_json: bool = False) -> bytes:
-    """Format a dialogue as in a file, like ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
+    """Formats a dialogue as in a file, like ``json.dumps(..., indent=2, sort_keys=True)``: ASCII, indented.
 
     Args:
       dialogue: the dialogue.

@@ -18,14 +18,14 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def parapet_version() -> str:
-    """Return the version of the installed distribution."""
+    """Returns the version of the installed distribution."""
     from importlib.metadata import version
 
     return version(DISTRIBUTION)
 
 
 def run_header(pipeline: str, options: Mapping[str, object]) -> dict[str, Any]:
-    """Return the entries of every ``run.json`` besides files and counts."""
+    """Returns the entries of every ``run.json`` besides files and counts."""
     return {"pipeline": pipeline, "version": parapet_version(), "options": options}
 
 
@@ -50,7 +50,7 @@ def install_line(extras: str = "") -> str:
 
 @cache
 def code_sha256() -> str:
-    """Return the SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
+    """Returns the SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
     digest = hashlib.sha256()
     for path in _own_files():
         digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
@@ -119,7 +119,7 @@ class NoRoomError(DiskError):
 
 
 def no_such(what: str, name: str, known: Collection[str]) -> str:
-    """Return the reason of an error about an unknown name, with the closest known name or all of them.
+    """Returns the reason of an error about an unknown name, with the closest known name or all of them.
 
     Args:
       what: the word for what it should name, such as ``option``.
@@ -130,21 +130,21 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
 
 
 def storable(text: str) -> str:
-    """Escape lone surrogates, such as those of a file name that is not UTF-8, so that the text can be written."""
+    """Escapes lone surrogates, such as those of a file name that is not UTF-8, so that the text can be written."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Split msgspec's message about a value that does not fit into the reason and the place: ``[3].slots[0].name``."""
+    """Splits msgspec's message about a value that does not fit into the reason and the place: ``[3].slots[0].name``."""
     reason, _, place = str(error).partition(" - at ")
     return reason, place.strip("`").removeprefix("$").removeprefix(".")
 
 
 def pointer_of(*keys: object) -> str:
-    """Return the JSON Pointer of a place that keys and positions lead to."""
+    """Returns the JSON Pointer of a place that keys and positions lead to."""
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)
 
 
 def pointer_keys(pointer: str) -> list[str]:
-    """Return the keys and positions of a JSON Pointer."""
+    """Returns the keys and positions of a JSON Pointer."""
     return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]

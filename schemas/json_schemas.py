@@ -29,7 +29,7 @@ RECORDS: dict[str, tuple[type, str]] = {
 
 
 def json_schema(name: str) -> bytes:
-    """Return the JSON Schema (2020-12) of one kind of record."""
+    """Returns the JSON Schema (2020-12) of one kind of record."""
     record, title = RECORDS[name]
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -47,7 +47,7 @@ def _with_clean_description(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def write() -> None:
-    """Write every schema file."""
+    """Writes every schema file."""
     FOLDER.mkdir(exist_ok=True)
     for name in RECORDS:
         (FOLDER / f"{name}.schema.json").write_bytes(json_schema(name))

@@ -24,9 +24,9 @@ import msgspec
 import orjson
 
 from parapet.schemas.errors import InputError, install_line
-from parapet.schemas.json_text import parse_json as parse_json
-from parapet.schemas.json_text import parse_json_line as parse_json_line
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
+from parapet.schemas.limits import parse_json as parse_json
+from parapet.schemas.limits import parse_json_line as parse_json_line
 from parapet.schemas.service import Service, parse_service
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _RELEASE, _SUMS, _FORMAT = "MANIFEST.json", "SHA256SUMS", "parapet-release/"
 
 # Files that people open, fill in and correct. All others must have their original size.
 _FOR_PEOPLE = (".csv", ".html", ".md", ".svg", ".tex", ".toml", ".xml")
-_OF_CORPUS = re.compile(r"schema\.json|dialogues_[0-9]+\.json")  # file names that readers look for
 _MANIFESTS = (MANIFEST, PREVIOUS, f"{STAGING}/{PREVIOUS}")
 _TRACES = (*_MANIFESTS, _RELEASE, _SUMS)
 _PARTS = re.compile(r"^(train|predict|evaluate)_")
@@ -73,7 +72,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 def check_published(path: str | Path, flag: str = "") -> Output | None:
-    """Raise InputError if the input is in an incomplete folder of Parapet's.
+    """Raises InputError if the input is in an incomplete folder of Parapet's.
 
     Args:
       path: a local file or folder, or one in a bucket; if it does not exist, its reader reports that.
@@ -89,7 +88,7 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
 
 
 def check_variants(folder: str | Path, flag: str) -> None:
-    """Raise InputError if a folder is incomplete, or was written by a command that writes dialogues, not variants."""
+    """Raises InputError if a folder is incomplete, or was written by a command that writes dialogues, not variants."""
     published = check_published(folder, flag)
     if published is not None and published.pipeline in _NO_VARIANTS:
         written = f"contains the output of '{command_of(published.pipeline)}'"
@@ -99,24 +98,19 @@ def check_variants(folder: str | Path, flag: str) -> None:
 
 
 def held_by(folder: str | Path) -> str:
-    """Describe what a folder without a schema contains: corpora below it, or the output of a command; may be empty."""
-
+    """Describes what a folder without a schema contains: corpora below it, or the output of a command; may be empty."""
     path = as_path(folder)
     if not path.is_dir():
         return ""
     if below := list(variant_roots(path)):
         more = ", ..." if len(below) > 5 else ""
         return f"; these subfolders have one: {', '.join(below[:5])}{more}: give one of them"
-    parent_output = find_output(folder)
-    return (
-        f"; this folder is the output of '{command_of(parent_output.pipeline)}'"
-        if parent_output is not None and parent_output.pipeline
-        else ""
-    )
+    output = find_output(folder)
+    return f"; this folder is the output of '{command_of(output.pipeline)}'" if output and output.pipeline else ""
 
 
 def find_output(path: str | Path) -> Output | None:
-    """Find the nearest output folder of a run, complete or not, that has the input among its files.
+    """Finds the nearest output folder of a run, complete or not, that has the input among its files.
 
     Raises:
       InputError: the folder is an incomplete release.
@@ -130,7 +124,7 @@ def find_output(path: str | Path) -> Output | None:
 
 
 def command_of(pipeline: str) -> str:
-    """Return the command of a pipeline: ``parapet train t5dst`` for ``train_t5dst``."""
+    """Returns the command of a pipeline: ``parapet train t5dst`` for ``train_t5dst``."""
     return f"parapet {_PARTS.sub(lambda match: f'{match[1]} ', pipeline)}"
 
 
@@ -151,7 +145,7 @@ def _nearest(folder: Path) -> Output | None:
 
 
 def _output_at(folder: Path, below: str) -> Output | None:
-    """Return the output of a folder if the input is the folder itself or among the files of the run."""
+    """Returns the output of a folder if the input is the folder itself or among the files of the run."""
     with ThreadPoolExecutor(len(_TRACES)) as pool:  # a bucket answers one question after another slowly
         contents = zip(_TRACES, pool.map(lambda name: _content(folder / name), _TRACES), strict=True)
         traces = {name: data for name, data in contents if data is not None}
@@ -204,25 +198,22 @@ def _has(files: Collection[str], below: str) -> bool:
 
 
 def _manifest(data: bytes | None) -> dict[str, Any]:
-    """Parse the manifest of a run; empty for anything else."""
+    """Parses the manifest of a run; empty for anything else."""
     manifest = _json(data)
-    is_ours = (
-        isinstance(manifest, dict)
-        and isinstance(manifest.get("pipeline"), str)
-        and isinstance(manifest.get("files"), dict)
-    )
-    return manifest if is_ours else {}
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("pipeline"), str):
+        return {}
+    return manifest if isinstance(manifest.get("files"), dict) else {}
 
 
 def _json(data: bytes | None) -> Any:
-    """Parse JSON; None if it is invalid."""
+    """Parses JSON; None if it is invalid."""
     with suppress(ValueError):
         return orjson.loads(data or b"")
     return None
 
 
 def check_output(output: Output, flag: str = "") -> None:
-    """Raise InputError if the part of an output that is read is incomplete; ``flag`` names the input for messages."""
+    """Raises InputError if the part of an output that is read is incomplete; ``flag`` names the input for messages."""
     folder, below, command = output.folder, output.below, command_of(output.pipeline)
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
@@ -252,7 +243,7 @@ def _is_read(name: str, below: str) -> bool:
         return True
     folder, _, file = name.rpartition("/")
     is_beside = folder == os.path.dirname(below) and os.path.basename(below) == "schema.json"
-    return is_beside and _OF_CORPUS.fullmatch(file) is not None
+    return is_beside and (file == "schema.json" or DIALOGUE_FILE.fullmatch(file) is not None)
 
 
 _NOT_ASCII = re.compile("[\x7f-\U0010ffff]+")
@@ -290,20 +281,20 @@ class SplitSchemas(msgspec.Struct):
 
     @property
     def relative_path(self) -> str:
-        """Return the path of the file below a root."""
+        """Returns the path of the file below a root."""
         if self.tools is not None:
             return TOOLS
         return "schema.json" if self.split == SINGLE else f"{self.split}/schema.json"
 
     def variant_files(self, services: Sequence[Mapping[str, Any]]) -> dict[str, bytes]:
-        """Return the files of a variant, by path below a root, given the services of the variant."""
+        """Returns the files of a variant, by path below a root, given the services of the variant."""
         if self.tools is not None:
             return self.tools.service_files(services)
         return {self.relative_path: schema_bytes(services)}
 
 
 def as_path(path: str | Path) -> Path:
-    """Convert a string to a local path, or to one in a bucket (``gs://...``) with the same interface.
+    """Converts a string to a local path, or to one in a bucket (``gs://...``) with the same interface.
 
     Raises:
       InputError: the storage is unknown, or the extra for it is not installed.
@@ -337,7 +328,7 @@ def is_there(path: str | Path) -> bool:
 
 
 def files_of_tasks(folder: Path) -> list[Path]:
-    """List the files of agents' tasks in a folder, sorted, without the files that commands write beside them."""
+    """Lists the files of agents' tasks in a folder, sorted, without the files that commands write beside them."""
     others = (MANIFEST, NAMES, TOOLS, DEAD_LETTERS)
     return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.name not in others)
 
@@ -357,7 +348,7 @@ def is_below(path: str | Path, folder: str | Path) -> bool:
 
 
 def sample_root() -> Path:
-    """Return the folder of Parapet's sample: a corpus, and its workers' answers in ``crowd/``.
+    """Returns the folder of Parapet's sample: a corpus, and its workers' answers in ``crowd/``.
 
     Example:
       >>> import parapet
@@ -368,7 +359,7 @@ def sample_root() -> Path:
 
 
 def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchemas]:
-    """Read the schemas of a corpus, or a single schema file.
+    """Reads the schemas of a corpus, or a single schema file.
 
     Args:
       root: ``ROOT/{train,dev,test}/schema.json``, a folder with a ``schema.json`` or ``tools.json``, or such a file; or
@@ -402,7 +393,7 @@ def read_root(root: str | Path, leave_out_bad: bool = False) -> list[SplitSchema
 
 
 def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[SplitSchemas]:
-    """Compare a corpus's schemas; services that splits define differently count as bad, see :func:`read_root`."""
+    """Compares a corpus's schemas; services that splits define differently count as bad, see :func:`read_root`."""
     _leave_out_differing(splits)
     bad = [service for split in splits for service in split.bad]
     if bad and not (leave_out_bad and any(split.services for split in splits)):
@@ -411,7 +402,7 @@ def compared(splits: list[SplitSchemas], leave_out_bad: bool = False) -> list[Sp
 
 
 def read_schema_file(path: str | Path, split: str) -> SplitSchemas:
-    """Read and validate a ``schema.json``. Raises InputError with file, position and reason."""
+    """Reads and validates a ``schema.json``. Raises InputError with file, position and reason."""
     schemas = _read_lenient(as_path(path), split)
     if schemas.bad:
         raise schemas.bad[0].error
@@ -443,7 +434,7 @@ def _read_lenient(path: Path, split: str) -> SplitSchemas:
 
 
 def _foreign(data: bytes, path: Path) -> str:
-    """Describe a file that has neither services nor tools, and what to do; empty if unknown."""
+    """Describes a file that has neither services nor tools, and what to do; empty if unknown."""
     start = data[:4096].lstrip()
     if b'"service_name"' in data:
         return ""
@@ -460,7 +451,7 @@ def _foreign(data: bytes, path: Path) -> str:
 
 
 def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
-    """Validate the parsed services of a schema file. Invalid services are in ``bad``.
+    """Validates the parsed services of a schema file. Invalid services are in ``bad``.
 
     Args:
       items: the list of services.
@@ -497,14 +488,14 @@ def parse_services(items: Any, path: object, split: str) -> SplitSchemas:
 
 
 def split_of_folder(root: str | Path) -> str | None:
-    """Return the split of a folder or schema file by the folder's name; None if it is not the name of a split."""
+    """Returns the split of a folder or schema file by the folder's name; None if it is not the name of a split."""
     path = as_path(root)
     folder = (path.parent if path.suffix == ".json" else path).resolve()
     return folder.name if folder.name in SPLITS and (folder / "schema.json").is_file() else None
 
 
 def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitSchemas | None:
-    """Return the schema file of another corpus or variant for the same split.
+    """Returns the schema file of another corpus or variant for the same split.
 
     The split of a single file is determined by its folder's name; otherwise, the file with most of its services is
     used, by their names or by names with a suffix. For a corpus with splits, a single file of the other corpus stands
@@ -525,47 +516,41 @@ def counterpart(schemas: SplitSchemas, others: Sequence[SplitSchemas]) -> SplitS
 
     def shared(other: SplitSchemas) -> int:
         names = [service.service_name for service in other.services]
-        return sum(
-            any(name.startswith(variant_service.service_name) for name in names) for variant_service in schemas.services
-        )
+        return sum(any(name.startswith(service.service_name) for name in names) for service in schemas.services)
 
     return max(others, key=shared)
 
 
 def services_by_name(splits: list[SplitSchemas]) -> dict[str, Service]:
-    """Return all services by name, in the order of splits and files."""
+    """Returns all services by name, in the order of splits and files."""
     return {service.service_name: service for split in splits for service in split.services}
 
 
 def raw_by_name(splits: list[SplitSchemas]) -> dict[str, dict[str, Any]]:
-    """Return all services as read from their files, by name, in the order of :func:`services_by_name`."""
+    """Returns all services as read from their files, by name, in the order of :func:`services_by_name`."""
     return {str(raw["service_name"]): raw for split in splits for raw in split.raw}
 
 
 def splits_of(splits: list[SplitSchemas]) -> dict[str, list[str]]:
-    """Return relative path → names of services, in the order of the file, for each schema file."""
+    """Returns relative path → names of services, in the order of the file, for each schema file."""
     return {split.relative_path: [service.service_name for service in split.services] for split in splits}
 
 
 def schema_bytes(services: Sequence[Any]) -> bytes:
-    """Format a schema file like the published ones: two spaces, insertion order, ASCII, a newline at the end."""
+    """Formats a schema file like the published ones: two spaces, insertion order, ASCII, a newline at the end."""
     return (json.dumps(services, indent=2) + "\n").encode("ascii")
 
 
 def dialogue_bytes(dialogues: Sequence[Any]) -> bytes:
-    """Format a dialogue file like the published ones: two spaces, sorted keys, ASCII, a newline at the end."""
+    """Formats a dialogue file like the published ones: two spaces, sorted keys, ASCII, a newline at the end."""
     return as_ascii(orjson.dumps(dialogues, option=_PUBLISHED | orjson.OPT_APPEND_NEWLINE))
 
 
 def as_ascii(data: bytes) -> bytes:
-    """Escape every character outside of ASCII, and DEL, as Python's json module does."""
+    """Escapes every character outside of ASCII, and DEL, as Python's json module does."""
     if data.isascii() and b"\x7f" not in data:
         return data
-    return _NOT_ASCII.sub(_escape, data.decode()).encode("ascii")
-
-
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+    return _NOT_ASCII.sub(lambda match: json.dumps(match[0])[1:-1], data.decode()).encode("ascii")
 
 
 def is_root(path: Path) -> bool:
@@ -574,7 +559,7 @@ def is_root(path: Path) -> bool:
 
 
 def variant_roots(folder: Path) -> dict[str, Path]:
-    """Return the variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
+    """Returns the variants below a folder, such as ``v1``, by name, in natural order (v2 before v10)."""
     roots = [path for path in folder.iterdir() if not path.name.startswith(".") and is_root(path)]
     return {path.name: path for path in sorted(roots, key=lambda path: _natural(path.name))}
 
@@ -584,7 +569,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def dialogue_files(root: str | Path, split: str) -> list[Path]:
-    """List the dialogue files of a split, sorted; if the root is a schema file, those beside it."""
+    """Lists the dialogue files of a split, sorted; if the root is a schema file, those beside it."""
     root = as_path(root)
     root = root.parent if root.suffix == ".json" else root
     folder = root / split if split else root
@@ -592,7 +577,7 @@ def dialogue_files(root: str | Path, split: str) -> list[Path]:
 
 
 def _leave_out_differing(splits: list[SplitSchemas]) -> None:
-    """Treat services that two splits define differently as bad in all splits, since none can be preferred.
+    """Treats services that two splits define differently as bad in all splits, since none can be preferred.
 
     Names that differ only in case are equal here, as within a file.
     """

@@ -1,5 +1,7 @@
 """Chat messages as dialogues: JSON lines ``{"messages": [{"role": "user", "content": ...}]}``, as for fine-tuning.
 
+Also other texts without annotation as dialogues of one service, in which the values to keep are values of its slots.
+
 A dialogue has a turn for each message, in the same position; only a user message with several texts has a turn for each
 text. Texts of users become user turns, in which the arguments of the assistant's calls are annotated, so that
 perturbations keep them. The dialogue also contains the original line, so that it can be written as chat messages again:
@@ -9,14 +11,95 @@ messages without a user's text, such as images and results of tools, stay as the
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from parapet.schemas.dialogue import repeated_id
 from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import parse_json_line
-from parapet.schemas.plain_texts import dialogue_of, longest_first, system_turn, user_turn, values_in
+from parapet.schemas.limits import parse_json_line
+
+_SERVICE, _INTENT = "Tools_1", "UseTools"
+_SLOTS = 40
+
+
+def plain_service() -> dict[str, Any]:
+    """Returns the only service of such dialogues."""
+    slots = [
+        {"name": f"value_{i}", "description": "A value", "is_categorical": False, "possible_values": []}
+        for i in range(_SLOTS)
+    ]
+    intent = {"name": _INTENT, "description": "Use tools", "is_transactional": False, "required_slots": [],
+              "optional_slots": {}, "result_slots": []}  # fmt: skip
+    return {"service_name": _SERVICE, "description": "Tools", "slots": slots, "intents": [intent]}
+
+
+def dialogue_of(dialogue_id: str, turns: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Creates a dialogue of that service."""
+    return {"dialogue_id": dialogue_id, "services": [_SERVICE], "turns": list(turns)}
+
+
+def system_turn(text: str) -> dict[str, Any]:
+    """Creates a turn that perturbations do not change."""
+    return {"speaker": "SYSTEM", "utterance": text, "frames": []}
+
+
+def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
+    """Creates a user turn in which values are annotated wherever they occur as whole words.
+
+    Args:
+      text: the utterance.
+      values: the values in the order of :func:`longest_first`.
+    """
+    spans = [(f"value_{i % _SLOTS}", start, end) for i, (start, end) in enumerate(sorted(_spans(text, values)))]
+    values_by_slot: dict[str, list[str]] = {}
+    for slot, start, end in spans:
+        values_by_slot.setdefault(slot, []).append(text[start:end])
+    actions = [
+        {"act": "INFORM", "slot": slot, "values": values_here, "canonical_values": values_here}
+        for slot, values_here in values_by_slot.items()
+    ]
+    state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": values_by_slot}
+    slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]
+    frame = {"service": _SERVICE, "actions": actions, "slots": slots, "state": state}
+    return {"speaker": "USER", "utterance": text, "frames": [frame]}
+
+
+def longest_first(values: Iterable[str]) -> list[str]:
+    """Sorts values without duplicates, long ones first, so that "New York" precedes "York"."""
+    return sorted({value.strip() for value in values} - {""}, key=lambda value: (-len(value), value))
+
+
+def values_in(calls: Any) -> Iterator[str]:
+    """Yields all texts and numbers in calls at any depth, except names of parameters; also the parts of texts.
+
+    A user who wants "New York, NY" may say "New York", so the texts between commas, names and numbers are values, too.
+    """
+    if isinstance(calls, Mapping):
+        for value in calls.values():
+            yield from values_in(value)
+    elif isinstance(calls, list):
+        for value in calls:
+            yield from values_in(value)
+    elif isinstance(calls, int | float) and not isinstance(calls, bool):
+        yield f"{calls:g}"
+        yield str(calls)
+    elif isinstance(calls, str) and calls.strip():
+        yield calls.strip()
+        yield from filter(None, map(str.strip, re.split(r"[,;/()]", calls)))
+        yield from (word for word in re.findall(r"\w+", calls) if len(word) > 1 and not word.islower())
+
+
+def _spans(text: str, values: Iterable[str]) -> list[tuple[int, int]]:
+    """Finds the positions of values in a text; earlier values take precedence over overlapping ones."""
+    taken: list[tuple[int, int]] = []
+    for value in values:
+        for match in re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE):
+            if all(match.end() <= start or match.start() >= end for start, end in taken):
+                taken.append(match.span())
+    return taken
+
 
 LINE = "line"  # the key of the original line in a dialogue
 _USER = "user"
@@ -25,7 +108,7 @@ _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 
 def read_messages(data: bytes, path: object) -> Iterator[Any]:
-    """Yield the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
+    """Yields the conversations of a file as dialogues, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
       InputError: the file is a JSON list instead of JSON lines.
@@ -49,7 +132,7 @@ def read_messages(data: bytes, path: object) -> Iterator[Any]:
 
 
 def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the line of a conversation with the texts of perturbed turns; the same bytes if no text has changed.
+    """Returns the line of a conversation with the texts of perturbed turns; the same bytes if no text has changed.
 
     Args:
       line: the original line, stored in the dialogue under ``LINE``.
@@ -76,7 +159,7 @@ def line_text(line: str, turns: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _dialogue(line: bytes, number: int) -> dict[str, Any]:
-    """Convert a line to a dialogue. Raises InputError with the place in the line."""
+    """Converts a line to a dialogue. Raises InputError with the place in the line."""
     try:
         record = parse_json_line(line)
     except ValueError as error:
@@ -118,7 +201,7 @@ class _Place(NamedTuple):
 
 
 def _places(message: dict[str, Any]) -> list[_Place]:
-    """Return the places of a message's turns: the texts of a user, otherwise the message itself."""
+    """Returns the places of a message's turns: the texts of a user, otherwise the message itself."""
     content = message.get("content")
     if message["role"] == _USER and isinstance(content, list):
         places = [_Place(content, i, part, True) for i, part in enumerate(content) if isinstance(part, str)]
@@ -131,7 +214,7 @@ def _places(message: dict[str, Any]) -> list[_Place]:
 
 
 def _arguments(message: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the arguments of the functions that a message calls."""
+    """Yields the arguments of the functions that a message calls."""
     parts = message.get("content")
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and part.get("type") == "tool_use":

@@ -188,7 +188,7 @@ class ReleaseConfig(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 def read_config(path: str | Path) -> ReleaseConfig:
-    """Read and validate ``release.toml``. Raises InputError with place and reason."""
+    """Reads and validates ``release.toml``. Raises InputError with place and reason."""
     place = as_path(path)
     if not place.is_file():
         raise InputError("there is no such file; docs/release.md shows an example", path)
@@ -196,7 +196,7 @@ def read_config(path: str | Path) -> ReleaseConfig:
 
 
 def parse_config(text: str, path: str | Path) -> ReleaseConfig:
-    """Parse and validate the text of ``release.toml``. Raises InputError with place and reason."""
+    """Parses and validates the text of ``release.toml``. Raises InputError with place and reason."""
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -228,11 +228,8 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
     yield "parent", is_parent, f"{config.parent!r} {version}, or 'none'"
     yield "description", config.description.strip(), "must not be empty"
     is_known = config.licence in LICENCES or config.licence_file
-    yield (
-        "licence",
-        is_known,
-        f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file",
-    )
+    licence = f"{config.licence!r} must be one of {', '.join(LICENCES)}, or have its text in licence_file"
+    yield "licence", is_known, licence
     yield "authors", config.authors, "must name at least one author"
     for i, author in enumerate(config.authors):
         is_orcid = not author.orcid or ORCID.fullmatch(author.orcid)
@@ -274,15 +271,8 @@ CHANGELOG = "CHANGELOG.md"
 REPORT = "report/index.html"
 DOCUMENTS = (CARD, CHANGELOG, CITATION, CROISSANT, LICENCE, REPORT)
 
-COUNTED = (
-    "services",
-    "intents",
-    "slots",
-    "dialogues",
-    "turns",
-    "tasks",
-    "tools",
-)  # the keys of Manifest.counts, in order
+# The keys of Manifest.counts, in order.
+COUNTED = ("services", "intents", "slots", "dialogues", "turns", "tasks", "tools")
 
 
 class InputFile(msgspec.Struct):
@@ -447,32 +437,32 @@ class Manifest(msgspec.Struct):
 
     @property
     def rows(self) -> int:
-        """Return the number of rows in all configurations."""
+        """Returns the number of rows in all configurations."""
         return sum(info.rows for config in self.configs.values() for info in config.splits.values())
 
     @property
     def size(self) -> int:
-        """Return the number of bytes of all listed files."""
+        """Returns the number of bytes of all listed files."""
         return sum(file.bytes for file in self.files)
 
     @property
     def splits(self) -> list[str]:
-        """Return the splits of all configurations."""
+        """Returns the splits of all configurations."""
         return in_order({split for config in self.configs.values() for split in config.splits})
 
 
 def in_order(splits: Iterable[str]) -> list[str]:
-    """Sort splits: train, dev and test first, then the others by name."""
+    """Sorts splits: train, dev and test first, then the others by name."""
     return sorted(splits, key=lambda split: (SPLITS.index(split) if split in SPLITS else len(SPLITS), split))
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """Format the manifest: two spaces, a newline at the end; lists and keys in the order of the record."""
+    """Formats the manifest: two spaces, a newline at the end; lists and keys in the order of the record."""
     return orjson.dumps(msgspec.to_builtins(manifest), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def parse_manifest(data: bytes, path: object) -> Manifest:
-    """Parse a manifest. Raises InputError if it is not one, or has another format."""
+    """Parses a manifest. Raises InputError if it is not one, or has another format."""
     raw = parse_json(data, path)
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         raise InputError(f"not a manifest in the format {FORMAT}", path)

@@ -1,14 +1,31 @@
-"""The rows that commands write beside their sets: crowd answers, translations, and the outcome of each turn."""
+"""The rows of tables: crowd answers, translations, the outcome of each turn, dialogues and services.
+
+Dialogues and services are converted to rows and back without loss. JSON objects whose keys are data (slot values,
+parameters, results) become lists of key and value, because ``datasets`` cannot read Arrow's map columns. Content that
+the columns cannot represent (keys of other programs, another order of keys) is kept in ``source_json``, which is null
+if the columns suffice, as for all of SGD and SGD-X. ``layout`` is the format of the row's file: ``published`` like
+SGD's files; ``no_newline`` for the same without the final newline (as written by the SGD-X generator), which are both
+restored byte for byte; or ``other``, which is restored with the same content.
+"""
 
 from __future__ import annotations
 
+import gc
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
+import orjson
 import pyarrow as pa
+import pyarrow.json
 import pyarrow.parquet as pq
 
+from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.errors import InputError, reason_and_place
+from parapet.schemas.layout import dialogue_bytes, parse_json, schema_bytes
 from parapet.schemas.service import Task
 
 # The tasks of crowd workers: names or descriptions of a schema, rewritten utterances, or ratings of utterances.
@@ -121,31 +138,33 @@ class AuditRow(msgspec.Struct):
     seconds: float | None = None
 
 
+_INT, _FLOAT, _TEXT = pa.int32(), pa.float64(), pa.string()
+
+
+def required(kind: pa.DataType, *names: str) -> list[pa.Field]:
+    """Returns columns of one type that have a value in every row."""
+    return [pa.field(name, kind, nullable=False) for name in names]
+
+
+def _required_list(name: str, of: pa.DataType) -> pa.Field:
+    return pa.field(name, pa.list_(pa.field("item", of, nullable=False)), nullable=False)
+
+
 _TIME = pa.timestamp("ms", tz="UTC")  # Parquet has no unit of seconds
 
 # Columns for the worker, times, source, and typing of an answer.
 _OF_ANSWERS = [
-    pa.field("worker_hash", pa.string(), nullable=False),
-    pa.field("accept_time", _TIME),
-    pa.field("submit_time", _TIME),
-    pa.field("work_seconds", pa.int64()),
-    pa.field("source", pa.string(), nullable=False),
-    pa.field("keystrokes", pa.int32()),
-    pa.field("pastes", pa.int32()),
-    pa.field("seconds", pa.float64()),
+    *required(_TEXT, "worker_hash"),
+    *(("accept_time", _TIME), ("submit_time", _TIME), ("work_seconds", pa.int64())),
+    *required(_TEXT, "source"),
+    *(("keystrokes", _INT), ("pastes", _INT), ("seconds", _FLOAT)),
 ]
 
 RESPONSES = pa.schema(
     [
-        pa.field("response_id", pa.string(), nullable=False),
-        pa.field("element_id", pa.string(), nullable=False),
-        pa.field("field", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("canonical", pa.string(), nullable=False),
-        pa.field("disposition", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("variant", pa.int8()),
-        pa.field("distance", pa.float64()),
+        *required(_TEXT, "response_id", "element_id", "field", "text", "canonical", "disposition", "reason"),
+        ("variant", pa.int8()),
+        ("distance", _FLOAT),
         *_OF_ANSWERS,
     ]
 )
@@ -154,15 +173,10 @@ RESPONSES = pa.schema(
 # A row for each rating: ``responses.parquet`` of ``evaluate --task ratings``.
 RATINGS = pa.schema(
     [
-        pa.field("response_id", pa.string(), nullable=False),
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("turn", pa.int32(), nullable=False),
-        pa.field("act", pa.int32()),
-        pa.field("stratum", pa.string(), nullable=False),
-        pa.field("question", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("disposition", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
+        *required(_TEXT, "response_id", "dialogue_id"),
+        *required(_INT, "turn"),
+        ("act", _INT),
+        *required(_TEXT, "stratum", "question", "text", "disposition", "reason"),
         *_OF_ANSWERS,
     ]
 )
@@ -187,33 +201,15 @@ class RewrittenTurn(msgspec.Struct, frozen=True):
     source: str
 
 
-_VALUES = pa.list_(
-    pa.struct(
-        [
-            pa.field("service", pa.string(), nullable=False),
-            pa.field("slot", pa.string(), nullable=False),
-            pa.field("value", pa.string(), nullable=False),
-            pa.field("start", pa.int32(), nullable=False),
-            pa.field("exclusive_end", pa.int32(), nullable=False),
-            pa.field("new_start", pa.int32()),
-            pa.field("new_exclusive_end", pa.int32()),
-        ]
-    )
-)
+_VALUE = [*required(_TEXT, "service", "slot", "value"), *required(_INT, "start", "exclusive_end")]
 
 # A row for each answer: ``responses.parquet`` of ``compose_variations``.
 REWRITINGS = pa.schema(
     [
-        pa.field("response_id", pa.string(), nullable=False),
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("turn", pa.int32(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("original", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("canonical", pa.string(), nullable=False),
-        pa.field("disposition", pa.string(), nullable=False),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("values", _VALUES, nullable=False),
+        *required(_TEXT, "response_id", "dialogue_id"),
+        *required(_INT, "turn"),
+        *required(_TEXT, "kind", "original", "text", "canonical", "disposition", "reason"),
+        *required(pa.list_(pa.struct([*_VALUE, ("new_start", _INT), ("new_exclusive_end", _INT)])), "values"),
         *_OF_ANSWERS,
     ]
 )
@@ -239,7 +235,7 @@ class Translation(msgspec.Struct, frozen=True, order=True):
     translation: str
 
 
-MEMORY = pa.schema([pa.field(name, pa.string(), nullable=False) for name in Translation.__struct_fields__])
+MEMORY = pa.schema(required(_TEXT, *Translation.__struct_fields__))
 
 
 class BackTranslation(msgspec.Struct, frozen=True):
@@ -268,47 +264,36 @@ class BackTranslation(msgspec.Struct, frozen=True):
     reason: str
 
 
-AUDIT = pa.schema([pa.field(name, pa.string(), nullable=False) for name in BackTranslation.__struct_fields__])
+AUDIT = pa.schema(required(_TEXT, *BackTranslation.__struct_fields__))
 
 
 SPAN = pa.struct(
     [
-        pa.field("service", pa.string(), nullable=False),
-        pa.field("slot", pa.string(), nullable=False),
-        pa.field("value", pa.string(), nullable=False),  # in the original utterance
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("exclusive_end", pa.int64(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),  # kept | lost
-        pa.field("heard_start", pa.int64()),  # in the new utterance; null if the value is lost
-        pa.field("heard_exclusive_end", pa.int64()),
+        *required(_TEXT, "service", "slot", "value"),  # the value in the original utterance
+        *required(pa.int64(), "start", "exclusive_end"),
+        *required(_TEXT, "status"),  # kept | lost
+        ("heard_start", pa.int64()),  # in the new utterance; null if the value is lost
+        ("heard_exclusive_end", pa.int64()),
     ]
 )
 
 # Sorted by dialogue, in the order of its file, and turn.
 ASR_TURNS = pa.schema(
     [
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
-        pa.field("status", pa.string(), nullable=False),  # heard | not_spoken | failed
-        pa.field("reason", pa.string(), nullable=False),  # why it has no transcript; may be empty
-        pa.field("original", pa.string(), nullable=False),  # the original utterance
-        pa.field("utterance", pa.string(), nullable=False),  # in the set
-        pa.field("spoken", pa.string(), nullable=False),  # the spoken form: the reference
-        pa.field("hypothesis", pa.string(), nullable=False),  # the transcript
-        pa.field(
-            "alignment", pa.string(), nullable=False
-        ),  # reference>hypothesis, see parapet.transforms.perturb.speech.alignment
-        pa.field("words", pa.int32(), nullable=False),
-        pa.field("substitutions", pa.int32(), nullable=False),
-        pa.field("deletions", pa.int32(), nullable=False),
-        pa.field("insertions", pa.int32(), nullable=False),
-        pa.field("wer", pa.float64()),  # of this turn; null without a transcript
-        pa.field("voice", pa.string(), nullable=False),
-        pa.field("noise", pa.string(), nullable=False),
-        pa.field("snr", pa.float64()),  # dB; null without a transcript
-        pa.field("audio_sha256", pa.string(), nullable=False),  # of the recognised samples
-        pa.field("seconds", pa.float64()),
-        pa.field("slots", pa.list_(pa.field("item", SPAN, nullable=False)), nullable=False),
+        *required(_TEXT, "dialogue_id"),
+        *required(_INT, "turn"),  # position in the dialogue, from 0
+        *required(_TEXT, "status"),  # heard | not_spoken | failed
+        *required(_TEXT, "reason"),  # why it has no transcript; may be empty
+        *required(_TEXT, "original", "utterance"),  # the original utterance, and the one in the set
+        *required(_TEXT, "spoken", "hypothesis"),  # the spoken form, which is the reference, and the transcript
+        *required(_TEXT, "alignment"),  # reference>hypothesis, see parapet.transforms.perturb.speech.alignment
+        *required(_INT, "words", "substitutions", "deletions", "insertions"),
+        ("wer", _FLOAT),  # of this turn; null without a transcript
+        *required(_TEXT, "voice", "noise"),
+        ("snr", _FLOAT),  # dB; null without a transcript
+        *required(_TEXT, "audio_sha256"),  # of the recognised samples
+        ("seconds", _FLOAT),
+        _required_list("slots", SPAN),
     ]
 )
 
@@ -316,13 +301,13 @@ ASR_TURNS = pa.schema(
 # Sorted by dialogue, in the order of its file, and turn.
 OOD_TURNS = pa.schema(
     [
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("turn", pa.int32(), nullable=False),  # position in the new dialogue, from 0
-        pa.field("original_turn", pa.int32()),  # position in the original; null if the turn was injected
-        pa.field("label", pa.string(), nullable=False),  # in_domain | ood
-        pa.field("source", pa.string()),  # file and place of the foreign utterance; null for in_domain
-        pa.field("utterance", pa.string(), nullable=False),
-        pa.field("fallback", pa.string()),  # the system's answer; null for in_domain
+        *required(_TEXT, "dialogue_id"),
+        *required(_INT, "turn"),  # position in the new dialogue, from 0
+        ("original_turn", _INT),  # position in the original; null if the turn was injected
+        *required(_TEXT, "label"),  # in_domain | ood
+        ("source", _TEXT),  # file and place of the foreign utterance; null for in_domain
+        *required(_TEXT, "utterance"),
+        ("fallback", _TEXT),  # the system's answer; null for in_domain
     ]
 )
 
@@ -330,43 +315,335 @@ OOD_TURNS = pa.schema(
 # Sorted by dialogue, in the order of its file, and turn.
 PERTURBED_TURNS = pa.schema(
     [
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("turn", pa.int32(), nullable=False),  # position in the dialogue, from 0
-        pa.field("status", pa.string(), nullable=False),  # varied | unchanged
-        pa.field("reason", pa.string(), nullable=False),  # why it is unchanged; empty if it was varied
-        pa.field("original", pa.string(), nullable=False),  # the original utterance
-        pa.field("utterance", pa.string(), nullable=False),  # in the set
+        *required(_TEXT, "dialogue_id"),
+        *required(_INT, "turn"),  # position in the dialogue, from 0
+        *required(_TEXT, "status"),  # varied | unchanged
+        *required(_TEXT, "reason"),  # why it is unchanged; empty if it was varied
+        *required(_TEXT, "original", "utterance"),  # the original utterance, and the one in the set
         # Source of the words: rules, llm, or as named in a file of rewritten turns; empty if unchanged.
-        pa.field("source", pa.string(), nullable=False),
-        # Kinds of changes of single words, in order: omission, politeness, ...
-        pa.field("operations", pa.list_(pa.field("item", pa.string(), nullable=False)), nullable=False),
-        pa.field("env", pa.int8(), nullable=False),  # number of the smallest Env set that varies it, from 1; 0 for none
+        *required(_TEXT, "source"),
+        _required_list("operations", _TEXT),  # kinds of changes of single words, in order: omission, politeness, ...
+        *required(pa.int8(), "env"),  # number of the smallest Env set that varies it, from 1; 0 for none
     ]
 )
 
 
-_TEXTS = pa.list_(pa.field("item", pa.string(), nullable=False))
-
 # Sorted by dialogue, in the order of its file; then service, slot, canonical form.
 REPLACEMENTS = pa.schema(
     [
-        pa.field("dialogue_id", pa.string(), nullable=False),
-        pa.field("service", pa.string(), nullable=False),
-        pa.field("slot", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),  # city, date, ...; see docs/perturbations.md
-        pa.field("status", pa.string(), nullable=False),  # replaced | kept
-        pa.field("reason", pa.string(), nullable=False),  # why it was kept; empty if it was replaced
-        pa.field("value", _TEXTS, nullable=False),  # all spellings besides the canonical form
-        pa.field("replacement", _TEXTS, nullable=False),  # the distinct replacements of these
-        pa.field("canonical", pa.string(), nullable=False),
-        pa.field("canonical_replacement", pa.string(), nullable=False),  # empty if it was kept
-        pa.field("unseen", pa.bool_(), nullable=False),  # whether the replacement does not occur in training
+        *required(_TEXT, "dialogue_id", "service", "slot"),
+        *required(_TEXT, "kind"),  # city, date, ...; see docs/perturbations.md
+        *required(_TEXT, "status"),  # replaced | kept
+        *required(_TEXT, "reason"),  # why it was kept; empty if it was replaced
+        _required_list("value", _TEXT),  # all spellings besides the canonical form
+        _required_list("replacement", _TEXT),  # the distinct replacements of these
+        *required(_TEXT, "canonical"),
+        *required(_TEXT, "canonical_replacement"),  # empty if it was kept
+        *required(pa.bool_(), "unseen"),  # whether the replacement does not occur in training
     ]
 )
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Write a table to Parquet, compressed with Zstandard."""
+    """Writes a table to Parquet, compressed with Zstandard."""
     sink = pa.BufferOutputStream()
     pq.write_table(table.combine_chunks(), sink, compression="zstd")
     return bytes(sink.getvalue())
+
+
+_TEXTS = pa.list_(_TEXT)
+_PAIRS = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXT)]))
+_SPAN = pa.struct([("slot", _TEXT), ("start", _INT), ("exclusive_end", _INT)])
+_ACTION = pa.struct([("act", _TEXT), ("slot", _TEXT), ("values", _TEXTS), ("canonical_values", _TEXTS)])
+_SLOT_VALUES = pa.list_(pa.struct([("key", _TEXT), ("value", _TEXTS)]))
+_FRAME = pa.struct(
+    [
+        ("service", _TEXT),
+        ("slots", pa.list_(_SPAN)),
+        ("actions", pa.list_(_ACTION)),
+        (
+            "state",
+            pa.struct([("active_intent", _TEXT), ("requested_slots", _TEXTS), ("slot_values", _SLOT_VALUES)]),
+        ),
+        ("service_call", pa.struct([("method", _TEXT), ("parameters", _PAIRS)])),
+        ("service_results", pa.list_(_PAIRS)),
+    ]
+)
+_TURN = pa.struct([("speaker", _TEXT), ("utterance", _TEXT), ("frames", pa.list_(_FRAME))])
+DIALOGUES = pa.schema(
+    [
+        *required(_TEXT, "dialogue_id", "file"),
+        *required(_INT, "position"),
+        *required(_TEXT, "layout"),
+        ("services", _TEXTS),
+        ("turns", pa.list_(_TURN)),
+        ("source_json", _TEXT),
+    ]
+)
+_SLOT = pa.struct(
+    [("name", _TEXT), ("description", _TEXT), ("is_categorical", pa.bool_()), ("possible_values", _TEXTS)]
+)
+_INTENT = pa.struct(
+    [
+        ("name", _TEXT),
+        ("description", _TEXT),
+        ("is_transactional", pa.bool_()),
+        ("required_slots", _TEXTS),
+        ("optional_slots", _PAIRS),
+        ("result_slots", _TEXTS),
+    ]
+)
+SERVICES = pa.schema(
+    [
+        *required(_TEXT, "variant", "service_name"),
+        *required(_INT, "position"),
+        *required(_TEXT, "layout"),
+        ("description", _TEXT),
+        ("slots", pa.list_(_SLOT)),
+        ("intents", pa.list_(_INTENT)),
+        ("source_json", _TEXT),
+    ]
+)
+
+
+def service_rows(services: Sequence[Mapping[str, Any]], variant: str, data: bytes) -> list[dict[str, Any]]:
+    """Converts a schema file to rows, given its corpus, and its bytes to detect the layout."""
+    layout = layout_of(data, schema_bytes(services))
+    return [{**service_row(service, variant, i), "layout": layout} for i, service in enumerate(services)]
+
+
+def layout_of(data: bytes, published: bytes) -> str:
+    """Detects a file's layout from its bytes, and from the bytes in the published layout."""
+    return "published" if data == published else "no_newline" if data + b"\n" == published else "other"
+
+
+def dialogue_row(dialogue: Mapping[str, Any], file: str, position: int) -> dict[str, Any]:
+    """Converts a dialogue to a row of DIALOGUES.
+
+    Args:
+      dialogue: the validated dialogue in the format of its file (see ``parapet.schemas.dialogue``).
+      file: the name of the file.
+      position: its position in the file, from 0.
+    """
+    row = {
+        "dialogue_id": dialogue["dialogue_id"],
+        "file": file,
+        "position": position,
+        "layout": "published",
+        "services": dialogue["services"],
+        "turns": _converted(dialogue["turns"], _frame_row),
+        "source_json": None,
+    }
+    if _sorted_json(dialogue_of(row)) != _sorted_json(dialogue):
+        row["source_json"] = json.dumps(dialogue, sort_keys=True)
+    return row
+
+
+def dialogue_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts a row to a dialogue in the format of its file."""
+    if row["source_json"] is not None:
+        return dict(json.loads(row["source_json"]))
+    return {
+        "dialogue_id": row["dialogue_id"],
+        "services": row["services"],
+        "turns": _converted(row["turns"], _frame_of),
+    }
+
+
+def _converted(turns: Sequence[Mapping[str, Any]], convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    """Returns the turns with each frame converted."""
+    return [
+        {"speaker": turn["speaker"], "utterance": turn["utterance"], "frames": [*map(convert, turn["frames"])]}
+        for turn in turns
+    ]
+
+
+def service_row(service: Mapping[str, Any], variant: str, position: int) -> dict[str, Any]:
+    """Converts a service to a row of SERVICES.
+
+    Args:
+      service: the validated service in the format of its file (see ``parapet.schemas.service``).
+      variant: its corpus: ``original``, ``v1``.
+      position: its position in the file, from 0.
+    """
+    row = {
+        "variant": variant,
+        "service_name": service["service_name"],
+        "position": position,
+        "layout": "published",
+        "description": service["description"],
+        "slots": [{key: slot.get(key) for key in _SLOT_KEYS} for slot in service["slots"]],
+        "intents": [
+            {**{key: intent.get(key) for key in _INTENT_KEYS}, "optional_slots": _pairs(intent.get("optional_slots"))}
+            for intent in service["intents"]
+        ],
+        "source_json": None,
+    }
+    # compared as text, since the order of keys matters for the bytes of a schema file
+    if json.dumps(service_of(row)) != (text := json.dumps(service)):
+        row["source_json"] = text
+    return row
+
+
+def service_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts a row to a service, with keys in the order of the published files."""
+    if row["source_json"] is not None:
+        return dict(json.loads(row["source_json"]))
+    return {
+        "service_name": row["service_name"],
+        "description": row["description"],
+        "slots": [_without_none(slot, _SLOT_KEYS) for slot in row["slots"]],
+        "intents": [
+            _without_none({**intent, "optional_slots": _object(intent["optional_slots"])}, _INTENT_KEYS)
+            for intent in row["intents"]
+        ],
+    }
+
+
+_SLOT_KEYS, _INTENT_KEYS, _SPAN_KEYS, _ACTION_KEYS = (
+    tuple(field.name for field in struct) for struct in (_SLOT, _INTENT, _SPAN, _ACTION)
+)
+
+
+def _frame_row(frame: Mapping[str, Any]) -> dict[str, Any]:
+    state, call, results, actions = (frame.get(key) for key in ("state", "service_call", "service_results", "actions"))
+    return {
+        "service": frame["service"],
+        "slots": [{key: span.get(key) for key in _SPAN_KEYS} for span in frame.get("slots", [])],
+        "actions": actions and [{key: action.get(key) for key in _ACTION_KEYS} for action in actions],
+        "state": state
+        and {
+            "active_intent": state["active_intent"],
+            "requested_slots": state["requested_slots"],
+            "slot_values": _pairs(state["slot_values"]),
+        },
+        "service_call": call and {"method": call["method"], "parameters": _pairs(call["parameters"])},
+        "service_results": results and [_pairs(result) for result in results],
+    }
+
+
+def _frame_of(frame: Mapping[str, Any]) -> dict[str, Any]:
+    state, call, results, actions = (frame[key] for key in ("state", "service_call", "service_results", "actions"))
+    converted = {
+        "service": frame["service"],
+        "slots": [_without_none(span, _SPAN_KEYS) for span in frame["slots"]],
+        "actions": actions and [_without_none(action, _ACTION_KEYS) for action in actions],
+        "state": state and {**state, "slot_values": _object(state["slot_values"])},
+        "service_call": call and {"method": call["method"], "parameters": _object(call["parameters"])},
+        "service_results": results and [_object(result) for result in results],
+    }
+    return {key: value for key, value in converted.items() if value is not None}
+
+
+def _pairs(values: Mapping[str, Any] | None) -> list[dict[str, Any]] | None:
+    return None if values is None else [{"key": key, "value": value} for key, value in values.items()]
+
+
+def _object(pairs: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    return None if pairs is None else {pair["key"]: pair["value"] for pair in pairs}
+
+
+def _without_none(values: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if values[key] is not None}
+
+
+def _sorted_json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+_BLOCK = 64 * 2**20  # bytes of lines that Arrow parses at a time
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """A dialogue that is not in SGD format: its id, the place in it and the reason."""
+
+    dialogue_id: str
+    where: str
+    reason: str
+
+
+class FileLines(msgspec.Struct, frozen=True):
+    """A dialogue file as rows: each a line of JSON, with the id of its dialogue.
+
+    Attributes:
+      ids: the ids of all dialogues.
+      lines: the rows of all dialogues.
+      dialogues: the typed dialogues in SGD format.
+      malformed: the other dialogues, whose rows have everything in ``source_json``.
+    """
+
+    ids: list[str] = []
+    lines: list[bytes] = []
+    dialogues: list[Dialogue] = []
+    malformed: list[Malformed] = []
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pauses Python's cyclic garbage collection, which would take half of the time for parsing and using dialogues.
+
+    Dialogues have no cycles. They should be released when the block ends, because the collector visits what is left.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def dialogue_lines(data: bytes, file: str, path: object) -> FileLines:
+    """Converts a dialogue file to lines.
+
+    Args:
+      data: the bytes of the file.
+      file: the file name for the rows.
+      path: the path for messages.
+
+    Raises:
+      InputError: the file is not a list of JSON objects with a ``dialogue_id``.
+    """
+    items = parse_json(data, path)
+    if not isinstance(items, list):
+        raise InputError("expected a list of dialogues", path)
+    try:
+        layout = layout_of(data, dialogue_bytes(items))
+    except TypeError as error:
+        raise InputError(f"contains a value that cannot be stored: {error}", path) from None
+    result = FileLines()
+    for i, item in enumerate(items):
+        if not isinstance(item, dict) or not isinstance(dialogue_id := item.get("dialogue_id"), str):
+            raise InputError("is not a dialogue: it has no 'dialogue_id'", path, f"[{i}]")
+        try:
+            result.dialogues.append(msgspec.convert(item, Dialogue))
+            row = dialogue_row(item, file, i)
+        except msgspec.ValidationError as error:
+            reason, where = reason_and_place(error)
+            result.malformed.append(Malformed(dialogue_id, where, reason))
+            source = json.dumps(item, sort_keys=True)
+            row = {"dialogue_id": dialogue_id, "file": file, "position": i, "services": None, "turns": None}
+            row["source_json"] = source
+        result.ids.append(dialogue_id)
+        result.lines.append(_sorted_json({**row, "layout": layout}))
+    return result
+
+
+def lines_table(lines: Sequence[bytes]) -> pa.Table:
+    """Parses lines to a table of ``DIALOGUES``."""
+    blocks, size = [[]], 0  # type: list[list[bytes]], int
+    for line in lines:
+        if size + len(line) > _BLOCK and blocks[-1]:
+            blocks.append([])
+            size = 0
+        blocks[-1].append(line)
+        size += len(line) + 1
+    return pa.concat_tables([_table(b"\n".join(block)) for block in blocks])
+
+
+def _table(text: bytes) -> pa.Table:
+    if not text:
+        return DIALOGUES.empty_table()
+    read = pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    parse = pyarrow.json.ParseOptions(explicit_schema=DIALOGUES, unexpected_field_behavior="error")
+    return pyarrow.json.read_json(pa.BufferReader(text), read, parse).cast(DIALOGUES)

@@ -16,6 +16,7 @@ from parapet.schemas.errors import InputError, reason_and_place
 
 # Service names become part of file names, task ids and element ids.
 SERVICE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
+FILE_NAME_RULE = "must consist of at most 100 letters, digits, '_', '-' and '.', because files are named after it"
 
 
 class NamedElement(msgspec.Struct):
@@ -82,7 +83,7 @@ _LAID_OUT = msgspec.json.Decoder(Service), msgspec.json.Decoder(Toolset)
 
 
 def parse_service(raw: Any, path: object = "", where: str = "") -> Service:
-    """Convert a service to typed objects and validate it.
+    """Converts a service to typed objects and validates it.
 
     Raises:
       InputError: with file, position and reason of the first problem.
@@ -102,15 +103,9 @@ def _within(where: str, place: str) -> str:
 
 
 def problems_of(service: Service) -> Iterator[tuple[str, str]]:
-    """Yield (position, reason) for every rule of the format that ``service`` breaks."""
+    """Yields (position, reason) for every rule of the format that ``service`` breaks."""
     if not SERVICE_NAME.fullmatch(service.service_name) or ".." in service.service_name:
-        yield (
-            "service_name",
-            (
-                "a service name must consist of at most 100 letters, digits, '_', '-' and '.', because files "
-                "are named after it"
-            ),
-        )
+        yield "service_name", f"a service name {FILE_NAME_RULE}"
     kinds: tuple[tuple[str, Sequence[Slot | Intent]], ...] = (("slots", service.slots), ("intents", service.intents))
     for kind, elements in kinds:
         counts = Counter(element.name for element in elements)
@@ -134,7 +129,7 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
 
 
 def variant_service_name(service_name: str, variant: int | str) -> str:
-    """Return the name of a service in a variant: ``Hotels_13`` for ``Hotels_1`` in variant 3, as in SGD-X."""
+    """Returns the name of a service in a variant: ``Hotels_13`` for ``Hotels_1`` in variant 3, as in SGD-X."""
     return f"{service_name}{variant}"
 
 
@@ -168,16 +163,16 @@ class Element(msgspec.Struct, frozen=True):
     cue: str = ""
 
     def text(self, task: Task) -> str:
-        """Return the original of the text that ``task`` asks for."""
+        """Returns the original of the text that ``task`` asks for."""
         return self.name if task == "names" else self.description
 
     def prompt(self, task: Task) -> str:
-        """Return the text that ``task`` shows."""
+        """Returns the text that ``task`` shows."""
         return (self.description or self.cue) if task == "names" else self.name
 
 
 def elements_of(service: Service, task: Task) -> list[Element]:
-    """Return the elements that ``task`` asks about: intents, slots and, for descriptions, the service.
+    """Returns the elements that ``task`` asks about: intents, slots and, for descriptions, the service.
 
     Toolsets have no description, and some of their tools and parameters have none, either.
     """
@@ -203,10 +198,10 @@ def elements_of(service: Service, task: Task) -> list[Element]:
 
 
 def task_id(service_name: str, task: Task) -> str:
-    """Return ``SERVICE:names`` or ``SERVICE:descriptions``."""
+    """Returns ``SERVICE:names`` or ``SERVICE:descriptions``."""
     return f"{service_name}:{task}"
 
 
 def response_id(assignment_id: str, field: str) -> str:
-    """Return the key of an answer in the audit, the review sheet and the decisions: ``3XYZ:slot_3``."""
+    """Returns the key of an answer in the audit, the review sheet and the decisions: ``3XYZ:slot_3``."""
     return f"{assignment_id}:{field}"

@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from parapet.schemas.errors import InputError, pointer_of
-from parapet.schemas.json_text import parse_json_line
+from parapet.schemas.limits import parse_json_line
 
 ANSWERS = "possible_answer"  # the folder beside a file of tasks, with the expected calls in a file of the same name
 
@@ -35,7 +35,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def answers_beside(path: Path) -> Path:
-    """Return the path of the expected calls for a file of tasks."""
+    """Returns the path of the expected calls for a file of tasks."""
     return path.parent / ANSWERS / path.name
 
 
@@ -45,7 +45,7 @@ def is_task(item: Any) -> bool:
 
 
 def records(data: bytes) -> Iterator[tuple[str, Any]]:
-    """Yield (place, object with an id, or the error) for each line."""
+    """Yields (place, object with an id, or the error) for each line."""
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not line.strip():
             continue
@@ -63,7 +63,7 @@ def records(data: bytes) -> Iterator[tuple[str, Any]]:
 
 
 def by_id(data: bytes, path: object) -> dict[str, Any]:
-    """Read the objects of a file by id. Raises InputError with the line if one is invalid or duplicated."""
+    """Reads the objects of a file by id. Raises InputError with the line if one is invalid or duplicated."""
     answers: dict[str, Any] = {}
     for where, record in records(data):
         if isinstance(record, InputError):
@@ -93,14 +93,14 @@ class Contradiction(NamedTuple):
 
 
 def plain(value: Any) -> Any:
-    """Normalise a text as BFCL's checker does: without case, blanks and punctuation, one kind of quotation marks."""
+    """Normalises a text as BFCL's checker does: without case, blanks and punctuation, one kind of quotation marks."""
     if not isinstance(value, str):
         return value
     return _PUNCTUATION.sub("", value).lower().replace("'", '"')
 
 
 def contradictions(schemas: Mapping[str, Mapping[str, Any]], calls: RightCalls) -> Iterator[Contradiction]:
-    """Yield how the right calls of a task contradict the schemas of its tools, so that no call is right and valid.
+    """Yields how the right calls of a task contradict the schemas of its tools, so that no call is right and valid.
 
     Also yields parameters that may be left out, but whose right values are all invalid: a valid value is wrong there.
 
@@ -120,7 +120,7 @@ def contradictions(schemas: Mapping[str, Mapping[str, Any]], calls: RightCalls) 
 
 
 def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, str, str]]:
-    """Yield (parameter, kind, reason)."""
+    """Yields (parameter, kind, reason)."""
     properties, required = schema.get("properties"), schema.get("required")
     properties = properties if isinstance(properties, Mapping) else {}
     required = required if isinstance(required, list) else []
@@ -144,7 +144,7 @@ def _of_call(schema: Mapping[str, Any], arguments: Mapping[str, Sequence[Any]]) 
 
 
 def _fault(value: Any, schema: Any) -> str:
-    """Return the key of a schema that a value or an item of it contradicts: ``type``, ``enum``, or an empty text."""
+    """Returns the key of a schema that a value or an item of it contradicts: ``type``, ``enum``, or an empty text."""
     if not isinstance(schema, Mapping):
         return ""
     names: list[Any] = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]

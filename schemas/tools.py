@@ -2,6 +2,11 @@
 
 A toolset is a service, a tool an intent, a parameter a slot. Files are written in their original dialect with all other
 content.
+
+Descriptions are split into their meaning and the parts to keep: formats, defaults, examples, units. A worker who
+paraphrases ``distance`` cannot know that it is in miles, or that its default is 0. Without these parts, a variant would
+be a different tool, whose expected calls nobody could guess. So annotators and translators only get the meaning, and
+the other parts are added to it unchanged in every variant.
 """
 
 from __future__ import annotations
@@ -11,20 +16,140 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from parapet.schemas.arguments import NO_TEXTS, Parameters, Renaming
+from parapet.schemas.arguments import NO_MENTIONS, NO_TEXTS, Mentions, Parameters, Renaming, retitled
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.json_text import parse_json, parse_json_line, without_mark
 from parapet.schemas.layout import NAMES, TOOLS
-from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, read_whole
-from parapet.schemas.mentions import NO_MENTIONS, Mentions, retitled
-from parapet.schemas.service import SERVICE_NAME
+from parapet.schemas.limits import MAX_FILE, MAX_SCHEMA_FILE, parse_json, parse_json_line, read_whole, without_mark
+from parapet.schemas.service import FILE_NAME_RULE, SERVICE_NAME
 from parapet.schemas.tasks import Contradiction, RightCalls, contradictions, is_task
-from parapet.schemas.tool_texts import documented_in, parts_of
+
+_UNIT = (
+    r"(?:(?:square|cubic) )?(?:"
+    r"m(?:et(?:er|re)s?)?|km|kilomet(?:er|re)s?|cm|centimet(?:er|re)s?|mm|millimet(?:er|re)s?|miles?|feet|foot|ft|inch(?:es)?|"
+    r"yards?|kgs?|kilo(?:gram)?s?|g|grams?|mg|milligrams?|lbs?|pounds?|ounces?|tons?|tonnes?|lit(?:er|re)s?|gallons?|ml|"
+    r"milliseconds?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|degrees?|radians?|celsius|fahrenheit|kelvins?|"
+    r"percent(?:age)?s?|%|dollars?|euros?|cents|usd|eur|gbp|volts?|watts?|amperes?|amps?|ohms?|joules?|newtons?|pascals?|"
+    r"atmospheres?|atm|hertz|hz|mph|coulombs?|teslas?|farads?|moles?|calories|kcal|bytes?|pixels|kb|mb|gb|lux|decibels|"
+    r"m/s(?:\^2|²)?|km/h|kg/m\^?3?|iso[ -]?\d+|utc|lowercase|uppercase|json|html|yyyy[-/]mm[-/]dd"
+    r")"
+)
+_PER = rf"{_UNIT}(?:(?: per |/){_UNIT})*(?: (?:celsius|fahrenheit|squared|cubed))?"
+_IN_UNIT = re.compile(rf",?\s+(?:in|as) (?:a |an |the |decimal )?{_PER}(?![\w-])(?:\s+format)?", re.IGNORECASE)
+_AFTER_COMMA = re.compile(rf"^[^,]+,\s*{_PER}\s*$", re.IGNORECASE)
+# Extends to the end of the sentence.
+_REST = re.compile(
+    r"[,;:]?\s+(?:in the (?:format|form of)|in (?:the )?['\"`]|formatted|expressed|e\.?g\.|i\.e\.|"
+    r"for (?:example|instance)|such as|like (?=['\"`])|(?:which|that) (?:must|should|are|is)\b[^.]*\d|between \d|"
+    r"defaults? (?:to|is)|including ['\"`])|[,;:]\s+(?:(?:must|should|can) be|(?:use )?default|(?:either )?['\"`])",
+    re.IGNORECASE,
+)
+_BRACKETS = re.compile(r"\s*\(([^()]*)\)")
+# Occurs in sentences, or brackets, that must stay.
+_TELLING = re.compile(
+    r"['\"`\d]|\b(?:defaults?|formats?|must|should|use|only|optional|required|allowed|valid|units?|examples?|e\.?g|i\.e|null|none|"
+    rf"true|false|unspecified|omitted|{_UNIT})\b",
+    re.IGNORECASE,
+)
+# Sections of a docstring, and identifiers such as list_issues, listIssues and `limit`.
+_SECTION = re.compile(
+    r"\s*\n[ \t]*(?:(?:args|arguments|parameters|params|keyword args|returns?|raises|yields|examples?|usage|notes?)"
+    r"[ \t]*(?::[ \t]*\n|\n[ \t]*-{3,})|[:@](?:param|returns?|raises)\b)",
+    re.IGNORECASE,
+)
+_IDENTIFIER = re.compile(r"`[^`\n]+`|\b[A-Za-z]\w*_\w+|\b[a-z]+[A-Z]\w*")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"`(\d])")
+_SHORT = re.compile(r"\b(?:e\.g|i\.e|vs|approx|abbr|max|min|no)\.$", re.IGNORECASE)
+
+
+class Description(NamedTuple):
+    """A description in parts.
+
+    Attributes:
+      meaning: the part that can be paraphrased.
+      clauses: the clauses of its sentence that must stay.
+      sentences: the sentences that must stay.
+      ends: whether it ends with a full stop.
+      sections: the sections of a docstring, which must stay.
+    """
+
+    meaning: str
+    clauses: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    ends: bool = False
+    sections: str = ""
+
+    def reworded(self, meaning: str) -> str:
+        """Returns the description with a new wording of its meaning."""
+        text = meaning.strip().rstrip(".")
+        text += f" ({'; '.join(self.clauses)})" if self.clauses else ""
+        text += "." if self.sentences or self.ends else ""
+        return " ".join([text, *self.sentences]) + self.sections
+
+
+@lru_cache(maxsize=1 << 14)
+def parts_of(description: str) -> Description:
+    """Splits a description; all of it is its meaning if nothing must stay, or nothing else would be left."""
+    section = _SECTION.search(description)
+    text = description[: section.start()] if section else description
+    sections = description[len(text) :]
+    first, *more = _sentences(text.strip())
+    kept = tuple(sentence for sentence in more if _TELLING.search(sentence) or _IDENTIFIER.search(sentence))
+    first, *clauses = _without_clauses(first)
+    meaning = " ".join([first, *(sentence for sentence in more if sentence not in kept)])
+    if not re.search(r"[^\W\d_]{3}", first):
+        return Description(description)
+    return Description(meaning, tuple(clauses), kept, text.rstrip().endswith("."), sections)
+
+
+def documented_in(docstring: str, name: str) -> str:
+    """Returns what the docstring of a tool says about a parameter, or an empty string."""
+    entry = (
+        rf"^[ \t]*(?:[-*][ \t]*|:param[ \t]+(?:\w+[ \t]+)?)?{re.escape(name)}[ \t]*(?:\([^()\n]*\))?[ \t]*:[ \t]*(\S.*)"
+    )
+    match = re.search(entry, docstring, re.MULTILINE)
+    return match[1].strip() if match else ""
+
+
+def identifiers(text: str) -> list[str]:
+    """Returns the identifiers in a text, such as ``list_issues``, which no rewording may lose."""
+    return _IDENTIFIER.findall(text)
+
+
+def _sentences(text: str) -> list[str]:
+    """Splits a text into sentences; a full stop in an abbreviation does not end one."""
+    sentences: list[str] = []
+    for part in _SENTENCE.split(text):
+        if sentences and (_SHORT.search(sentences[-1]) or sentences[-1].count("(") > sentences[-1].count(")")):
+            sentences[-1] += f" {part}"
+        else:
+            sentences.append(part)
+    return sentences
+
+
+def _without_clauses(sentence: str) -> list[str]:
+    """Returns the sentence without clauses that must stay, followed by these clauses."""
+    stop = "." if sentence.endswith(".") else ""
+    text, clauses = sentence.removesuffix("."), []
+    for match in [match for match in _BRACKETS.finditer(text) if _TELLING.search(match[1])]:
+        clauses.append(match[1].strip())
+        text = text.replace(match[0], "", 1)
+    if (rest := _REST.search(text)) and rest.start() > 0:
+        clauses.append(text[rest.start() :].strip(" ,;:"))
+        text = text[: rest.start()]
+    if (unit := _IN_UNIT.search(text)) and unit.start() > 0:
+        clauses.append(unit[0].strip(" ,"))
+        text = f"{text[: unit.start()]}{text[unit.end() :]}"
+    elif _AFTER_COMMA.search(text):
+        text, _, unit_only = text.rpartition(",")
+        clauses.append(unit_only.strip())
+    return [f"{text.rstrip(' ,;:')}{stop}", *clauses]
+
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # names that the APIs accept
 
@@ -94,7 +219,7 @@ class Tool:
             raise InputError(error.reason, "", f"{place}/{self._key}{error.where}") from None
 
     def renamed(self, name: str, description: str, renaming: Renaming, is_final: bool = False) -> dict[str, Any]:
-        """Return the tool with a new name, a new description and renamed parameters.
+        """Returns the tool with a new name, a new description and renamed parameters.
 
         Its other texts get the new names of the tools and parameters that they mention.
 
@@ -118,7 +243,7 @@ class Tool:
         return {**self.raw, **outer, self._inside: function} if self._inside else function
 
     def _other(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
-        """Return another part of the definition, such as its title, annotations, examples or the schema of results."""
+        """Returns another part of the definition, such as its title, annotations, examples or the schema of results."""
         if key == "title" and isinstance(value, str):
             return retitled(value, self.name, name)
         if key == "annotations" and isinstance(value, dict):
@@ -128,7 +253,7 @@ class Tool:
         return value if key in (self._key, "name", "type") else self._texts("", value, name, renaming)
 
     def _example(self, value: Any, renaming: Renaming) -> Any:
-        """Rename arguments, which may be a part of an example."""
+        """Renames arguments, which may be a part of an example."""
         if isinstance(value, list):
             return [self._example(item, renaming) for item in value]
         if not isinstance(value, dict):
@@ -138,7 +263,7 @@ class Tool:
         return {key: self._example(item, renaming) for key, item in value.items()}
 
     def _texts(self, key: str, value: Any, name: str, renaming: Renaming) -> Any:
-        """Replace names in texts alone: the names of results are no parameters."""
+        """Replaces names in texts alone: the names of results are no parameters."""
         if isinstance(value, dict):
             return {below: self._texts(below, item, name, renaming) for below, item in value.items()}
         if isinstance(value, list) and key not in NO_TEXTS:
@@ -186,12 +311,12 @@ class Toolset:
         self.tools = [item for item in self._items if isinstance(item, Tool)]
 
     def other_names(self) -> list[str]:
-        """Return the names of what is not among the tools."""
+        """Returns the names of what is not among the tools."""
         others = (item for item in self._items if isinstance(item, dict))
         return [item["name"] for item in others if isinstance(item.get("name"), str)]
 
     def written(self, renamed: Callable[[Tool], dict[str, Any]]) -> list[Any]:
-        """Return the definitions in their order, each tool as ``renamed`` makes it."""
+        """Returns the definitions in their order, each tool as ``renamed`` makes it."""
         return [renamed(item) if isinstance(item, Tool) else item for item in self._items]
 
 
@@ -217,16 +342,16 @@ class ToolVariant(msgspec.Struct, frozen=True):
     descriptions: Mapping[str, str]
 
     def mentions(self, toolset: Toolset) -> Mentions:
-        """Return the names that texts of a toolset may mention."""
+        """Returns the names that texts of a toolset may mention."""
         tools = {tool.name: self.names.get(f"tool/{tool.name}", tool.name) for tool in toolset.tools}
         return mentions_of(tools, {tool.name: self.of(tool)[2] for tool in toolset.tools})
 
     def definitions(self, toolset: Toolset, mentions: Mentions) -> list[Any]:
-        """Return the definitions of a toolset in the variant."""
+        """Returns the definitions of a toolset in the variant."""
         return toolset.written(lambda tool: tool.renamed(*self.of(tool, mentions)))
 
     def of(self, tool: Tool, mentions: Mentions = NO_MENTIONS) -> tuple[str, str, Renaming]:
-        """Return (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
+        """Returns (name, description, renaming of the parameters) of a tool for :meth:`Tool.renamed`."""
         own, prefix = f"tool/{tool.name}", f"parameter/{tool.name}"
         names = {each.pointer: self.names.get(prefix + each.pointer, each.name) for each in tool.parameters.first()}
         pointers = (each.pointer for each in tool.parameters.all if prefix + each.pointer in self.descriptions)
@@ -236,13 +361,13 @@ class ToolVariant(msgspec.Struct, frozen=True):
 
 
 def mentions_of(tools: Mapping[str, str], renamings: Mapping[str, Renaming]) -> Mentions:
-    """Return the names that texts may mention: original name to new name of each tool, and to its parameters'."""
+    """Returns the names that texts may mention: original name to new name of each tool, and to its parameters'."""
     own = {name: renaming.own for name, renaming in renamings.items()}
     return Mentions(tools, own, {name: renaming.arguments for name, renaming in renamings.items()})
 
 
 def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
-    """Remove names from a variant that an API would refuse, so that their elements keep the original names.
+    """Removes names from a variant that an API would refuse, so that their elements keep the original names.
 
     These are names of more than 64 characters, or with characters other than letters, digits, ``_``, ``-`` (and the
     dots of the original); and the later of two equal names in a scope.
@@ -306,12 +431,8 @@ class ToolFile:
         try:
             for keys, name in self._found():
                 if name in self.of_tasks or not SERVICE_NAME.fullmatch(name) or ".." in name:
-                    reason = f"the id {name!r} appears twice"
-                    if name not in self.of_tasks:
-                        reason = (
-                            "an id must consist of at most 100 letters, digits, '_', '-' and '.', because files "
-                            "are named after it"
-                        )
+                    is_known = name in self.of_tasks
+                    reason = f"the id {name!r} appears twice" if is_known else f"an id {FILE_NAME_RULE}"
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
                 toolset = first.setdefault(json.dumps(items), name)
@@ -335,7 +456,7 @@ class ToolFile:
         return ToolFile, (self._data, self.path)
 
     def _found(self) -> Iterator[tuple[tuple[Any, ...], str]]:
-        """Yield (keys and positions, name) of each toolset."""
+        """Yields (keys and positions, name) of each toolset."""
         name = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.path).stem).strip("_-") or "tools"
         content, keys = self._content, tuple[str, ...]()
         if isinstance(content, list) and content and is_task(content[0]):
@@ -355,7 +476,7 @@ class ToolFile:
         yield keys, name
 
     def _place(self, keys: tuple[Any, ...], position: int, pointer: str) -> str:
-        """Return the item or line of a toolset's n-th tool, and the JSON Pointer in it."""
+        """Returns the item or line of a toolset's n-th tool, and the JSON Pointer in it."""
         if keys and isinstance(keys[0], int):
             pointer = f"/function/{position}{pointer}" if position >= 0 else pointer
             position = keys[0]
@@ -363,7 +484,7 @@ class ToolFile:
         return f"{place}: {pointer}" if pointer else place
 
     def written(self, variants: Mapping[str, ToolVariant] | None = None) -> bytes:
-        """Write the file in its dialect with new names and descriptions; None to keep them.
+        """Writes the file in its dialect with new names and descriptions; None to keep them.
 
         Args:
           variants: the variants of toolsets, by name. Tasks with other toolsets are left out, and JSON Lines become a
@@ -393,11 +514,11 @@ class ToolFile:
         return (json.dumps(content, indent=2, ensure_ascii=self._is_ascii) + "\n").encode()
 
     def services(self) -> list[dict[str, Any]]:
-        """Return the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
+        """Returns the toolsets as services, for :class:`parapet.schemas.service.Toolset`."""
         return [_as_service(toolset) for toolset in self.toolsets.values()]
 
     def service_files(self, services: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-        """Return :meth:`variant_files`, given the variants of :meth:`services`."""
+        """Returns :meth:`variant_files`, given the variants of :meth:`services`."""
         variants = {}
         for service in services:
             texts: dict[str, dict[str, str]] = {"name": {}, "description": {}}
@@ -413,7 +534,7 @@ class ToolFile:
         return self.variant_files(variants)
 
     def variant_files(self, variants: Mapping[str, ToolVariant]) -> dict[str, bytes]:
-        """Return ``tools.json`` and ``names.json`` of a variant."""
+        """Returns ``tools.json`` and ``names.json`` of a variant."""
         legal = {name: legal_variant(self.toolsets[name], variant) for name, variant in variants.items()}
         names = {}
         for name, variant in legal.items():
@@ -425,7 +546,7 @@ class ToolFile:
 
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
-    """Return the description of each element."""
+    """Returns the description of each element."""
     of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
     return of_tools | {
         f"parameter/{tool.name}{each.pointer}": _text(each.description)
@@ -435,7 +556,7 @@ def _descriptions(toolset: Toolset) -> dict[str, str]:
 
 
 def _as_service(toolset: Toolset) -> dict[str, Any]:
-    """Convert a toolset to a service.
+    """Converts a toolset to a service.
 
     Descriptions contain only their meaning; formats, defaults and units are kept in each variant. Parameters with the
     same name and description, such as a user id that each tool takes, share a slot. Elements without a description come
@@ -492,12 +613,12 @@ def _as_service(toolset: Toolset) -> dict[str, Any]:
 
 
 def _text(description: str) -> str:
-    """Return a description, or an empty string if it is blank."""
+    """Returns a description, or an empty string if it is blank."""
     return description if description.strip() else ""
 
 
 def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
-    """Return a copy of parsed JSON with another value at the place given by keys and positions."""
+    """Returns a copy of parsed JSON with another value at the place given by keys and positions."""
     if not keys:
         return value
     copy = content.copy()
@@ -506,7 +627,7 @@ def _replaced(content: Any, keys: Sequence[Any], value: Any) -> Any:
 
 
 def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
-    """Return (content, whether it is JSON Lines)."""
+    """Returns (content, whether it is JSON Lines)."""
     data = without_mark(data, path)
     lines = [(i, line) for i, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     try:
@@ -525,7 +646,7 @@ def _parsed(data: bytes, path: object) -> tuple[Any, bool]:
 
 
 def task_contradictions(task: Mapping[str, Any], right: Any) -> Iterator[Contradiction]:
-    """Yield how the right calls of a task contradict its valid tools; nothing if they have another form than BFCL's."""
+    """Yields how the right calls of a task contradict its valid tools; nothing if they have another form."""
     schemas = {}
     for raw in task.get("function") or ():
         with suppress(InputError):
@@ -543,7 +664,7 @@ def are_tools(data: bytes) -> bool:
 
 
 def read_names(path: str | Path) -> dict[str, ToolNames]:
-    """Read the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
+    """Reads the ``names.json`` of a variant, by toolset. Raises InputError with file, place and reason."""
     try:
         return msgspec.json.decode(read_whole(path, MAX_FILE), type=dict[str, ToolNames])
     except msgspec.ValidationError as error:
@@ -554,5 +675,5 @@ def read_names(path: str | Path) -> dict[str, ToolNames]:
 
 
 def read_tools(path: str | Path) -> ToolFile:
-    """Read a file of tools. Raises InputError as :class:`ToolFile` does."""
+    """Reads a file of tools. Raises InputError as :class:`ToolFile` does."""
     return ToolFile(read_whole(path, MAX_SCHEMA_FILE), path)

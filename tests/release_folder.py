@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from kit import json_of, write
 
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_lines, dialogue_of, service_of, service_rows
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
 from parapet.schemas.release import (
     CARD,
@@ -26,6 +25,7 @@ from parapet.schemas.release import (
     SplitInfo,
     manifest_bytes,
 )
+from parapet.schemas.rows import DIALOGUES, SERVICES, dialogue_lines, dialogue_of, service_of, service_rows
 from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify import examine
 

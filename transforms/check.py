@@ -18,7 +18,7 @@ import msgspec
 from parapet.schemas import layout, limits, release, tasks, tools
 from parapet.schemas.dialogue import Dialogue, Frame, list_files, read_each, typed
 from parapet.schemas.errors import InputError, pointer_of
-from parapet.schemas.json_text import parse_json
+from parapet.schemas.limits import parse_json
 from parapet.schemas.messages import read_messages
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import Service

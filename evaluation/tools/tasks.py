@@ -16,8 +16,8 @@ from parapet.evaluation.tools.checking import Call
 from parapet.evaluation.tools.conversation import Message, messages_of, request_of
 from parapet.evaluation.user_code import UserCode, running
 from parapet.schemas.errors import InputError
-from parapet.schemas.json_text import parse_json_line
 from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
+from parapet.schemas.limits import parse_json_line
 from parapet.schemas.tasks import answers_beside
 from parapet.schemas.tools import Tool as Definition
 from parapet.schemas.tools import is_hosted

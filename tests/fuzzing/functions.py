@@ -20,9 +20,8 @@ from parapet.evaluation.generation.lexical import Lexical, parse_claim
 from parapet.evaluation.response.goals import is_said, placeholders
 from parapet.schemas import layout
 from parapet.schemas.decisions import neutralise
-from parapet.transforms.anonymise import mentions
-from parapet.transforms.anonymise.chats import Chat, ChatTurn
-from parapet.transforms.anonymise.replacing import Anonymiser, Rules, suspects_in
+from parapet.transforms.anonymise import replacing
+from parapet.transforms.anonymise.replacing import Anonymiser, Chat, ChatTurn, Rules, suspects_in
 from parapet.transforms.crowd import answer_files, lexicon, rules, vet, worker_ids
 from parapet.transforms.crowd import rewrite_rules as wording
 from parapet.transforms.crowd.hits import page
@@ -99,8 +98,8 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "escape cells": neutralise,
     "vet rewritings": _reworded,
     "clauses": lambda one: [english.clauses(sentence) for sentence, *_ in english.sentences(one)],
-    "numbers": lambda one: (list(mentions.numbers_in(one, ["US"])), list(mentions.all_numbers_in(one))),
-    "names of people": lambda one: list(mentions.names_in(one)),
+    "numbers": lambda one: (list(replacing.numbers_in(one, ["US"])), list(replacing.all_numbers_in(one))),
+    "names of people": lambda one: list(replacing.names_in(one)),
     "second look": lambda one: list(suspects_in(0, one, frozenset(), frozenset())),
     "anonymise": _anonymised,
     "typo_operations": _typed,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kit import files_of, json_of, rows_of, run, write
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.anonymise.chats import Chat, ChatTurn, list_chats, read_chats
-from parapet.transforms.anonymise.writing import SplitConfig, split_of
+from parapet.transforms.anonymise.replacing import Chat, ChatTurn
+from parapet.transforms.anonymise.writing import SplitConfig, list_chats, read_chats, split_of
 
 SECRETS = ("Okonkwo", "okonkwo", "4155550132", "555-0132", "ann@", "x.com", "Chicago", "48213", "secret", "Zyx")
 

@@ -13,7 +13,7 @@ from test_language_variations import some_of_sgd
 from benchmarks.rewrite_reference import names_of, rename
 from parapet.schemas import layout
 from parapet.schemas.dialogue import problems_of, read_dialogues
-from parapet.schemas.dialogue_table import dialogue_of
+from parapet.schemas.rows import dialogue_of
 from parapet.transforms.variants.matching import compose_variant
 
 ALL = "none,backtrans,oracle,corrupted,backtrans+oracle"

@@ -416,7 +416,7 @@ def test_a_folder_of_other_files_is_refused(folder):
 
 @cases(
     "sets release place",
-    (("mine",), 'parent = "x"\n', "parent"),  # the other keys: tests/schemas/test_release_config.py
+    (("mine",), 'parent = "x"\n', "parent"),  # the other keys: tests/transforms/release/test_release_plan.py
     (("a.b", "a+b"), "", "corpora[2].name"),
     (("mine",), '[[release.corpora]]\npath = "corpus"\nname = "mine"\nkind = "copy"\n', "corpora[2].name"),
     (("mine",), '[[release.corpora]]\npath = "nowhere"\nkind = "copy"\n', "corpora[2].path"),

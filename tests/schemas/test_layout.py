@@ -1,16 +1,19 @@
+import bz2
+import gzip
 import importlib
 import json
+import lzma
 import sys
 from pathlib import Path
 
 import kit
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kit import cases, intent, raised, slot, write
 
 from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import parse_json, parse_json_line
+from parapet.transforms.core.inputs import check_input, open_input, read_input
 
 
 def service(name="Taxi_1", description="Get a taxi", **more):
@@ -20,21 +23,6 @@ def service(name="Taxi_1", description="Get a taxi", **more):
 
 def refusal(root):
     return raised(InputError, layout.read_root, root)
-
-
-def names_of(splits):
-    return {split.split: [s.service_name for s in split.services] for split in splits}
-
-
-# --- what is taken ---------------------------------------------------------------------------------------------------
-
-
-def test_a_byte_order_mark_is_forgiven(tmp_path):
-    path = write(tmp_path / "schema.json", b"\xef\xbb\xbf" + json.dumps([service()]).encode())
-    assert names_of(layout.read_root(path)) == {"schema": ["Taxi_1"]}
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 @cases(
@@ -88,32 +76,6 @@ def test_read_schema_file_refuses_a_bad_service(tmp_path):
     with pytest.raises(InputError, match="refers to slot 'to', which the service lacks") as caught:
         layout.read_schema_file(path, "train")
     assert caught.value.where == "[1].intents[0].required_slots"
-
-
-# --- leaving out what is bad -----------------------------------------------------------------------------------------
-
-
-# --- bytes -----------------------------------------------------------------------------------------------------------
-
-TEXT = st.text() | st.text(st.sampled_from('"\\/\b\f\n\r\t\x00\x1f\x7f\x80é\u2028😀<>&'))
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@given(st.lists(JSON, max_size=4))
-def test_dialogue_bytes_are_those_of_the_published_generator(dialogues):
-    plain = json.dumps(dialogues, indent=2, sort_keys=True, separators=(",", ": ")) + "\n"
-    assert layout.dialogue_bytes(dialogues).decode("ascii") == plain
-
-
-@given(st.lists(JSON, max_size=4))
-def test_schema_bytes_keep_the_order_of_keys(services):
-    data = layout.schema_bytes(services)
-    assert data.decode("ascii") == json.dumps(services, indent=2, separators=(",", ": ")) + "\n"
-    assert json.loads(data) == services
 
 
 def test_a_bucket_without_its_client(monkeypatch):
@@ -173,3 +135,92 @@ def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
     assert {error.path, error.reason.rpartition(" in ")[2]} == {
         str(tmp_path / split / "schema.json") for split in ("train", "dev")
     }
+
+
+@cases(
+    "data reason",
+    (b"", "x: the file is empty"),
+    (b'[1,\n{"a" 1}]', "x: line 2 column 6: not JSON: Expecting ':' delimiter"),
+    (b'["\xff"]', "x: not UTF-8 at byte 2: save the file as UTF-8"),
+    (b"[NaN]", "x: not JSON: NaN is no value of JSON"),
+    (b"[1e400]", "x: not JSON: Number out of range"),
+    (b"[" * 100_000, "x: nested too deeply"),
+)
+def test_what_is_no_json(data, reason):
+    assert str(raised(InputError, parse_json, data, "x")).startswith(reason)
+    raised(ValueError, parse_json_line, data)
+
+
+def test_a_byte_order_mark_is_removed():
+    assert parse_json(b'\xef\xbb\xbf{"a": 1}', "x") == {"a": 1}
+
+
+SERVICE = '{"service_name": "%s", "description": "d", "slots": [], "intents": [], "more": %s}'
+
+
+@pytest.mark.parametrize("more", ["-0.0", "1e+30", '{"b": 1, "a": 0.1}', "1.5e-07"])
+def test_unknown_keys_of_a_schema_stay_as_they_stand(more, tmp_path):
+    text = "[" + SERVICE % ("A_1", more) + "]"
+    (tmp_path / "schema.json").write_text(text)
+    (split,) = layout.read_root(tmp_path)
+    assert json.dumps(split.raw) == text
+    assert layout.schema_bytes(split.raw).decode() == json.dumps(json.loads(text), indent=2) + "\n"
+
+
+READERS = {"whole": limits.read_whole, "text": limits.read_text, "input": read_input}
+
+
+def a_folder(path):
+    path.mkdir()
+
+
+@pytest.mark.parametrize("reader", [limits.read_whole, read_input])
+def test_the_size_of_a_file(reader, tmp_path):
+    path = write(tmp_path / "a", b"x" * 100)
+    assert reader(str(path), 100) == b"x" * 100
+    assert str(raised(InputError, reader, str(path), 99)) == f"{path}: is larger than the limit of 99 bytes"
+
+
+PLAIN = b"".join(b"%d,%d\n" % (i, i * i) for i in range(5_000))
+FORMATS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_compressed_file_is_read_to_its_end_or_refused(suffix, tmp_path):
+    data = FORMATS[suffix](PLAIN)
+    path = tmp_path / f"a.csv{suffix}"
+    for content in (data, data + data):
+        path.write_bytes(content)
+        check_input(str(path))
+        with open_input(str(path)) as handle:
+            assert handle.read() == PLAIN * (2 if content == data + data else 1)
+    for cut in (1, 5, 20, len(data) // 2, len(data) - 9, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises(InputError) as caught, open_input(str(path)) as handle:
+            handle.read()
+        assert "is damaged, incomplete, or not compressed as its name says" in caught.value.reason
+        assert caught.value.path == str(path)
+    path.write_bytes(PLAIN)
+    raised(InputError, check_input, str(path), match="not compressed as its name says")
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_compressed_file_of_another_name(suffix, tmp_path):
+    path = write(tmp_path / "a.csv", FORMATS[suffix](PLAIN))
+    raised(InputError, check_input, str(path), match=f"rename it to end with {suffix[:3]}")
+    raised(InputError, limits.read_text, path, match="decompress it first")
+
+
+def unreadable(path):
+    path.symlink_to(path)  # root reads what others may not; nobody reads a circle
+
+
+@pytest.mark.parametrize("make", [a_folder, unreadable])
+@pytest.mark.parametrize("reader", READERS)
+def test_what_cannot_be_read(make, reader, tmp_path):
+    make(path := tmp_path / "schema.json")
+    raised(InputError, READERS[reader], str(path), match="cannot be read: ")

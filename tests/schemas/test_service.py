@@ -46,23 +46,23 @@ def refusal(raw):
     return caught.where, caught.reason
 
 
-def test_categorical_without_values():
-    reason = "service 'Hotels_1': slot 'stars' is categorical, but has no possible values"
-    assert refusal(changed(["slots", 1, "possible_values"], [])) == ("[4].slots[1].possible_values", reason)
-
-
-@pytest.mark.parametrize("kind", ["slots", "intents"])
-def test_one_name_twice(kind):
-    raw = copy.deepcopy(RAW)
-    raw[kind].append(raw[kind][0])
-    where, reason = refusal(raw)
-    assert where == f"[4].{kind}[0].name"
-    assert f"{RAW[kind][0]['name']!r} appears 2 times" in reason
-
-
-@pytest.mark.parametrize("kind", ["slots", "intents"])
-def test_an_empty_name(kind):
-    assert refusal(changed([kind, 0, "name"], "  ")) == (f"[4].{kind}[0].name", "service 'Hotels_1': the name is empty")
+@cases(
+    "place value where reason",
+    (
+        ["slots", 1, "possible_values"],
+        [],
+        "slots[1].possible_values",
+        "slot 'stars' is categorical, but has no possible",
+    ),
+    (["slots"], [RAW["slots"][0]] * 2, "slots[0].name", "'city' appears 2 times"),
+    (["intents"], [RAW["intents"][0]] * 2, "intents[0].name", "'FindHotel' appears 2 times"),
+    (["slots", 0, "name"], "  ", "slots[0].name", "the name is empty"),
+    (["intents", 0, "name"], "  ", "intents[0].name", "the name is empty"),
+)
+def test_rules_of_a_service(place, value, where, reason):
+    told_where, told_reason = refusal(changed(place, value))
+    assert told_where == f"[4].{where}"
+    assert told_reason.startswith(f"service 'Hotels_1': {reason}")
 
 
 def test_a_slot_and_an_intent_may_share_a_name():
@@ -77,19 +77,10 @@ def test_no_object_at_all(raw):
     assert reason.startswith("Expected `object`")
 
 
-#
-
-
-@pytest.mark.parametrize("field", ["intent_0", "slot_0", "slot_10", "slot_999999", "service"])
-def test_fields_of_ours(field):
-    assert FIELD.fullmatch(field)
-
-
-@cases(
-    "field", "", "slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "slot_1\n", "x"
-)
-def test_fields_of_others(field):
-    assert not FIELD.fullmatch(field)
+def test_fields_of_forms():
+    assert all(map(FIELD.fullmatch, ("intent_0", "slot_0", "slot_10", "slot_999999", "service")))
+    others = ["slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "x"]
+    assert not any(map(FIELD.fullmatch, ["", "slot_1\n", *others]))
 
 
 # The published JSON Schemas are those of the records.
@@ -111,9 +102,6 @@ def test_a_schema_says_what_a_service_needs():
     assert services["type"] == "array"
     assert services["$defs"]["Service"]["required"] == ["service_name", "description", "slots", "intents"]
     assert services["$defs"]["Slot"]["properties"]["possible_values"]["items"] == {"type": "string"}
-
-
-#
 
 
 def test_the_contract_of_the_columns():

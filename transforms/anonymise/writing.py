@@ -1,28 +1,36 @@
-"""Anonymised files of chats, each read and written chat by chat; statistics, a report, and a data set for training.
+"""Chats, read one by one from JSON lines or CSV, and their anonymised files; statistics, a report, a set for training.
 
-The set is built like Concierge in Bordes et al. 2017 (section 3.3, Table 1): splits by dialogue, all utterances of
-operators as candidates, and the figures of Table 1. It is held in memory.
+Speakers are users or bots. The set is built like Concierge in Bordes et al. 2017 (section 3.3, Table 1): splits by
+dialogue, all utterances of operators as candidates, and the figures of Table 1. It is held in memory.
 """
 
 from __future__ import annotations
 
+import csv
 import itertools
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import groupby
 from typing import Any
 
 import msgspec
 import orjson
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
 
-from parapet.schemas.errors import InputError, storable
-from parapet.schemas.layout import SPLITS
-from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatFile, read_chats
-from parapet.transforms.anonymise.mentions import KINDS
+from parapet.schemas.errors import InputError, reason_and_place, storable
+from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json_line
+from parapet.schemas.limits import open_path
 from parapet.transforms.anonymise.replacing import (
+    BOT,
+    KINDS,
     SUSPICIONS,
+    USER,
     Anonymiser,
+    Chat,
+    ChatTurn,
     Replaced,
     Rules,
     Suspect,
@@ -39,6 +47,139 @@ from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, se
 from parapet.transforms.report.report import Report, Text, Tile, report_files
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import formats as babi
+
+_BOTS = frozenset({"agent", "assistant", "bot", "operator", "representative", "support", "sys", "system"})
+_ROLES = _BOTS | {"user", "customer", "client", "guest", "caller", "human", "usr", "visitor", "you", "me", ""}
+_COLUMNS = ("chat_id", "speaker", "text")
+
+
+class ChatFile(msgspec.Struct, frozen=True):
+    """A file of chats: whether it is CSV, its number among the inputs, its path.
+
+    Outputs contain its number instead of its name.
+    """
+
+    is_csv: bool
+    number: int
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The name of its outputs."""
+        return f"{self.number:05}"
+
+
+def list_chats(paths: Iterable[str]) -> list[ChatFile]:
+    """Numbers the files in order. Raises InputError if a file is missing or of an unknown kind."""
+    return [ChatFile(_is_csv(path), number, path) for number, path in enumerate(paths, 1)]
+
+
+def _is_csv(path: str) -> bool:
+    place = as_path(path)
+    if not is_there(place):
+        raise InputError("there is no such file", path, "--chats")
+    if place.suffix.lower() == ".csv":
+        return True
+    try:
+        with open_path(place) as handle:
+            head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
+    if not head.startswith(b"{"):
+        reason = (
+            'contains no chats: expected lines such as {"turns": [{"speaker": ..., "text": ...}]}, or a .csv with the'
+        )
+        raise InputError(f"{reason} columns {', '.join(_COLUMNS)}", path, "--chats")
+    return False
+
+
+Row = tuple[str, "Chat | InputError"]  # its place, and the chat or the error
+
+
+def read_chats(file: ChatFile, bots: frozenset[str] = frozenset()) -> Iterator[Row]:
+    """Yields the chats of a file.
+
+    Args:
+      file: the file.
+      bots: speakers that are bots, in addition to ``agent``, ``assistant``, ``bot`` and the like; in lower case.
+
+    Raises:
+      InputError: the file cannot be read to its end; may come after some chats.
+    """
+    read = _csv if file.is_csv else _json_lines
+    try:
+        for where, chat in read(file, _BOTS | bots):
+            yield where, _checked(chat)
+    except OSError as error:
+        if error.strerror is None:  # network errors, which the runner retries
+            raise
+        raise InputError(f"cannot be read: {error.strerror}", file.name) from None
+
+
+def _checked(chat: Chat | InputError) -> Chat | InputError:
+    if isinstance(chat, InputError):
+        return chat
+    for t, turn in enumerate(chat.turns):
+        if not (turn.text + turn.called).isascii() and any("\ud800" <= c <= "\udfff" for c in turn.text + turn.called):
+            return InputError("not_unicode: invalid UTF-8", "", f"turns[{t}]")
+    return chat if chat.turns else InputError("no_turns: the chat has no turns")
+
+
+def _lines(file: ChatFile) -> Iterator[bytes]:
+    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+        for i, line in enumerate(handle):
+            yield line if i else line.removeprefix(b"\xef\xbb\xbf")
+
+
+class _Turn(msgspec.Struct):
+    speaker: str
+    text: str
+
+
+class _Line(msgspec.Struct):
+    turns: list[_Turn]
+
+
+def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
+    for number, line in enumerate(_lines(file), 1):
+        if line.strip():
+            yield f"line {number}", _of_line(line, bots)
+
+
+def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
+    try:
+        chat = msgspec.convert(parse_json_line(line), _Line)
+    except msgspec.ValidationError as error:
+        reason, at = reason_and_place(error)
+        return InputError(f"not_chat: {reason}", "", at)
+    except ValueError:  # its message may quote the text
+        return InputError("not_json: the line is not JSON")
+    return Chat(tuple(_turn(turn.speaker, turn.text, bots) for turn in chat.turns))
+
+
+def _turn(speaker: str, text: str, bots: frozenset[str]) -> ChatTurn:
+    role = speaker.strip().lower()
+    return ChatTurn(BOT if role in bots else USER, text, "" if role in _ROLES or role in bots else speaker.strip())
+
+
+def _csv(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
+    """Yields the chats of a table with a row per turn; the rows of a chat are consecutive."""
+    # Invalid UTF-8 becomes lone surrogates, so that only its own chat is left out.
+    rows = csv.DictReader(line.decode("utf-8", "surrogateescape") for line in _lines(file))
+    try:
+        if missing := [column for column in _COLUMNS if column not in (rows.fieldnames or ())]:
+            raise InputError(f"the header has no column for {', '.join(missing)}", file.name, "line 1")
+        numbered = ((rows.line_num, row) for row in rows)
+        for _, group in groupby(numbered, lambda item: item[1]["chat_id"]):
+            of_chat = list(group)
+            where = f"line {of_chat[0][0]}"
+            if any(row["text"] is None or row["speaker"] is None for _, row in of_chat):
+                yield where, InputError("short_row: a row has fewer columns than the header")
+            else:
+                yield where, Chat(tuple(_turn(row["speaker"], row["text"], bots) for _, row in of_chat))
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}", file.name, f"line {rows.line_num}") from None
+
 
 SET = "set"  # the Beam output with the dialogues of the set
 SUSPECTS = "suspects"  # the folder of possibly missed mentions
@@ -65,7 +206,7 @@ class Config(msgspec.Struct, frozen=True):
     splits: SplitConfig | None
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``.
+        """Returns the options that affect the content, for ``run.json``.
 
         They contain no word of a chat and no file name.
         """
@@ -84,14 +225,14 @@ class Config(msgspec.Struct, frozen=True):
         return [Equal({CountKey("files"): len(self.files)}), *balances]
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return the records that count against ``--max_bad``."""
+        """Returns the records that count against ``--max_bad``."""
         # files are identified by numbers here, not by names
         files = msgspec.structs.replace(of_files(counts), part="--chats")
         return [files, Tally("chat", counts.sum("chats"), counts.sum("left_out"), "--chats", is_record=True)]
 
 
 def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
-    """Yield the words of names in one file, so that the check of other chats also knows them.
+    """Yields the words of names in one file, so that the check of other chats also knows them.
 
     They are kept in memory only and never written. A file that cannot be read yields nothing; :func:`write_file`
     reports it.
@@ -114,7 +255,7 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
 
 
 def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResult:
-    """Write one file of chats into staging; nothing if it cannot be read to its end.
+    """Writes one file of chats into staging; nothing if it cannot be read to its end.
 
     Args:
       file: the chats.
@@ -172,7 +313,7 @@ def _write_chats(
 def _lines_of_files(
     chat: Chat, chat_id: str, replaced: Replaced, suspects: Sequence[Suspect]
 ) -> tuple[bytes, bytes, bytes]:
-    """Format a chat as JSON and as dialog bAbI, and its suspects."""
+    """Formats a chat as JSON and as dialog bAbI, and its suspects."""
     utterances = [
         (turn.speaker, normalised(text) if turn.speaker == BOT else text)
         for turn, text in zip(chat.turns, replaced.texts, strict=True)
@@ -187,14 +328,14 @@ def _lines_of_files(
 
 
 def _of_set(chat: Chat, replaced: Replaced) -> tuple[Line, ...]:
-    """Return the lines of a chat in the set; empty if the operator never answers."""
+    """Returns the lines of a chat in the set; empty if the operator never answers."""
     texts = zip(chat.turns, replaced.texts, strict=True)
     lines = tuple(lines_of([(turn.speaker, normalised(text)) for turn, text in texts]))
     return lines if any(isinstance(line, babi.Exchange) for line in lines) else ()
 
 
 def _dead_letter(file: ChatFile, where: str, reason: str, trace: str = "") -> DeadLetter:
-    """Create the dead letter of a chat or a file, without any word of a chat."""
+    """Creates the dead letter of a chat or a file, without any word of a chat."""
     return DeadLetter("", "", file.name, "", storable(where), storable(reason), trace)
 
 
@@ -211,7 +352,7 @@ def _count(counts: Counts, chat: Chat, replaced: Replaced, suspects: Sequence[Su
 
 
 def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
-    """Convert (speaker, text) to lines of a dialogue.
+    """Converts (speaker, text) to lines of a dialogue.
 
     Of several consecutive user turns, only the last one is answered.
     """
@@ -230,7 +371,7 @@ def lines_of(utterances: Iterable[tuple[str, str]]) -> list[Line]:
 
 
 def statistics(counts: Counts) -> dict[str, Any]:
-    """Return the content of ``statistics.json``."""
+    """Returns the content of ``statistics.json``."""
     mentions, things, suspects = (counts.by("value", name) for name in ("mentions", "things", "suspects"))
     return {
         **{name: counts.sum(name) for name in _TOTALS},
@@ -240,7 +381,7 @@ def statistics(counts: Counts) -> dict[str, Any]:
 
 
 def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Config) -> dict[str, bytes]:
-    """Return the files other than chats. They contain no word of a chat."""
+    """Returns the files other than chats. They contain no word of a chat."""
     numbers = statistics(counts)
     if config.splits:
         numbers["set"] = {**set_statistics(counts), "without_answer": counts.sum("without_answer")}
@@ -248,7 +389,7 @@ def metadata_files(counts: Counts, _: Mapping[str, Sequence[Any]], config: Confi
 
 
 def report_of(numbers: Mapping[str, Any]) -> Report:
-    """Create the report for the card and the page from the content of ``statistics.json``."""
+    """Creates the report for the card and the page from the content of ``statistics.json``."""
     replaced = sum(of_kind["mentions"] for of_kind in numbers["replaced"].values())
     return Report(
         command="anonymise",
@@ -314,7 +455,7 @@ SetDialogue = tuple[int, int, tuple[Line, ...]]
 
 
 def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
-    """Return the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
+    """Returns the split of each dialogue, 0 to 2; dialogues with the same text are in the same split.
 
     Raises:
       InputError: a split would be empty.
@@ -333,7 +474,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
 
 
 def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:
-    """Write splits and candidates into staging, and count the figures of Table 1.
+    """Writes splits and candidates into staging, and counts the figures of Table 1.
 
     Args:
       dialogues: the dialogues in any order.
@@ -375,7 +516,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
 
 
 def set_statistics(counts: Counts) -> dict[str, Any]:
-    """Return the set's part of ``statistics.json``: the figures of Table 1."""
+    """Returns the set's part of ``statistics.json``: the figures of Table 1."""
     dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLITS}
     total = max(1, sum(dialogues.values()))
     user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total

@@ -28,8 +28,8 @@ from defusedxml import ElementTree
 from parapet.schemas import limits
 from parapet.schemas.decisions import COLUMNS, Decision, Record, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
-from parapet.schemas.json_text import compact_json, parse_json_line
 from parapet.schemas.layout import as_path, is_there
+from parapet.schemas.limits import compact_json, parse_json_line
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
 from parapet.transforms.core.inputs import check_input, open_input

@@ -31,8 +31,7 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, Frame, State, dialo
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path, read_whole
-from parapet.schemas.messages import read_messages
-from parapet.schemas.plain_texts import plain_service
+from parapet.schemas.messages import plain_service, read_messages
 from parapet.schemas.service import Service
 from parapet.transforms.core.inputs import read_input
 from parapet.transforms.core.progress import READING, tracked

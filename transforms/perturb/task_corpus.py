@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.layout import as_path
-from parapet.schemas.plain_texts import longest_first, values_in
+from parapet.schemas.messages import longest_first, values_in
 from parapet.schemas.tasks import ANSWERS, answers_beside, by_id
 from parapet.transforms.core.files import Written, write_staged
 from parapet.transforms.core.runs import FileResult

@@ -24,8 +24,7 @@ from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.task_corpus import Rows, read_rows, write_rows
 from parapet.transforms.splits.augment import OPERATIONS, CorruptionConfig, Rates, corrupt
-from parapet.transforms.variants.tasks import renamed_task
-from parapet.transforms.variants.tool_variants import TaskVariant, variant_of
+from parapet.transforms.variants.tasks import TaskVariant, renamed_task, variant_of
 
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from parapet.schemas.arguments import Renaming
+from parapet.schemas.arguments import NO_MENTIONS, Renaming
 from parapet.schemas.errors import InputError
-from parapet.schemas.mentions import NO_MENTIONS
 from parapet.schemas.tools import Tool, Toolset
 from parapet.transforms.proxy.raw_json import (
     EACH,
@@ -34,7 +33,7 @@ from parapet.transforms.proxy.raw_json import (
     text_of,
 )
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
+from parapet.transforms.variants.tasks import TaskVariant, VariantTool, renamings_of
 
 _MESSAGES = ("messages", "input")
 _INSTRUCTIONS = ("system", "instructions")

@@ -28,7 +28,7 @@ from parapet.transforms.proxy.raw_json import (
     without_halves,
 )
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tool_variants import TaskVariant
+from parapet.transforms.variants.tasks import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")

@@ -1,4 +1,4 @@
-"""Build of a release.
+"""Build of a release, and its upload to the Hugging Face Hub.
 
 First the shards and copies of the corpora are written, then the manifest, documents and checksums; renaming comes last.
 """
@@ -6,6 +6,7 @@ First the shards and copies of the corpora are written, then the manifest, docum
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,18 +24,24 @@ from apache_beam.pvalue import TaggedOutput
 from msgspec import UNSET
 
 from parapet.schemas import release as model
-from parapet.schemas.errors import InputError, code_sha256, parapet_version
+from parapet.schemas.errors import InputError, MissingExtra, code_sha256, parapet_version
 from parapet.schemas.layout import as_path
 from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.core import disk
 from parapet.transforms.core import files as storage
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import reading
-from parapet.transforms.release.card import card, changelog, release_report
-from parapet.transforms.release.citation import citation_cff, licence_text
-from parapet.transforms.release.croissant import Columns, croissant
-from parapet.transforms.release.diff import compare
+from parapet.transforms.release.documents import (
+    Columns,
+    card,
+    changelog,
+    citation_cff,
+    croissant,
+    licence_text,
+    release_report,
+)
 from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
+from parapet.transforms.release.reading import compare
 from parapet.transforms.report.report import page
 
 SUMMARY = ".summary.json"
@@ -69,7 +76,7 @@ class Summary(msgspec.Struct):
     faults: list[Fault]
 
     def totals(self, what: str) -> dict[str, int]:
-        """Return counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
+        """Returns counts without splits, such as ``fault``, ``disposition``, ``rejection``."""
         return {name: sum(splits.values()) for name, splits in self.counts.get(what, {}).items()}
 
 
@@ -86,7 +93,7 @@ class BuildData(beam.PTransform):
         self.plan, self.folder = plan, folder
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Transform a pipeline to the summary's path."""
+        """Transforms a pipeline to the summary's path."""
         expect(len(self.plan.sources), "files")
         shards = {(source.config, source.split): source.shards for source in self.plan.sources}
         expect(sum(shards.values()), "files", _STAGE)
@@ -107,7 +114,7 @@ class BuildData(beam.PTransform):
 
 
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
-    """Yield the packed rows of each shard, and tagged SourceFacts."""
+    """Yields the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
     file = model.InputFile(source.relative, len(data), _sha256(data))
     services = plan.services.get(source.corpus, {}).get(source.split, {})
@@ -140,7 +147,7 @@ def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.
 
 
 def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Iterable[SourceFacts]) -> str:
-    """Write everything in a fixed order, independent of the order of arrival."""
+    """Writes everything in a fixed order, independent of the order of arrival."""
     facts = sorted(facts, key=lambda of: (of.input, of.file.path))
     counts: Counts = Counter()
     for of in facts:
@@ -160,7 +167,7 @@ def _write_summary(n: int, folder: str, shards: Iterable[model.File], facts: Ite
 
 
 def read_summary(folder: str) -> Summary:
-    """Read the summary of a completed run."""
+    """Reads the summary of a completed run."""
     return msgspec.json.decode(storage.read_written(folder, SUMMARY), type=Summary)
 
 
@@ -169,7 +176,7 @@ _SHOWN = 10
 
 
 def check_faults(summary: Summary, allowed: list[str]) -> None:
-    """Raise InputError if the data has problems of a kind that is not allowed, with counts and the first problems.
+    """Raises InputError if the data has problems of a kind that is not allowed, with counts and the first problems.
 
     Tasks that contradict themselves are always allowed: a release may be a benchmark of others, as it is.
     """
@@ -187,7 +194,7 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
 def make_manifest(
     config: model.ReleaseConfig, plan: Plan, summary: Summary, statistics: Mapping[str, Any]
 ) -> model.Manifest:
-    """Create the manifest of the data, without documents and before the comparison with its parent."""
+    """Creates the manifest of the data, without documents and before the comparison with its parent."""
     configuration = _configuration(config)
     taken = ("name", "version", "licence", "language", "homepage", "authors", "sources")
     same: dict[str, Any] = {field: getattr(config, field) for field in taken}
@@ -220,7 +227,7 @@ def make_manifest(
 
 
 def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
-    """Return ``release.toml`` with only the last part of each path.
+    """Returns ``release.toml`` with only the last part of each path.
 
     The rest may identify a machine or a person.
     """
@@ -232,7 +239,7 @@ def _configuration(config: model.ReleaseConfig) -> dict[str, Any]:
 
 
 def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
-    """Return the configurations that have rows, with their splits."""
+    """Returns the configurations that have rows, with their splits."""
     shards: dict[str, dict[str, list[model.File]]] = {}
     for file in files:
         if file.rows is not None:
@@ -249,7 +256,7 @@ def _configs(plan: Plan, files: list[model.File]) -> dict[str, model.Config]:
 
 
 def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> None:
-    """Compare the release with its parent, and add the difference to the manifest.
+    """Compares the release with its parent, and adds the difference to the manifest.
 
     Raises:
       InputError: the version number does not match the changes.
@@ -265,17 +272,17 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
 
 
 def folder_of(output: str, config: model.ReleaseConfig) -> str:
-    """Return the folder of the release."""
+    """Returns the folder of the release."""
     return storage.join(storage.join(output, config.name), config.version)
 
 
 def staging_of(output: str, config: model.ReleaseConfig) -> str:
-    """Return the folder in which the release is built."""
+    """Returns the folder in which the release is built."""
     return storage.join(storage.join(output, config.name), f".{config.version}.incomplete")
 
 
 def prepare(output: str, config: model.ReleaseConfig) -> None:
-    """Remove the leftovers of a killed run.
+    """Removes the leftovers of a killed run.
 
     Raises:
       InputError: the version exists, its path is taken, or nothing can be written.
@@ -302,7 +309,7 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
 def write_documents(
     manifest: model.Manifest, columns: Columns, staging: str, parent: reading.Release | None, own_licence: str
 ) -> None:
-    """Write documents, manifest and, last, checksums beside the data.
+    """Writes documents, manifest and, last, checksums beside the data.
 
     Args:
       manifest: the manifest with the files of the data; the documents are added to it.
@@ -334,7 +341,7 @@ def _write(folder: str, relative: str, data: bytes) -> model.File:
 
 
 def publish(staging: str, folder: str) -> None:
-    """Rename the release to its final name.
+    """Renames the release to its final name.
 
     A folder is renamed in one step; in a bucket, files are moved one by one, checksums last.
     """
@@ -358,7 +365,7 @@ def publish(staging: str, folder: str) -> None:
 
 
 def update_latest(output: str, name: str) -> None:
-    """Update ``latest.json``, the only file of a dataset that changes, with its highest version."""
+    """Updates ``latest.json``, the only file of a dataset that changes, with its highest version."""
     place = storage.join(output, name)
     data = orjson.dumps(
         {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
@@ -366,3 +373,84 @@ def update_latest(output: str, name: str) -> None:
     )
     with storage.whole(storage.join(place, reading.LATEST)) as handle:
         handle.write(data)
+
+
+# Files below these that the release does not have are deleted: 'datasets' would load those of an older version, too.
+_FOLDERS = ("bfcl/*", "data/*", "report/*", "sgd/*")
+
+
+def find_token() -> str:
+    """Returns the token from HF_TOKEN, or from the file written by ``hf auth login``.
+
+    Raises:
+      MissingExtra: huggingface_hub is not installed.
+      InputError: there is no token.
+    """
+    try:
+        from huggingface_hub import get_token
+    except ImportError:
+        raise MissingExtra("huggingface_hub", "hub") from None
+    if not (token := get_token()):
+        reason = "no token for the Hugging Face Hub: set HF_TOKEN to a token that can write, or run: hf auth login"
+        raise InputError(reason)
+    return token
+
+
+def push(root: Path, version: str, repo: str, private: bool, token: str) -> str:
+    """Uploads a release to a dataset repository, and tags it with the version.
+
+    Args:
+      root: the folder of the release.
+      version: the version of the release.
+      repo: OWNER/NAME; the repository is created if it does not exist.
+      private: whether it must be private.
+      token: a token that can write.
+
+    Returns:
+      The address of the repository.
+
+    Raises:
+      InputError: the repository is public, but must be private; it has the version already; or the Hub refuses the
+        request or does not answer.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of httpx, or of its successor
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
+
+    for name in ("httpx", "httpx2"):  # they log each request
+        logging.getLogger(name).setLevel(logging.WARNING)
+    disable_progress_bars()
+    api = HfApi(os.environ.get("HF_ENDPOINT"), token=token)
+    try:
+        # None means public, unless the organization has another default.
+        api.create_repo(repo, repo_type="dataset", private=private or None, exist_ok=True)
+        if private and not api.dataset_info(repo).private:
+            raise InputError("is public: make it private in its settings, or leave out --private", repo)
+        if version in {ref.name for ref in api.list_repo_refs(repo, repo_type="dataset").tags}:
+            reason = f"has version {version} already, and a release never changes: build the next version"
+            raise InputError(reason, repo)
+        commit = api.upload_folder(
+            repo_id=repo,
+            folder_path=root,
+            repo_type="dataset",
+            commit_message=f"Version {version}",
+            ignore_patterns=[".gitattributes", ".cache/**"],  # created by downloads, and not part of the release
+            delete_patterns=list(_FOLDERS),
+        )
+        api.create_tag(repo, tag=version, revision=commit.oid, repo_type="dataset")
+    except (HTTPError, OSError, ValueError, RuntimeError) as error:
+        raise InputError(_reason(error), repo) from None
+    return f"{api.endpoint}/datasets/{repo}"
+
+
+def _reason(error: Exception) -> str:
+    from huggingface_hub.errors import HfHubHTTPError
+
+    if not isinstance(error, HfHubHTTPError):
+        message = " ".join(str(error).split())[:300] or type(error).__name__
+        return f"the upload failed: {message}: check the network, and run the same command again"
+    if error.response.status_code in (401, 403):
+        advice = "the token cannot write to it: set HF_TOKEN to a token that can, or give another --repo"
+    else:
+        advice = "the Hub refused the request: run the same command again later"
+    return f"{advice} (status {error.response.status_code}: {error.server_message})"

@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas import dialogue_table, layout
+from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import (
@@ -28,7 +28,7 @@ from parapet.schemas.release import (
     TasksInput,
     can_name,
 )
-from parapet.schemas.rows import RESPONSES
+from parapet.schemas.rows import DIALOGUES, RESPONSES, SERVICES, collection_paused, dialogue_lines, service_rows
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
 from parapet.schemas.tools import task_contradictions
@@ -110,7 +110,7 @@ class Plan(msgspec.Struct):
 
 
 def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
-    """Find and check the inputs. Reads the schemas, and only finds the other files.
+    """Finds and checks the inputs. Reads the schemas, and only finds the other files.
 
     Args:
       config: the content of ``release.toml``.
@@ -148,7 +148,7 @@ def _place(base: str | Path, path: str, where: str) -> Path:
 def _members(
     entry: Corpus | TasksInput, path: Path, is_one: bool, members_of: Callable[[Path], dict[str, Path]], where: str
 ) -> dict[str, Path]:
-    """Return what an entry names: itself, or the corpora or sets of tasks in its folder."""
+    """Returns what an entry names: itself, or the corpora or sets of tasks in its folder."""
     if is_one:
         return {entry.name: path}
     if not (members := members_of(path)):
@@ -164,7 +164,7 @@ def _folders_of_tasks(path: Path) -> dict[str, Path]:
 
 
 def _add_input(plan: Plan, name: str, kind: str, path: Path, where: str) -> int:
-    """Add an input whose configuration has its name, and return its index."""
+    """Adds an input whose configuration has its name, and returns its index."""
     if not name:
         raise InputError("give it a 'name'", path, where)
     if not can_name(name):
@@ -196,7 +196,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
     if missing := set(corpus.hide_labels) - set(corpus.splits or splits):
         raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
-    _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], dialogue_table.SERVICES)
+    _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], SERVICES)
     plan.services[name] = {}
     for schemas in originals:
         if is_single or not corpus.splits or schemas.split in corpus.splits:
@@ -209,7 +209,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
         hidden = split in corpus.hide_labels
         files = sorted(list_files(root, [folder]), key=lambda file: file.name)
         check_no_id_twice(files)
-        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], dialogue_table.DIALOGUES)
+        _add_config(plan, name, corpus.kind, "dialogue", ["dialogue_id"], DIALOGUES)
         plan.sources += [
             Source("dialogue", name, name, split, file.path, of_input, file.relative, hidden=hidden) for file in files
         ]
@@ -275,7 +275,7 @@ def _columns(path: Path, where: str) -> pa.Schema:
 
 
 def _with_shards(sources: Sequence[Source]) -> list[Source]:
-    """Add the number of Parquet files of each split, by the sizes of its inputs."""
+    """Adds the number of Parquet files of each split, by the sizes of its inputs."""
     sizes: Counter[tuple[str, str]] = Counter()
     for source in sources:
         sizes[source.config, source.split] += layout.as_path(source.path).stat().st_size
@@ -284,7 +284,7 @@ def _with_shards(sources: Sequence[Source]) -> list[Source]:
 
 
 def described(columns: pa.Schema) -> list[Column]:
-    """Describe the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
+    """Describes the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
     return [Column(field.name, str(field.type).replace("list<item: ", "list<element: ")) for field in columns]
 
 
@@ -316,7 +316,7 @@ class Fault(msgspec.Struct, frozen=True, order=True):
 
 
 def without_labels(data: bytes) -> bytes:
-    """Reduce a file of dialogues to what a model may see: the utterances, and the service of each frame.
+    """Reduces a file of dialogues to what a model may see: the utterances, and the service of each frame.
 
     Other programs' keys are removed, because they may contain annotation.
     """
@@ -331,7 +331,7 @@ def without_labels(data: bytes) -> bytes:
 
 
 def read_source(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
-    """Read the rows of a file.
+    """Reads the rows of a file.
 
     Args:
       source: the file.
@@ -356,10 +356,10 @@ def read_source(source: Source, data: bytes, services: Mapping[str, Service]) ->
     return _table(source, data)
 
 
-@dialogue_table.collection_paused()
+@collection_paused()
 def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> tuple[pa.Table, Counts, list[Fault]]:
-    """Return the rows, all counts, and the first faults of each kind."""
-    rows = dialogue_table.dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
+    """Returns the rows, all counts, and the first faults of each kind."""
+    rows = dialogue_lines(data, source.relative.rpartition("/")[2], source.path)
     counts: Counts = Counter()
     counts["dialogues", source.corpus, source.split] = len(rows.dialogues) + len(rows.malformed)
     counts["turns", source.corpus, source.split] = sum(len(dialogue.turns) for dialogue in rows.dialogues)
@@ -375,7 +375,7 @@ def _dialogues(source: Source, data: bytes, services: Mapping[str, Service]) -> 
 
 def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     raw = layout.parse_json(data, source.path)
-    table = pa.Table.from_pylist(dialogue_table.service_rows(raw, source.corpus, data), dialogue_table.SERVICES)
+    table = pa.Table.from_pylist(service_rows(raw, source.corpus, data), SERVICES)
     counts: Counts = Counter()
     counts["services", source.corpus, source.split] = len(raw)
     for unit in ("intents", "slots"):
@@ -384,7 +384,7 @@ def _services(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault
 
 
 def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
-    """Return a row for each task, with its messages, tools and ground truth as JSON.
+    """Returns a row for each task, with its messages, tools and ground truth as JSON.
 
     Raises InputError with the line.
     """
@@ -419,7 +419,7 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
 
 
 def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
-    """Count answers by disposition and source, and rejected ones by reason."""
+    """Counts answers by disposition and source, and rejected ones by reason."""
     counts: Counts = Counter()
     for row in rows:
         counts["disposition", str(row["disposition"]), ""] += 1
@@ -433,7 +433,7 @@ def count_answers(rows: Iterable[Mapping[str, Any]]) -> Counts:
 
 
 def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service] | None, path: str) -> Iterator[Fault]:
-    """Yield every problem of a dialogue's annotation.
+    """Yields every problem of a dialogue's annotation.
 
     Args:
       dialogue: the dialogue.
@@ -450,7 +450,7 @@ def dialogue_faults(dialogue: Dialogue, services: Mapping[str, Service] | None, 
 
 
 def _strangers(turn: Turn, frame: Frame) -> Iterator[tuple[int, str]]:
-    """Yield the spans whose text is not a value of the slot in any letter case; frames without values are not checked.
+    """Yields the spans whose text is not a value of the slot in any letter case; frames without values are not checked.
 
     Transcripts of speech have no capitals, and states keep those of the original.
     """

@@ -15,19 +15,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
-import pyarrow.parquet as pq
 
-from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DIALOGUE_FILE, NAMES, SINGLE, TEST, as_path, read_schema_file
 from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, File, Manifest
+from parapet.schemas.rows import collection_paused
 from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.release import plan
 from parapet.transforms.release.reading import (
-    ROWS_AT_ONCE,
+    Release,
     printable,
     read_manifest,
+    read_rows,
     row_json,
 )
 
@@ -77,12 +77,12 @@ class Findings:
         self._kept: dict[tuple[str, str], list[Finding]] = {}
 
     def add(self, check: str, path: str, where: str, reason: str) -> None:
-        """Add a finding."""
+        """Adds a finding."""
         self._kept.setdefault((path, check), []).append(Finding(check, path, where, reason))
 
     @contextmanager
     def guard(self, check: str, path: str) -> Iterator[None]:
-        """Convert any error in the block to a finding, so that one damaged file does not hide the others."""
+        """Converts any error in the block to a finding, so that one damaged file does not hide the others."""
         try:
             yield
         except InputError as error:
@@ -91,7 +91,7 @@ class Findings:
             self.add(check, path, "", f"cannot be read: {str(error) or type(error).__name__}")
 
     def listed(self) -> list[Finding]:
-        """Return all findings by file, within a file in the order of the checks."""
+        """Returns all findings by file, within a file in the order of the checks."""
         findings = []
         for (path, check), of_check in sorted(self._kept.items(), key=lambda item: item[0][0]):
             findings += of_check[:MOST]
@@ -110,7 +110,7 @@ class Verification(msgspec.Struct):
 
 
 def examine(root: Path) -> Verification:
-    """Check the folder of a release, as returned by :func:`find_release`; its manifest may be damaged too."""
+    """Checks the folder of a release, as returned by :func:`find_release`; its manifest may be damaged too."""
     findings, manifest, rows = Findings(), None, 0
     if (root / MANIFEST).is_file():  # SHA256SUMS reveals a missing manifest
         with findings.guard("manifest", MANIFEST):
@@ -122,12 +122,18 @@ def examine(root: Path) -> Verification:
     return Verification(str(root), len(present), rows, findings.listed())
 
 
+def damage(release: Release) -> list[str]:
+    """Describes where a release differs from its manifest."""
+    findings = Findings()
+    check_files(release.root, release.manifest, findings)
+    return [str(finding) for finding in findings.listed()]
+
+
 # Files.
 
 
 def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> set[str]:
-    """Check all existing and all expected files; return the existing ones."""
-
+    """Checks all existing and all expected files; returns the existing ones."""
     sums = read_sums(root, findings)
     listed = {file.path: file.sha256 for file in manifest.files} if manifest else {}
     present = present_files(root, findings)
@@ -148,7 +154,7 @@ def check_files(root: Path, manifest: Manifest | None, findings: Findings) -> se
 
 
 def read_sums(root: Path, findings: Findings) -> dict[str, str]:
-    """Read ``SHA256SUMS`` as path to hash; empty if it cannot be read."""
+    """Reads ``SHA256SUMS`` as path to hash; empty if it cannot be read."""
     if not (root / SUMS).is_file():
         findings.add("checksums", SUMS, "", "is missing")
         return {}
@@ -164,7 +170,7 @@ def read_sums(root: Path, findings: Findings) -> dict[str, str]:
 
 
 def present_files(root: Path, findings: Findings) -> set[str]:
-    """List all files below the folder. Links, which are not followed, are findings."""
+    """Lists all files below the folder. Links, which are not followed, are findings."""
     files = set()
     for path in root.rglob("*"):
         relative = path.relative_to(root).as_posix()
@@ -179,7 +185,7 @@ def present_files(root: Path, findings: Findings) -> set[str]:
 
 
 def _check_manifest(manifest: Manifest, findings: Findings) -> None:
-    """Check the manifest without reading other files."""
+    """Checks the manifest without reading other files."""
 
     def add(where: str, reason: str) -> None:
         findings.add("manifest", MANIFEST, where, reason)
@@ -203,7 +209,7 @@ def _check_manifest(manifest: Manifest, findings: Findings) -> None:
 
 
 def _check_content(root: Path, manifest: Manifest, present: Collection[str], findings: Findings) -> int:
-    """Read all files, and compare rows, dialogues and counts with the manifest; return the number of rows."""
+    """Reads all files, and compares rows, dialogues and counts with the manifest; returns the number of rows."""
     configs = {
         path: config for config in manifest.configs.values() for info in config.splits.values() for path in info.files
     }
@@ -251,22 +257,17 @@ def _read_json(
 def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
     counts: plan.Counts = Counter()
     digest = hashlib.sha256()
-    with path.open("rb") as handle, pq.ParquetFile(handle) as parquet:
-        for batch in parquet.iter_batches(ROWS_AT_ONCE):
-            batch.validate(full=True)  # a text may be invalid UTF-8
-            rows = batch.to_pylist()
-            for row in rows:
-                digest.update(row_json(row) + b"\n")
-            if config.record == "paraphrase":
-                counts.update(plan.count_answers(rows))
-    if file.logical_sha256 != digest.hexdigest():
-        reason = f"its rows have the SHA-256 {digest.hexdigest()}, but {file.logical_sha256} according to the manifest"
-        raise InputError(reason)
+    for row in read_rows(path):
+        digest.update(row_json(row) + b"\n")
+        if config.record == "paraphrase":
+            counts.update(plan.count_answers([row]))
+    if file.logical_sha256 != (sha256 := digest.hexdigest()):
+        raise InputError(f"its rows have the SHA-256 {sha256}, but {file.logical_sha256} according to the manifest")
     return counts
 
 
 def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
-    """Return the JSON file as a source of ``build``; None for any other file."""
+    """Returns the JSON file as a source of ``build``; None for any other file."""
     place = str(root / path)
     if match := _COPY.fullmatch(path):
         corpus, split, name = match[1], match[2], match[3]
@@ -281,7 +282,7 @@ def _source_of(root: Path, path: str, manifest: Manifest) -> plan.Source | None:
 
 
 def _check_counts(manifest: Manifest, counts: plan.Counts, findings: Findings) -> None:
-    """Compare the counts of the manifest with those of the files."""
+    """Compares the counts of the manifest with those of the files."""
     stated: plan.Counts = Counter()
     for unit, field in _FIELDS.items():
         stated.update({(unit, name, ""): n for name, n in getattr(manifest, field).items()})

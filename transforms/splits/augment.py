@@ -25,9 +25,8 @@ import pyarrow.compute as pc
 
 from parapet.schemas import layout
 from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, dialogue_text, list_files, typed
-from parapet.schemas.dialogue_table import DIALOGUES, dialogue_row
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import parquet_bytes
+from parapet.schemas.rows import DIALOGUES, dialogue_row, parquet_bytes
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.core.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_variants
 from parapet.transforms.core.fence import bad_record

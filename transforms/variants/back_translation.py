@@ -2,6 +2,12 @@
 
 Each text is translated alone and in phrases that give it context. Of the back-translations that pass the gate of
 meaning, the one farthest from the original is used; if none passes, the original stays, with a reason in the audit.
+
+The gate checks whether a text still says the same, in good English. Short texts leave an engine without context:
+"weather" comes back as "time", "city" as the name of a city. No measure of similarity tells these from "film" for
+"movie". So the new text must consist of the words of the original, or of their synonyms below, in the same relations:
+"event date" may become "date of the event", but not "date event". An engine loses changes that the list does not know;
+no text changes its meaning.
 """
 
 from __future__ import annotations
@@ -11,7 +17,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import orjson
@@ -20,8 +28,7 @@ import pyarrow as pa
 from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, Task, elements_of, parse_service
-from parapet.schemas.tool_texts import identifiers
-from parapet.schemas.tools import ToolFile
+from parapet.schemas.tools import ToolFile, identifiers
 from parapet.transforms.core.counts import Tally, check_bad
 from parapet.transforms.core.fence import needed
 from parapet.transforms.report.numbers import Metric, Numbers, sections_of
@@ -29,9 +36,210 @@ from parapet.transforms.report.report import Report, Table, Tile, page
 from parapet.transforms.report.text import Conventions, counted, join_words, name_words, number
 from parapet.transforms.translate.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translate.translate import Untranslated
-from parapet.transforms.variants import schema_gate, table1
-from parapet.transforms.variants.distance import levenshtein_ratio
+from parapet.transforms.variants import table1
+from parapet.transforms.variants.distance import lemma, levenshtein_ratio
 from parapet.transforms.variants.matching import MAPPING, by_position, compose_variant, mapping_bytes
+
+WORDS, ORDER, FORM, GRAMMAR = "other_words", "other_order", "other_form", "grammar"
+
+# A word may be in several groups. Nouns and verbs are apart: "reserve" is no synonym of "booking".
+_SYNONYMS = """
+movie film/find locate/search seek/begin start commence/beginning start/end finish/buy purchase/get obtain/book reserve
+booking reservation/hire rent/hire rental/trip journey/journey ride/cab taxi/airplane plane aircraft/location place
+place venue/location venue/kind type sort/certain determined given particular specific specified
+many multiple several various/different various/city town/apartment flat/doctor physician/phone telephone
+number quantity/amount sum/cost price/fare price/charge fee/recipient receiver/happen occur/happening occurrence
+theater theatre cinema/cheap inexpensive/broad extensive wide/comprehensive extensive/image photo photograph
+depart leave/layover stopover/person individual/choose select/chance likelihood possibility probability
+percent percentage/area region zone/see view/browse view/create make/change modify alter/delete remove
+add insert/whole entire/main principal/leading top/premier leading/easy simple/fast quick rapid/easily simply
+quickly rapidly fast/famous popular/business company firm/estimated expected/following next/client customer user
+passenger traveler traveller/guest visitor/child kid/aid assist help/assistance help/allow enable permit/inform tell
+answer reply respond/indicate show/if whether/desire wish/want wish/need require/use utilize/form method means
+duration length/shop store/road street/average mean/rating score/assessment evaluation review
+edit modify alter/manage administer/arrange schedule/comment note remark/send transfer/give provide/offer provide
+supply provide/deliver send/discover find/ask request/question query/nice pleasant/big huge large/small tiny
+arrive arriving/end ending/find finding/book booking/final ending/job work occupation/expertise specialty speciality
+caption subtitle/artist performer/singer vocalist/category class/exact precise/complimentary free/hairdresser stylist
+baggage luggage/contain include/auto automobile car/train rail railway/bus coach/attraction sight/indicator flag
+sport sports/need necessity/genre style/money funds/sender originator
+"""
+_SPELLINGS = {
+    r"^search\b(?: for)?|\b(?:search|look) for\b": "find",
+    r"\b(?:searching|looking) for\b": "finding",
+    r"\btak(e|ing) place\b": r"occur\1",
+    r"\bclose to\b": "near",
+    r"\bit's\b": "it is",
+    r"\bat (?=(?:an?|the|certain|given|particular|specific)\b)": "in ",
+    r"\b(round|one|red|pick|drop|check|non|wi)[- ]?(trip|way|eye|up|off|in|out|stop|fi)\b": r"\1\2",
+    # Cannot be turned around: the number of seats is no seat number.
+    r"\b(?:number|quantity) of\b": "numberof",
+    r"\b(list|set|pair|range) of\b": r"\1of",
+    r"\b(?:tele)?phone number\b": "phonenumber",
+    r"\b(street|email) address\b": r"\1address",
+}
+ARTICLES = frozenset({"a", "an", "the"})
+_FUNCTION_WORDS = """
+about across after all already and any are as at be been before being between by can could do does during each either
+every for from had has have he her his how i if in into is it its many me more most much my near no non none not of on
+only or our per since than that their them then there these they this those through to under until up via was we were
+what when where whether which while who will with within without would you your
+"""
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_CONJUNCTIONS = frozenset({"and", "or", "to", "that", "which", "who", "where", "when"})
+_SAME = {"whether": "if", "for": "to"}  # "for finding" is "to find"
+_FIRST = frozenset({"average", "maximum", "minimum", "total"})  # "total price of car rental", "total car rental price"
+# What may be "B of A" instead of "A B": the date of the event, but not the phone of the house, and no date of end.
+_OWNED_WORDS = """
+address airport category chance city code cost date director fare genre id kind language location name number place
+possibility price size specialty speciality style time title type
+"""
+_OWNED = frozenset(_OWNED_WORDS.split())
+_NO_OWNERS = frozenset({"begin", "beginning", "start", "starting", "end", "ending", "calendar"})
+_WORD = re.compile(r"[^\W_]+(?:'(?!s\b)\w+)?|'s\b|[.,;:()]")
+_HYPHENATED = re.compile(r"\b[a-z]+(?:-[a-z]+)+\b")
+_SEARCH_FOR = re.compile(r"\b(?:look|search)(?:s|es|ing)? for\b", re.IGNORECASE)
+_MARK = re.compile(r"[^\w\s,'’-]")
+_BROKEN = re.compile(r" [.,;:!?]|[a-z][.,;:!?][a-z]| \(s\)|\d - \d|\bto \w+ .*\band \w+ing\b|\bif to\b", re.IGNORECASE)
+
+
+class _Word(NamedTuple):
+    """A word that carries meaning, and whether it is the last of a phrase, which the others describe."""
+
+    text: str
+    is_head: bool
+
+
+def refusal(before: str, after: str, is_action: bool) -> str:
+    """Returns why a text may not replace another, or an empty string.
+
+    Args:
+      before: the original, for a name its words.
+      after: the back-translation.
+      is_action: whether the first word is a verb that must stay one, as in intents.
+    """
+    old, new = _words(before, after), _words(after, before)
+    if is_action and not _is_same(old[0], new[0]):
+        return WORDS
+    if is_action and (_form(old[0]) != _form(new[0]) or new[1:2] == ["to"]):
+        return FORM  # "visit property" as "visit to property"
+    left, right = (list(_relations(words[is_action:])) for words in (old, new))
+    pairs = list(zip(left, right, strict=False))
+    if len(left) != len(right) or any(
+        new.count(word) > max(1, old.count(word)) for word in {*new} - _FUNCTION - ARTICLES - {","}
+    ):
+        return WORDS  # among others, "city or town" as "city or city"
+    if not all(_is_same(a.text, b.text) for a, b in pairs):
+        return ORDER if all(any(_is_same(a.text, b.text) for b in right) for a in left) else WORDS
+    if not _has_same_owners(pairs, is_action):
+        return ORDER
+    if any(_is_other_form(a, b, is_action, "to" in new) for a, b in pairs):
+        return FORM
+    loses_for = _SEARCH_FOR.search(before) and not _SEARCH_FOR.search(after) and "search" in after.lower()
+    has_other_marks = _MARK.findall(before.strip(" .")) != _MARK.findall(after.strip(" ."))
+    if loses_for or has_other_marks or _BROKEN.search(after) or not _is_grammatical(old, new, is_action):
+        return GRAMMAR
+    return ""
+
+
+def _words(text: str, other: str) -> list[str]:
+    """Splits a text into words and marks; compounds with a hyphen in either text are one word."""
+    text, other = (x.lower().replace("’", "'") for x in (text, other))
+    for compound in _HYPHENATED.findall(f"{text} {other}"):
+        text = re.sub(compound.replace("-", "[- ]?"), compound.replace("-", ""), text)
+    for pattern, spelling in _SPELLINGS.items():
+        text = re.sub(pattern, spelling, text)
+    return _WORD.findall(text.strip(" .?!")) or [""]
+
+
+def _relations(words: list[str]) -> Iterator[_Word]:
+    """Yields the words that carry meaning; "date of the event" is in the order of "event date"."""
+    parts: list[list[str]] = [[]]  # what "of" and "for" separate
+    begin = ""
+    for word, following in pairwise([*words, ".", ""]):
+        if word in ARTICLES or word == "'s":
+            continue
+        if parts[-1] and (word == "of" or (word == "for" and not following.endswith("ing"))):
+            parts.append([])
+        elif word not in _FUNCTION and word[:1].isalnum():
+            parts[-1].append(word)
+        else:
+            # "Date of the visit or arrival" is not "visit date or arrival".
+            ordered = parts if word in _CONJUNCTIONS or begin in ("and", "or") else parts[::-1]
+            phrase = [_Word(each, i == len(part)) for part in ordered for i, each in enumerate(part, 1)]
+            yield from sorted(phrase, key=lambda each: each.text not in _FIRST)
+            if not parts[-1] and parts[0]:
+                yield _Word("of", False)
+            parts, begin = [[]], word
+            if word[:1].isalnum():
+                yield _Word(_SAME.get(word, word), False)
+
+
+def _has_same_owners(pairs: list[tuple[_Word, _Word]], is_action: bool) -> bool:
+    """Whether words only change between the two sides of "of" where that keeps the meaning."""
+    moved = [(i, old) for i, (old, new) in enumerate(pairs) if new.is_head != old.is_head]
+    if (
+        any(old.text in _NO_OWNERS or old.text.isdigit() for _, old in moved)
+        or len({old.is_head for _, old in moved}) > 1
+    ):
+        return False  # among others, "flight city of origin" as "city of origin flight"
+    owned = [next((new.text for _, new in pairs[i + 1 :] if new.is_head), "") for i, old in moved if not old.is_head]
+    return is_action or all(word and lemma(word) in _OWNED for word in owned)
+
+
+def _is_other_form(old: _Word, new: _Word, is_action: bool, has_to: bool) -> bool:
+    """Whether a noun has another number, or a verb another form."""
+    before, after = _form(old.text), _form(new.text)
+    if before == after or any({old.text, new.text} <= group for group in _synonyms()):
+        return False
+    if before == "ing":  # "seating class" may become "seat class", and "for finding" "to find"
+        return after != "" or not (has_to or not (old.is_head or new.is_head))
+    return old.is_head == new.is_head or not is_action  # "buy event tickets" may become "buy tickets for events"
+
+
+def _is_grammatical(old: list[str], new: list[str], is_action: bool) -> bool:
+    """Whether articles, marks, and function words at the ends are where those of the original are."""
+    ends = zip((old[0], old[-1]), (new[0], new[-1]), strict=True)
+    if any(a != b and {a, b} & _FUNCTION and {a, b} != {"if", "whether"} for a, b in ends):
+        return False
+    # "Buy tickets of event", "time of flight of origin", "the airline's name to book with"
+    if new.count("of") > max(not is_action, old.count("of")) or any(new.count(x) > old.count(x) for x in ("'s", ",")):
+        return False
+    adjacent = [pair for pair in pairwise(old) if not _FUNCTION & {*pair}]
+    for first, article, noun in zip(new[is_action:], new[is_action + 1 :], new[is_action + 2 :], strict=False):
+        if article in ARTICLES and any(_is_same(first, a) and _is_same(noun, b) for a, b in adjacent):
+            return False  # "ending city" as "ending the city"
+    # The article of a noun stays, except after another word that describes it.
+    bare = (_FUNCTION | ARTICLES) - {"and", "or"}
+    articles = [(a, b) for a, b in pairwise(old) if a in ARTICLES]
+    found = list(pairwise(["in" if old[0] in ARTICLES else "", *new]))
+    return not any(
+        (a != c if b == d else a[0] != c[:1]) and (c in bare or c.endswith("of")) and _is_same(b, d)
+        for a, b in articles
+        for c, d in found
+    )
+
+
+@lru_cache(1 << 14)
+def _is_same(word: str, other: str) -> bool:
+    """Whether two words are the same in another form, or synonyms."""
+    if word in _FUNCTION or other in _FUNCTION or not (word and other):
+        return word == other
+    left, right = {word, lemma(word)}, {other, lemma(other)}
+    return bool(left & right) or any(group & left and group & right for group in _synonyms())
+
+
+def _form(word: str) -> str:
+    """Returns the ending of a form that is not the basic one: "ing" of "booking", "s" of "seats"."""
+    if word.endswith("ing"):
+        return "ing"
+    return next((end for end in ("ed", "est", "er", "s") if word.endswith(end) and lemma(word) != word), "")
+
+
+@cache
+def _synonyms() -> list[set[str]]:
+    return [set(group.split()) for line in _SYNONYMS.strip().splitlines() for group in line.split("/")]
+
 
 REASONS = {
     "identical": "the back-translation is the same text",
@@ -39,10 +247,10 @@ REASONS = {
     "lost_name": "the back-translation has lost the name of a tool or parameter",
     "no_text": "the original is empty, or has no letters to translate",
     "not_translated": "the engine gave no translation",
-    schema_gate.WORDS: "has other words than the original and their synonyms",
-    schema_gate.ORDER: "has the words of the original in another order, which changes what belongs together",
-    schema_gate.FORM: "has another form of a word: a verb for a noun, a plural for a singular",
-    schema_gate.GRAMMAR: "lacks or adds an article, a preposition or a mark",
+    WORDS: "has other words than the original and their synonyms",
+    ORDER: "has the words of the original in another order, which changes what belongs together",
+    FORM: "has another form of a word: a verb for a noun, a plural for a singular",
+    GRAMMAR: "lacks or adds an article, a preposition or a mark",
 }
 
 # Phrases that tell the engine the part of speech, with the pattern of the answer.
@@ -83,7 +291,7 @@ class SourceText(msgspec.Struct, frozen=True):
 
 
 def source_texts(service: Service) -> Iterator[SourceText]:
-    """Yield the names of intents and slots, then the descriptions, including the service's."""
+    """Yields the names of intents and slots, then the descriptions, including the service's."""
     for field, task in _FIELDS.items():
         for element in elements_of(service, task):
             name = " ".join(name_words(element.name.rpartition(".")[2]))  # the prefix is kept
@@ -107,7 +315,7 @@ Answers = Mapping[str, tuple[str, str]]  # text to its translation into the pivo
 def back_translated(
     raw: Mapping[str, Any], pivot: str, answers: Answers, conventions: Conventions
 ) -> tuple[dict[str, Any], list[BackTranslation]]:
-    """Return a service as the variant of a pivot.
+    """Returns a service as the variant of a pivot.
 
     Args:
       raw: the service as read from its file.
@@ -129,7 +337,7 @@ def back_translated(
 
 
 def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventions) -> BackTranslation:
-    """Return the usable back-translation farthest from the original, or that of the text alone if there is none."""
+    """Returns the usable back-translation farthest from the original, or that of the text alone if there is none."""
     place, rows = (source.element_id, source.field, pivot, source.original), []
     for text, pattern in source.candidates.items():
         forth, back = answers.get(text, ("", ""))
@@ -142,27 +350,27 @@ def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventi
 
 
 def _usable(source: SourceText, back: str, pattern: str, conventions: Conventions) -> tuple[str, str]:
-    """Return the new name or description in a back-translation, and why it cannot be used, if so."""
+    """Returns the new name or description in a back-translation, and why it cannot be used, if so."""
     match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
     if match is None:
-        return "", schema_gate.WORDS
+        return "", WORDS
     if source.field == "name":
         convention = conventions.of("intent" if source.is_action else "slot", source.original)
-        words = [word for word in name_words(match[1]) if word not in schema_gate.ARTICLES]
+        words = [word for word in name_words(match[1]) if word not in ARTICLES]
         emitted, text = join_words(words, convention, source.original), match[1]
     else:
         emitted = text = like(match[1].strip(), source.text)
     if not emitted:
-        return "", schema_gate.WORDS
+        return "", WORDS
     if emitted in (source.original, source.text):
         return emitted, "identical"
     if any(identifier not in text for identifier in identifiers(source.text)):
         return emitted, "lost_name"
-    return emitted, schema_gate.refusal(source.text, text, source.is_action)
+    return emitted, refusal(source.text, text, source.is_action)
 
 
 def like(text: str, original: str) -> str:
-    """Return a description with the capitals and the final mark of the original."""
+    """Returns a description with the capitals and the final mark of the original."""
     known = set(re.findall(r"\w+", original)[1:])
     text = re.sub(r"\b[A-Z][a-z]+\b", lambda match: match[0] if match[0] in known else match[0].lower(), text)
     text = text.rstrip(".") + "." * original.endswith(".")
@@ -170,7 +378,7 @@ def like(text: str, original: str) -> str:
 
 
 def without_collisions(rows: Sequence[BackTranslation], scopes: Sequence[tuple[str, ...]]) -> list[BackTranslation]:
-    """Keep the original of each new name that is another original, or an earlier new name, in one of its scopes."""
+    """Keeps the original of each new name that is another original, or an earlier new name, in one of its scopes."""
     taken = {(scope, row.original) for row, own in zip(rows, scopes, strict=True) for scope in own}
     unique = []
     for row, own in zip(rows, scopes, strict=True):
@@ -211,7 +419,7 @@ _TABLES = (
 
 
 def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTranslation]) -> Report:
-    """Make the report from ``statistics.json`` and the rows of the audit."""
+    """Makes the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
     changed = [row for row in audit if not row.reason]
     sections = [
@@ -263,11 +471,11 @@ class Corpus(msgspec.Struct, frozen=True):
     tools: ToolFile | None = None
 
     def services(self) -> list[Service]:
-        """Parse every service."""
+        """Parses every service."""
         return [parse_service(dict(raw)) for raw in self.raw.values()]
 
     def texts(self) -> list[str]:
-        """Return the distinct texts to translate, sorted."""
+        """Returns the distinct texts to translate, sorted."""
         sources = [source for service in self.services() for source in source_texts(service)]
         return sorted({text for source in sources for text in source.candidates})
 
@@ -279,7 +487,7 @@ def make_files(
     untranslated: Iterable[Untranslated],
     max_bad: Fraction,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield (path below the output, bytes) of all output.
+    """Yields (path below the output, bytes) of all output.
 
     Args:
       corpus: the schemas.
@@ -334,7 +542,7 @@ def make_files(
 
 
 def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Sequence[BackTranslation]) -> dict[str, Any]:
-    """Return the measures of SGD-X for back-translations, and the number of texts that kept the original, by reason."""
+    """Returns the measures of SGD-X for back-translations, and how many texts kept the original, by reason."""
     measured = table1.measures_of(items, pivots)
     numbers = {}
     for pivot in pivots:
@@ -358,7 +566,7 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Seque
 def check_untranslated(
     texts: Collection[str], answers: Mapping[str, Answers], dead: Sequence[Untranslated], max_bad: Fraction
 ) -> None:
-    """Raise InputError if too many texts of a pivot have no back-translation.
+    """Raises InputError if too many texts of a pivot have no back-translation.
 
     Args:
       texts: all texts to translate.

@@ -48,7 +48,7 @@ class Method(msgspec.Struct, frozen=True):
     descriptions: str = "jaccard"
 
     def metric(self, task: str) -> Metric:
-        """Return the distance for ``names`` or ``descriptions``.
+        """Returns the distance for ``names`` or ``descriptions``.
 
         It is a function of original and paraphrase, 0 for equal texts.
         """
@@ -57,14 +57,14 @@ class Method(msgspec.Struct, frozen=True):
 
 @cache
 def metric_named(distance: str, place: str = "") -> Metric:
-    """Return the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
+    """Returns the distance named in ``place``. Raises InputError if it does not exist, or cannot be created."""
     chosen = plugins.choose(plugins.DISTANCES, distance, place)
     metric: Metric = plugins.make(chosen, ["__call__"])
     return metric if chosen.plugin.built_in else partial(_of_plugin, chosen, metric)
 
 
 def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase: str) -> float:
-    """Call a plug-in's distance. Raises InputError if the result is not a non-negative number."""
+    """Calls a plug-in's distance. Raises InputError if the result is not a non-negative number."""
     value = plugins.call(chosen, metric, original, paraphrase)
     try:
         number = float(value)
@@ -76,7 +76,7 @@ def _of_plugin(chosen: plugins.Chosen, metric: Metric, original: str, paraphrase
 
 
 def levenshtein_distance() -> Metric:
-    """Return the distance for ``--name_distance levenshtein``."""
+    """Returns the distance for ``--name_distance levenshtein``."""
     return levenshtein
 
 
@@ -84,7 +84,7 @@ class Jaccard:
     """The distance for ``--description_distance jaccard``, on sets of lemmas."""
 
     def __call__(self, original: str, paraphrase: str) -> float:
-        """Return the distance, from 0 to 1."""
+        """Returns the distance, from 0 to 1."""
         return jaccard(lemma_set(original), lemma_set(paraphrase))
 
 
@@ -99,12 +99,12 @@ class SpacyJaccard:
         _trained(model)
 
     def __call__(self, original: str, paraphrase: str) -> float:
-        """Return the distance, from 0 to 1."""
+        """Returns the distance, from 0 to 1."""
         return jaccard(_trained_lemma_set(original, self.model), _trained_lemma_set(paraphrase, self.model))
 
 
 def jaccard(first: frozenset[str], second: frozenset[str]) -> float:
-    """Return 1 - |A and B| / |A or B|; 0 for two empty sets."""
+    """Returns 1 - |A and B| / |A or B|; 0 for two empty sets."""
     union = len(first | second)
     return 1.0 - len(first & second) / union if union else 0.0
 
@@ -115,7 +115,7 @@ _LONG = re.compile(r"\S{100}(?=\S)")
 
 @lru_cache(maxsize=1 << 13)
 def lemma_set(text: str) -> frozenset[str]:
-    """Return the distinct lemmas of a text, lower-cased, without punctuation and articles."""
+    """Returns the distinct lemmas of a text, lower-cased, without punctuation and articles."""
     return frozenset(lemma(token.lower_) for token in _tokens(text, _tokenizer())) - ARTICLES
 
 
@@ -127,7 +127,7 @@ def _trained_lemma_set(text: str, model: str) -> frozenset[str]:
 
 
 def _tokens(text: str, pipeline: Any) -> list[Any]:
-    """Return the tokens of a text, without punctuation and blanks."""
+    """Returns the tokens of a text, without punctuation and blanks."""
     tokens = pipeline(_LONG.sub(r"\g<0> ", storable(text)))
     return [token for token in tokens if not (token.is_punct or token.is_space)]
 
@@ -145,7 +145,7 @@ def _tokenizer() -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def lemma(word: str) -> str:
-    """Return the lemma of a lower-case English word by simplemma."""
+    """Returns the lemma of a lower-case English word by simplemma."""
     import simplemma
 
     return str(simplemma.lemmatize(word, "en")).lower()

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas import layout
+from parapet.schemas.dialogue import names_in
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, variant_service_name
 
@@ -34,7 +35,7 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
-    """Return what a variant appends to the names of services: ``3`` in SGD-X's v3.
+    """Returns what a variant appends to the names of services: ``3`` in SGD-X's v3.
 
     It is the suffix that matches the most services, and of these the shortest. A single name is ambiguous:
     ``Hotels_11`` may be variant 1 of ``Hotels_1`` or an unchanged service.
@@ -47,7 +48,7 @@ def name_suffix(originals: Iterable[str], names: Iterable[str]) -> str:
 
 
 def by_position(original: Service, variant: Service) -> Names:
-    """Match intents and slots by position, as in SGD-X.
+    """Matches intents and slots by position, as in SGD-X.
 
     Raises:
       InputError: the numbers of intents or slots differ, or a slot is categorical in only one of the two.
@@ -68,20 +69,14 @@ def by_position(original: Service, variant: Service) -> Names:
 
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-    """Return service → (slots, intents): the names that dialogues may use."""
-    return {
-        service.service_name: (
-            frozenset(slot.name for slot in service.slots),
-            frozenset(intent.name for intent in service.intents),
-        )
-        for service in services
-    }
+    """Returns service → (slots, intents): the names that dialogues may use."""
+    return {service.service_name: names_in(service) for service in services}
 
 
 def compose_variant(
     raw: Mapping[str, Any], variant: int | str, names: Mapping[str, str], descriptions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the service with new names and descriptions, and all references renamed.
+    """Returns the service with new names and descriptions, and all references renamed.
 
     Other keys and their order are kept. Their lists of slot names, such as ``offered_slots``, are renamed, too.
 
@@ -134,7 +129,7 @@ Mapped = dict[str, dict[str, Names]]  # variant to original service to its names
 
 
 def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str = "--variants") -> dict[str, Path]:
-    """Find the variants in a folder by name, in natural order (v2 before v10); the folder may also be a variant itself.
+    """Finds the variants in a folder by name, in natural order (v2 before v10); the folder may also be a variant.
 
     Args:
       folder: contains ``v1/train/schema.json`` and so on, or is such a variant, the folder of one of its splits, or its
@@ -160,20 +155,19 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
 
 
 def _name_of(variant: Path) -> str:
-    """Return ``v1`` for the folder ``v1``, for ``v1/test`` and for ``v1/test/schema.json``."""
+    """Returns ``v1`` for the folder ``v1``, for ``v1/test`` and for ``v1/test/schema.json``."""
     path = variant.resolve()
     path = path.parent if path.is_file() else path
     return path.parent.name if path.name in layout.SPLITS else path.name
 
 
 def mapping_bytes(mapped: Mapped) -> bytes:
-    """Format a ``mapping.json``, indented by two spaces.
+    """Formats a ``mapping.json``, indented by two spaces.
 
     Variants and services are sorted, and names are in the order of the schema.
     """
     ordered = {variant: dict(sorted(names.items())) for variant, names in sorted(mapped.items())}
-    text = msgspec.json.format(msgspec.json.encode(ordered), indent=2).decode() + "\n"
-    return text.encode()
+    return msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n"
 
 
 class Variant(msgspec.Struct, frozen=True):
@@ -195,7 +189,7 @@ def match_folders(
     originals: Sequence[layout.SplitSchemas],
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> dict[str, Matched]:
-    """Read and match variants in their folders; see :func:`match_variant`."""
+    """Reads and matches variants in their folders; see :func:`match_variant`."""
     return {
         name: match_variant(name, layout.read_root(path, leave_out_bad=True), path, originals, chosen)
         for name, path in variants.items()
@@ -203,7 +197,7 @@ def match_folders(
 
 
 def check_matched(matches: Mapping[str, Matched]) -> None:
-    """Raise InputError if no service of a variant matches, so that it cannot have any dialogues."""
+    """Raises InputError if no service of a variant matches, so that it cannot have any dialogues."""
     if without := [name for name, matched in matches.items() if not matched.names]:
         problem = next(problem for matched in matches.values() for problem in matched.problems)
         reason = f"no service of the corpus has a match in {', '.join(without)}; the first problem is: {problem}"
@@ -230,7 +224,7 @@ def match_variant(
     originals: Sequence[layout.SplitSchemas],
     chosen: Sequence[layout.SplitSchemas] | None = None,
 ) -> Matched:
-    """Match the services of a variant with those of the original.
+    """Matches the services of a variant with those of the original.
 
     Args:
       name: the name of the variant.
@@ -259,7 +253,7 @@ def match_variant(
 def match_services(
     services: Iterable[Service], target: layout.SplitSchemas, suffix: str
 ) -> tuple[dict[str, Names], dict[str, str]]:
-    """Match the services of one schema file.
+    """Matches the services of one schema file.
 
     Args:
       services: the original services.

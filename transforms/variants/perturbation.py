@@ -39,34 +39,32 @@ class ServicePlaces:
         self.service = service
         self.known_slots, self._known_intents = known[service]
         self.copies: list[dict[str, Any]] = []
-        self._services: list[tuple[Any, str | int, str]] = []  # with the original name
-        self._intents: list[tuple[Any, str | int, str]] = []
-        self._slots: list[tuple[Any, str | int, str]] = []
+        self._places: list[tuple[str, Any, str | int, str]] = []  # with the kind and the original name
         self._records: list[tuple[Any, str | int, dict[str, Any]]] = []  # with the original, which has slots as keys
 
     def add_service(self, holder: Any, key: str | int) -> None:
-        """Add a place of the service's own name."""
-        self._services.append((holder, key, self.service))
+        """Adds a place of the service's own name."""
+        self._places.append(("service", holder, key, self.service))
 
     def add_intent(self, holder: Any, key: str | int) -> None:
-        """Add a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
+        """Adds a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
         intent = _typed(holder[key], str)
         if intent in self._known_intents:
-            self._intents.append((holder, key, intent))
+            self._places.append(("intent", holder, key, intent))
 
     def add_slot(self, holder: Any, key: str | int) -> None:
-        """Add a place of a slot. Raises InputError if the schema lacks it."""
+        """Adds a place of a slot. Raises InputError if the schema lacks it."""
         slot = holder[key]
         self._check((slot,))
-        self._slots.append((holder, key, slot))
+        self._places.append(("slot", holder, key, slot))
 
     def add_slots(self, slots: list[str]) -> None:
-        """Add a list of slots."""
+        """Adds a list of slots."""
         for i in range(len(_typed(slots, list))):
             self.add_slot(slots, i)
 
     def add_record(self, holder: Any, key: str | int) -> None:
-        """Add the place of an object with a key for each slot."""
+        """Adds the place of an object with a key for each slot."""
         record = _typed(holder[key], dict)
         self._check(record)
         self._records.append((holder, key, record))
@@ -77,13 +75,12 @@ class ServicePlaces:
             raise InputError(f"unknown_slot: service {self.service!r} has no slot {unknown!r}")
 
     def write(self, names: matching.Names) -> None:
-        """Write the names of a variant in all places."""
-        services, slots = {self.service: names.service}, names.slots
-        for places, new_names in ((self._services, services), (self._intents, names.intents), (self._slots, slots)):
-            for holder, key, name in places:
-                holder[key] = new_names[name]
+        """Writes the names of a variant in all places."""
+        new_names = {"service": {self.service: names.service}, "intent": names.intents, "slot": names.slots}
+        for kind, holder, key, name in self._places:
+            holder[key] = new_names[kind][name]
         for holder, key, record in self._records:  # all keys at once, since names may be swapped
-            holder[key] = {slots[slot]: value for slot, value in record.items()}
+            holder[key] = {names.slots[slot]: value for slot, value in record.items()}
 
 
 class Places:
@@ -129,7 +126,7 @@ class Places:
         return self.services[service]
 
     def _add_copy(self, span: dict[str, Any], service: str) -> None:
-        """Add a ``copy_from``: its slot belongs to the frame's service or else to another service of the dialogue."""
+        """Adds a ``copy_from``: its slot belongs to the frame's service or else to another service of the dialogue."""
         slot = span["copy_from"]
         owners = [name for name, places in self.services.items() if slot in places.known_slots]
         owners = [service] if service in owners else owners
@@ -139,7 +136,7 @@ class Places:
         self.services[owners[0]].add_slot(span, "copy_from")
 
     def rename(self, variant: matching.Variant) -> Any:
-        """Return the dialogue, renamed in place. Can be repeated for other variants.
+        """Returns the dialogue, renamed in place. Can be repeated for other variants.
 
         Args:
           variant: the variant. New names may be swapped, or be old names of other elements.
@@ -156,7 +153,7 @@ class Places:
 
 
 def _add_frame(frame: dict[str, Any], places: ServicePlaces) -> None:
-    """Add the places in a frame of the service, and the spans that are copied from another slot."""
+    """Adds the places in a frame of the service, and the spans that are copied from another slot."""
     slots = places.known_slots
     places.add_service(frame, "service")
     for span in frame.get("slots", ()):
@@ -224,7 +221,7 @@ class RenamedCorpus(Corpus):
         self.known = _known_names(original)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the renamed dialogues of a file."""
+        """Yields the renamed dialogues of a file."""
         for item in self.original.read(file):
             if item.error is None:
                 try:
@@ -235,7 +232,7 @@ class RenamedCorpus(Corpus):
             yield item
 
     def provenance(self) -> dict[str, Any]:
-        """Return the original's provenance with the variant."""
+        """Returns the original's provenance with the variant."""
         return {**self.original.provenance(), "variant": self.variant}
 
 
@@ -251,7 +248,7 @@ def _known_names(corpus: Corpus) -> dict[str, matching.Known]:
 def renamed_corpora(
     corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
-    """Return a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
+    """Returns a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
     if isinstance(variants, Mapping):
         if missing := [name for name in names if name not in variants]:
             raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})")
@@ -268,12 +265,12 @@ def renamed_corpora(
 
 
 def _originals(corpus: Corpus) -> list[SplitSchemas]:
-    """Return the schemas of a corpus; those of several folders once."""
+    """Returns the schemas of a corpus; those of several folders once."""
     return list({id(schemas): schemas for schemas in corpus.folders.values()}.values())
 
 
 def _schemas_of(name: str, splits: Mapping[str, Services]) -> tuple[list[SplitSchemas], str]:
-    """Return (schemas, place for messages) of a variant in memory."""
+    """Returns (schemas, place for messages) of a variant in memory."""
     place, schemas = f"variants[{name!r}]", []
     for split, services in splits.items():
         items = [dict(service) if isinstance(service, Mapping) else service for service in services]
@@ -315,7 +312,7 @@ class ApplyVariants(base.Perturbation):
         self.mapping = b""
 
     def prepare(self, corpus: Corpus) -> None:
-        """Match the schemas of the variants. Raises InputError if no service of a variant matches."""
+        """Matches the schemas of the variants. Raises InputError if no service of a variant matches."""
         matches = matching.match_folders(self.variants, _originals(corpus))
         matching.check_matched(matches)
         self.known = _known_names(corpus)
@@ -335,24 +332,24 @@ class ApplyVariants(base.Perturbation):
                 logging.warning("does not match the corpus: %s", problem)
 
     def recorded_options(self) -> Mapping[str, object]:
-        """Return the names of the variants."""
+        """Returns the names of the variants."""
         return {"variants": [*self.sets], "variant": ""}
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return the names of the variants."""
+        """Returns the names of the variants."""
         return tuple(self.variants)
 
     def row_sets(self) -> Sequence[str]:
-        """Return an empty tuple: only names change, and ``mapping.json`` lists them."""
+        """Returns an empty tuple: only names change, and ``mapping.json`` lists them."""
         return ()
 
     def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> str:
-        """Return the folder of the dialogue's split."""
+        """Returns the folder of the dialogue's split."""
         return place[0].rpartition("/")[0]
 
     def perturb_sets(self, item: Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
-        """Yield the dialogue under the names of each variant, renamed in place."""
+        """Yields the dialogue under the names of each variant, renamed in place."""
         try:
             places = Places(item.raw, self.known[state])
         except InputError as error:
@@ -365,17 +362,17 @@ class ApplyVariants(base.Perturbation):
                 yield variant.name, error
 
     def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
-        """Return the variants' schema files, unchanged, and ``mapping.json``."""
+        """Returns the variants' schema files, unchanged, and ``mapping.json``."""
         # Read here, not on workers: the variants may be on this machine while the dialogues are on gs://.
         schemas = {path: read_whole(as_path(source), MAX_SCHEMA_FILE) for path, source in self.schemas}
         return {**schemas, matching.MAPPING: self.mapping}
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of the dialogues that may be left out of each variant."""
+        """Returns tallies of the dialogues that may be left out of each variant."""
         return of_variants(counts, self.sets)
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
-        """Count the dialogues of each variant."""
+        """Counts the dialogues of each variant."""
         of_all = counts.sum("left_out", set="")
         left_out = {name: counts.sum("left_out", set=name) + of_all for name in self.sets}
         return {

@@ -77,7 +77,7 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | None) -> Inputs:
-    """Match the services of variants with the original's.
+    """Matches the services of variants with the original's.
 
     Args:
       schemas: the original.
@@ -121,24 +121,24 @@ def read_inputs(schemas: Sequence[layout.SplitSchemas], folder: str | Path | Non
 
 
 def _in_one(path: Path) -> layout.SplitSchemas:
-    """Read the services of all splits of a variant as those of one schema file."""
+    """Reads the services of all splits of a variant as those of one schema file."""
     services = layout.services_by_name(layout.read_root(path))
     return layout.SplitSchemas(layout.SINGLE, str(path), [], [*services.values()])
 
 
 def element_names(service: Service) -> list[str]:
-    """Return the names of intents and slots, by position."""
+    """Returns the names of intents and slots, by position."""
     return [*(intent.name for intent in service.intents), *(slot.name for slot in service.slots)]
 
 
 def descriptions_of(service: Service) -> list[str]:
-    """Return the descriptions of the service, its intents and its slots, by position."""
+    """Returns the descriptions of the service, its intents and its slots, by position."""
     intents = (intent.description for intent in service.intents)
     return [service.description, *intents, *(slot.description for slot in service.slots)]
 
 
 def names_seen(services: Iterable[Service], train: Iterable[Service]) -> dict[str, float | None]:
-    """Return the share of names in ``services`` that also occur in ``train``; None if there are no names."""
+    """Returns the share of names in ``services`` that also occur in ``train``; None if there are no names."""
     services, train = list(services), list(train)
     shares: dict[str, float | None] = {}
     for kind in ("slot", "intent"):
@@ -153,7 +153,7 @@ def _names(service: Service, kind: str) -> list[str]:
 
 
 def described_alike(services: Iterable[Service]) -> float | None:
-    """Return the share of boolean slots whose descriptions begin with one of the two most frequent words."""
+    """Returns the share of boolean slots whose descriptions begin with one of the two most frequent words."""
     openings = Counter(
         (slot.description.lower().split() or [""])[0]
         for service in services
@@ -176,7 +176,7 @@ class ServiceMeasures(msgspec.Struct, frozen=True):
 
 
 def measure(item: Item) -> ServiceMeasures:
-    """Measure one service."""
+    """Measures one service."""
     with needed("service", item.original.service_name):
         names = {form: element_names(service) for form, service in item.forms.items()}
         texts = {form: descriptions_of(service) for form, service in item.forms.items()}
@@ -200,7 +200,7 @@ def _ngrams(texts: Sequence[str], references: Sequence[str]) -> list[int]:
 
 
 def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dict[str, Any]:
-    """Combine the measures of services.
+    """Combines the measures of services.
 
     Returns:
       ``{"variants": {"v1": {"name_distance", "description_bleu"}, ...}, "average": {...}, "self_bleu"}``: distances
@@ -223,7 +223,7 @@ def combine(services: Sequence[ServiceMeasures], variants: Sequence[str]) -> dic
 
 
 def measures_of(items: Iterable[Item], variants: Sequence[str]) -> dict[str, Any]:
-    """Measure services in memory, see :func:`combine`."""
+    """Measures services in memory, see :func:`combine`."""
     return combine(list(map(measure, items)), variants)
 
 
@@ -246,14 +246,14 @@ def _bleu(of_sentences: bool = False) -> Any:
 
 
 def bleu_signature() -> str:
-    """Return sacrebleu's signature of the settings, to quote beside the numbers."""
+    """Returns sacrebleu's signature of the settings, to quote beside the numbers."""
     bleu = _bleu()
     bleu.corpus_score(["a"], [["a"]])  # the signature only exists after a score was computed
     return str(bleu.get_signature())
 
 
 def statistics_of(inputs: Inputs, services: Sequence[ServiceMeasures]) -> dict[str, Any]:
-    """Return the content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, rounded to six places.
+    """Returns the content of ``statistics.json``: shares and distances 0-1, BLEU 0-100, rounded to six places.
 
     Without variants, only the original has numbers.
 
@@ -283,7 +283,7 @@ def statistics_of(inputs: Inputs, services: Sequence[ServiceMeasures]) -> dict[s
 
 
 def statistics_files(inputs: Inputs, services: Sequence[ServiceMeasures]) -> Iterator[tuple[str, bytes]]:
-    """Yield the output: statistics.json and report.html."""
+    """Yields the output: statistics.json and report.html."""
     from apache_beam.metrics import Metrics
 
     from parapet.transforms.report.report import page
@@ -295,7 +295,7 @@ def statistics_files(inputs: Inputs, services: Sequence[ServiceMeasures]) -> Ite
 
 
 def rounded(value: Any) -> Any:
-    """Round the numbers of a JSON value to six places, since the last bits differ between platforms."""
+    """Rounds the numbers of a JSON value to six places, since the last bits differ between platforms."""
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     return round(value, 6) if isinstance(value, float) else value
@@ -307,7 +307,7 @@ def _average(rows: Mapping[str, Mapping[str, float | None]]) -> dict[str, float 
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are not None; None if there are none."""
+    """Returns the mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     # fsum is exactly rounded, so the order of services has no effect
     return math.fsum(known) / len(known) if known else None
@@ -337,13 +337,13 @@ MEASURES = {
 
 
 def terms_of(measures: Iterable[str]) -> dict[str, str]:
-    """Return the explanations of measures, and that of self-BLEU, which all variants have together."""
+    """Returns the explanations of measures, and that of self-BLEU, which all variants have together."""
     self_bleu = "BLEU of the variants' descriptions against each other, the mean over ordered pairs. Low means diverse."
     return {**{MEASURES[name].label: MEASURES[name].meaning for name in measures}, "self-BLEU": self_bleu}
 
 
 def statistics_report(statistics: Mapping[str, Any]) -> Report:
-    """Make the report of ``parapet statistics`` from the content of its statistics.json."""
+    """Makes the report of ``parapet statistics`` from the content of its statistics.json."""
     variants, average, original = statistics["variants"], statistics["average"], statistics["original"]
     split, unseen = statistics["split"], statistics["unseen_services"]
     whose = f"the {counted(unseen, 'service')} of {split} that train lacks" if unseen else "no service: train has all"
@@ -377,7 +377,7 @@ def statistics_report(statistics: Mapping[str, Any]) -> Report:
 
 
 def text_table(statistics: Mapping[str, Any]) -> str:
-    """Format the numbers of statistics.json for the terminal, with one line per variant."""
+    """Formats the numbers of statistics.json for the terminal, with one line per variant."""
     variants = statistics["variants"]
     rows = {"original": statistics["original"], **variants, **({"average": statistics["average"]} if variants else {})}
     columns = {"slots seen": ("slot_names_seen", ".1%"), "intents seen": ("intent_names_seen", ".1%")}
@@ -390,7 +390,7 @@ def text_table(statistics: Mapping[str, Any]) -> str:
 
 
 def measure_lines(rows: Mapping[str, Measured], columns: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Format numbers as lines of text: a row per name, and a column per heading, given its key and format."""
+    """Formats numbers as lines of text: a row per name, and a column per heading, given its key and format."""
     cells = [[name, *(_form(row.get(key), form) for key, form in columns.values())] for name, row in rows.items()]
     return aligned([["", *columns], *cells]).split("\n")
 
@@ -402,7 +402,7 @@ def _form(value: float | None, form: str) -> str:
 def measures_table(
     title: str, variants: Mapping[str, Measured], average: Measured | None, keys: Iterable[str], note: str = ""
 ) -> Section:
-    """Make a table with a row for each variant.
+    """Makes a table with a row for each variant.
 
     Args:
       title: the title of the table.
@@ -418,7 +418,7 @@ def measures_table(
 
 
 def distance_charts(variants: Mapping[str, Measured]) -> Iterator[Bars]:
-    """Yield charts of name distance and BLEU by variant."""
+    """Yields charts of name distance and BLEU by variant."""
     for key, title, digits in (("name_distance", "Name distance", 2), ("description_bleu", "BLEU of descriptions", 1)):
         dots = [Dot(name, value) for name, row in variants.items() if (value := row.get(key)) is not None]
         if dots:

@@ -1,22 +1,24 @@
-"""Rewrite BFCL tasks, and the calls that they expect, to the names of tool variants.
+"""Variants of tools: BFCL tasks, and the calls that they expect, under the names of tool variants.
 
 A task and its answer form one record: if one of them cannot be renamed, neither is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
+from parapet.schemas.arguments import Mentions, Renaming
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.dialogue_table import collection_paused
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import NAMES, as_path, is_there
+from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
 from parapet.schemas.limits import MAX_FILE, read_whole
+from parapet.schemas.rows import collection_paused
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
-from parapet.schemas.tools import Toolset
+from parapet.schemas.tools import Tool, ToolFile, ToolNames, Toolset, mentions_of, read_names, read_tools
 from parapet.transforms.core.counts import (
     Balance,
     CountKey,
@@ -30,11 +32,93 @@ from parapet.transforms.core.counts import (
 from parapet.transforms.core.fence import bad_record
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.perturb.task_corpus import write_rows
-from parapet.transforms.variants.tool_variants import TaskVariant, renamings_of
+
+
+class VariantTool(NamedTuple):
+    """A tool in a variant.
+
+    Attributes:
+      tool: the tool with its new names and descriptions.
+      names: JSON Pointer of each parameter in the original to its new name.
+    """
+
+    tool: Tool
+    names: dict[str, str]
+
+
+class TaskVariant(msgspec.Struct, frozen=True):
+    """A variant of toolsets.
+
+    Attributes:
+      name: the name of its folder.
+      tools: toolset to original tool name to the tool in the variant.
+    """
+
+    name: str
+    tools: dict[str, dict[str, VariantTool]]
+
+    def counterpart(self, task: str, tool: Tool) -> VariantTool:
+        """Returns the tool in the variant, from the task's own toolset.
+
+        Otherwise, return it from the first toolset with the same tool and parameters.
+
+        Raises:
+          InputError: no toolset has it.
+        """
+        pointers = {parameter.pointer for parameter in tool.parameters.all}
+        own = [self.tools[task]] if task in self.tools else self.tools.values()
+        for tools in own:
+            if tool.name in tools and tools[tool.name].names.keys() == pointers:
+                return tools[tool.name]
+        raise InputError(f"unknown_tool: variant {self.name} has no {tool.name!r} with these parameters")
+
+
+@collection_paused()
+def read_variant(name: str, folder: Path) -> TaskVariant:
+    """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
+    place = folder / NAMES
+    if not is_there(place):
+        raise InputError(f"the variant has no {NAMES}, as variants of tools have", folder, "--variants")
+    return variant_of(name, read_tools(folder / TOOLS), read_names(place), place)
+
+
+def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: object) -> TaskVariant:
+    """Makes a variant from tools and names. Raises InputError with ``place`` if they do not match."""
+    toolsets = file.toolsets | {task: file.toolsets[toolset] for task, toolset in file.of_tasks.items()}
+    if len(names) == len(file.toolsets) == 1:  # which is named after the file
+        toolsets = dict(zip(names, file.toolsets.values(), strict=True))
+    tools: dict[str, dict[str, VariantTool]] = {}
+    for toolset, of_toolset in names.items():
+        by_name = {tool.name: tool for tool in toolsets[toolset].tools} if toolset in toolsets else {}
+        for old, new in of_toolset.tools.items():
+            tool, parameters = by_name.get(new), of_toolset.parameters.get(old, {})
+            if tool is None or len(tool.parameters.all) != len(parameters):
+                raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
+            tools.setdefault(toolset, {})[old] = VariantTool(tool, parameters)
+    tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
+    return TaskVariant(name, tools)
+
+
+def renamings_of(
+    tools: Iterable[Tool], counterparts: Mapping[str, VariantTool]
+) -> tuple[Mentions, dict[str, Renaming]]:
+    """Returns the names that texts may mention, and by original name the renaming of each tool with a counterpart."""
+    reworded = [tool for tool in tools if tool.name in counterparts]
+    parameters = {tool.name: tool.parameters.renaming(counterparts[tool.name].names) for tool in reworded}
+    mentions = mentions_of({tool.name: counterparts[tool.name].tool.name for tool in reworded}, parameters)
+    return mentions, {tool.name: _renaming(tool, counterparts[tool.name], mentions) for tool in reworded}
+
+
+def _renaming(tool: Tool, counterpart: VariantTool, mentions: Mentions) -> Renaming:
+    names = tool.parameters.renaming(counterpart.names)
+    pointers = {each.pointer: names.pointer(each.pointer) for each in tool.parameters.all}
+    texts = {each.pointer: each.description for each in counterpart.tool.parameters.all if each.description}
+    descriptions = {old: texts[new] for old, new in pointers.items() if new in texts}
+    return tool.parameters.renaming(counterpart.names, descriptions, mentions, is_final=True)
 
 
 def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
-    """List the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
+    """Lists the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
     places = {path.name: path for path in map(as_path, paths)}
     if len(places) < len(paths):
         raise InputError("two of the files have the same name, and so would their outputs", "--tasks")
@@ -42,7 +126,7 @@ def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
 
 
 def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
-    """Rewrite a task and its answer to the names of a variant.
+    """Rewrites a task and its answer to the names of a variant.
 
     Args:
       task: the task.
@@ -83,7 +167,7 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
 
 @collection_paused()
 def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
-    """Write the tasks of a file, and their answers, under the names of each variant."""
+    """Writes the tasks of a file, and their answers, under the names of each variant."""
     result = FileResult(file.relative)
     result.counts.add("files")
     data = read_whole(as_path(file.path), MAX_FILE)
@@ -150,11 +234,11 @@ class TaskVariants(msgspec.Struct, frozen=True):
         return [*self.mappings]
 
     def options(self) -> dict[str, object]:
-        """Return the options that affect the content, for ``run.json``."""
+        """Returns the options that affect the content, for ``run.json``."""
         return {"variants": self.names}
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of the tasks of each variant, and of answers without a task, which may be left out."""
+        """Returns tallies of the tasks of each variant, and of answers without a task, which may be left out."""
         total = counts.sum("tasks")
         answers = Tally("answer", counts.sum("answers"), counts.sum("unused_answers"), is_needed=False)
         left_out = counts.by("set", "left_out")
@@ -168,5 +252,5 @@ class TaskVariants(msgspec.Struct, frozen=True):
 
 
 def metadata_files(counts: Counts, _: object, config: TaskVariants) -> dict[str, bytes]:
-    """Return the mapping of each variant."""
+    """Returns the mapping of each variant."""
     return {f"{name}/{NAMES}": mapping for name, mapping in config.mappings.items()}

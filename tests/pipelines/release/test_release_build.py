@@ -1,16 +1,171 @@
 """``parapet release build`` as a person runs it."""
 
 import hashlib
+import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import msgspec
+import pandas
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit import cases, files_of, json_of, raised, run
-from release_corpora import AUDIT, MEMORY, build, edit
+from kit import Result, cases, files_of, json_of, raised, run
 
+import parapet
 from parapet.schemas import layout
-from parapet.schemas.dialogue_table import dialogue_row, service_row
+from parapet.schemas.errors import InputError
+from parapet.schemas.rows import RESPONSES, AuditRow, dialogue_of, dialogue_row, service_row
 from parapet.transforms.release import building
+from parapet.transforms.release.plan import Source, read_source
+from parapet.transforms.variants.matching import compose_variant
+
+TOML = """
+name = "small"
+version = "1.0.0"
+licence = "CC0-1.0"
+title = "A small set"
+description = "Dialogues and *variants*."
+changes = "First."
+date = 2026-01-02
+
+[[authors]]
+name = "Ada Example"
+
+[[sources]]
+title = "The sample"
+url = "https://example.org/sample"
+licence = "CC0-1.0"
+
+[[corpora]]
+path = "sgd"
+name = "original"
+kind = "original"
+
+[[corpora]]
+path = "variants"
+kind = "variants"
+
+[[audits]]
+path = "compose"
+
+[[tables]]
+path = "memory.parquet"
+name = "memory"
+kind = "translation memory"
+key = ["source", "pivot"]
+
+[[statistics]]
+path = "statistics.json"
+name = "sgd_x"
+"""
+
+# What a suite adds: a perturbed corpus, and the rows that say what was changed.
+SET = """
+[[corpora]]
+path = "typos"
+name = "typos"
+kind = "language variations"
+splits = ["test"]
+
+[[tables]]
+path = "typos/turns/test"
+name = "typos_turns"
+kind = "turns with typos"
+key = ["dialogue_id", "turn"]
+"""
+
+MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]
+AUDIT = [
+    AuditRow(f"3A{i}:slot_{i}", "S_1/slot/x", "name", "t", "t", disposition, reason, None, None, "0a1b2c", 1, 2, i)
+    for i, (disposition, reason) in enumerate([("used", ""), ("rejected", "too_short: 1"), ("review", "copy")])
+]
+
+
+def make(folder: Path, sample: Path) -> Path:
+    """Everything below ``folder``; gives the TOML."""
+    shutil.copytree(sample, folder / "sgd", ignore=shutil.ignore_patterns("crowd"))
+    for path in (folder / "sgd").glob("*/dialogues_*.json"):
+        path.write_bytes(layout.dialogue_bytes(json.loads(path.read_bytes())[:6]))
+    for split in layout.read_root(sample):
+        for k in (1, 2):
+            place = folder / "variants" / f"v{k}" / split.split
+            place.mkdir(parents=True)
+            (place / "schema.json").write_bytes(layout.schema_bytes([variant(raw, k) for raw in split.raw]))
+            if k == 1:
+                for path in layout.dialogue_files(folder / "sgd", split.split):
+                    (place / path.name).write_bytes(path.read_bytes())
+    # v1 has the dialogues of the original: under its own names its schemas are not asked here.
+    for split in layout.SPLITS:
+        shutil.copy(folder / "sgd" / split / "schema.json", folder / "variants" / "v1" / split / "schema.json")
+    (folder / "compose").mkdir()
+    audit = [{**msgspec.to_builtins(row), "accept_time": 1_000, "submit_time": 2_000} for row in AUDIT]
+    pq.write_table(pa.Table.from_pylist(audit, RESPONSES), folder / "compose" / "responses.parquet")
+    pq.write_table(pa.Table.from_pylist(MEMORY), folder / "memory.parquet")
+    (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
+    (folder / "release.toml").write_text(TOML)
+    return folder / "release.toml"
+
+
+def add_set(toml: Path) -> None:
+    """Adds a perturbed corpus with its rows, and a repository of the Hub, to what :func:`make` has made."""
+    parapet.perturb(parapet.load_corpus(toml.parent / "sgd"), "typos", seed=1).save(toml.parent / "typos")
+    edit(toml, ('title = "A small set"', 'title = "A small set"\nhub = "ada/sets"'))
+    with toml.open("a") as handle:
+        handle.write(SET)
+
+
+def variant(raw: dict, k: int) -> dict:
+    """The service with new names for slots and intents."""
+    names = {f"slot_{i}": f"other_{slot['name']}" for i, slot in enumerate(raw["slots"])}
+    names |= {f"intent_{i}": f"Other{intent['name']}" for i, intent in enumerate(raw["intents"])}
+    return compose_variant(raw, k, names, dict.fromkeys((*names, "service"), "what it is"))
+
+
+def edit(toml: Path, *changes: tuple[str, str]) -> None:
+    """Replaces texts in the TOML."""
+    text = toml.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    toml.write_text(text)
+
+
+class Built(msgspec.Struct):
+    """A release that was built once for all tests that only look at it."""
+
+    toml: Path
+    root: Path
+
+
+def build(toml: Path, output: Path, *flags: str, status: int = 0) -> Result:
+    """Runs ``parapet release build``."""
+    return run("release", "build", *flags, config=toml, output=output, status=status)
+
+
+@pytest.fixture
+def toml(tmp_path, sample):
+    """A ``release.toml`` of one's own, to change."""
+    return make(tmp_path, sample)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A release to look at."""
+    folder = tmp_path_factory.mktemp("release")
+    toml = make(folder, layout.sample_root())
+    return Built(toml, build(toml, folder / "out", "--quiet").folder / "small" / "1.0.0")
+
+
+@pytest.fixture(scope="session")
+def suite_release(tmp_path_factory):
+    """All that a suite puts into a release: dialogues, variants, a perturbed set, audit, tables, statistics."""
+    folder = tmp_path_factory.mktemp("suite")
+    toml = make(folder, layout.sample_root())
+    add_set(toml)
+    return Built(toml, build(toml, folder / "out", "--quiet").folder / "small" / "1.0.0")
 
 
 def manifest_of(root):
@@ -192,3 +347,103 @@ def test_a_version_that_is_there_is_refused(built):
     told = build(built.toml, built.root.parents[1], status=2).errors
     assert f"{built.root}: exists already, and a release never changes: raise 'version' in release.toml" in told
     assert files_of(built.root.parent) == before
+
+
+CHANGES = [
+    ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
+    ({"services": "Banks_1"}, "services: Expected `array`"),
+]
+
+
+def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(toml, tmp_path):
+    path = toml.parent / "sgd" / "test" / "dialogues_001.json"
+    dialogues = json_of(path)
+    for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
+        dialogue.update(change)
+    path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
+    lines = build(toml, tmp_path / "out", "--quiet", status=1).errors
+    assert "the dialogues have problems (format 2), so nothing was published" in lines
+    for dialogue, (_, reason) in zip(dialogues[1:], CHANGES, strict=False):
+        assert f"{path}: {dialogue['dialogue_id']}: {reason}" in lines
+    assert not list((tmp_path / "out" / "small").iterdir())
+
+    edit(toml, ('name = "small"', 'name = "small"\nallow_problems = ["format"]'))
+    build(toml, tmp_path / "out", "--quiet")
+    root = tmp_path / "out" / "small" / "1.0.0"
+    manifest = json_of(root / "MANIFEST.json")
+    assert manifest["known_problems"] == {"format": 2}
+    assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
+    assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
+    shards = (root / "data" / "original").glob("test-*.parquet")
+    rows = {row["dialogue_id"]: row for shard in shards for row in pq.ParquetFile(shard).read().to_pylist()}
+    for dialogue in dialogues[1:3]:
+        row = rows[dialogue["dialogue_id"]]
+        assert (row["services"], row["turns"]) == (None, None)
+        assert dialogue_of(row) == dialogue
+    run("release", "verify", root, "--quiet")
+    (root / "MANIFEST.json").write_text((root / "MANIFEST.json").read_text().replace('"format": 2', '"format": 1'))
+    lines = run("release", "verify", root, "--quiet", status=1).output
+    assert "MANIFEST.json: known_problems.format: is 1, but should be 2" in lines
+
+
+@cases(
+    "record value reason",
+    ("dialogue", [{"dialogue_id": 1, "services": [], "turns": []}], r"\[0\]: is not a dialogue"),
+    ("dialogue", 1, "expected a list of dialogues"),
+    ("service", [float("nan")], "not JSON: NaN is no value of JSON"),
+)
+def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
+    source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
+    raised(InputError, read_source, source, json.dumps(value).encode(), {}, match=f"folder/file.json: {reason}")
+
+
+def test_statistics_that_are_no_json(toml, tmp_path):
+    (toml.parent / "statistics.json").write_text('{"a": [1, NaN]}')
+    assert "statistics.json: not JSON: NaN is no value of JSON" in build(toml, tmp_path / "out", status=2).errors
+
+
+# In a process of its own: the library reads these settings once, when it is imported. It takes seconds: one for all.
+WITH_DATASETS = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+root = sys.argv[1]
+found = {}
+for config in [*get_dataset_config_names(root), "none"]:
+    for how in ("whole", "streaming"):
+        splits = load_dataset(root, *[config] * (config != "none"), streaming=how == "streaming")
+        found |= {f"{config} {split} {how}": list(rows) for split, rows in splits.items()}
+json.dump(found, sys.stdout, default=str)
+"""
+
+
+def run_program(program, cache, *arguments):
+    """What a program prints, without a network: the rows of each thing that it was asked for."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(cache), "HOME": str(cache)}
+    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, env=offline, check=False)
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+@pytest.mark.thorough
+def test_datasets_loads_every_configuration(suite_release, tmp_path):
+    """What it loads is named "configuration split how", where "none" names none."""
+    loaded = run_program(WITH_DATASETS, tmp_path, str(suite_release.root))
+    configs = json_of(suite_release.root / "MANIFEST.json")["configs"]
+    assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
+    rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
+    rows |= {f"none {split}": rows[f"original {split}"] for split in layout.SPLITS}
+    expected = {f"{place} {how}": n for place, n in rows.items() for how in ("whole", "streaming")}
+    assert {place: len(found) for place, found in loaded.items()} == expected
+    assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
+    assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
+
+
+def test_pandas(built):
+    path = built.root / "data" / "original" / "train-00000-of-00001.parquet"
+    frame, expected = pandas.read_parquet(path), pq.read_table(path).to_pylist()
+    assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
+    assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
+    memory = pandas.read_parquet(built.root / "data" / "memory")
+    assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]

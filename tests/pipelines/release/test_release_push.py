@@ -1,10 +1,7 @@
 """``parapet release push``, by huggingface_hub, to a Hub on this machine."""
 
-import json
 import os
-import re
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -177,27 +174,6 @@ def test_without_a_token_or_the_extra(release, hub, monkeypatch):
     push(release)
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     assert push(release, status=2).errors == f"error: huggingface_hub is not installed: {install_line('hub')}\n"
-
-
-READS = """
-import json
-{snippet}
-print(json.dumps(list(rows["dialogue_id"])))
-"""
-
-
-@pytest.mark.thorough
-def test_it_is_loaded_from_there_as_its_card_shows(suite_release, hub):
-    root = suite_release.root
-    run("release", "push", root, "--private")  # to the repository that release.toml names
-    assert pushed(hub, "ada/sets") == files_of(root)
-    codes = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
-    (snippet,) = [code for code in codes if "ada/sets" in code]
-    command = [sys.executable, "-W", "ignore", "-c", READS.format(snippet=snippet)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    expected = folder.rows_in(root / "data" / "v1" / "test-00000-of-00001.parquet")
-    assert json.loads(told.stdout) == [row["dialogue_id"] for row in expected]
 
 
 @pytest.mark.parametrize("private", [True, False])

@@ -10,9 +10,24 @@ from hypothesis import strategies as st
 from kit import cases
 from labelled_chats import SEEN, UNSEEN
 
-from parapet.transforms.anonymise.chats import BOT, USER, Chat, ChatTurn
-from parapet.transforms.anonymise.mentions import KINDS, Gazetteer, Mention, names_in, numbers_in, settled
-from parapet.transforms.anonymise.replacing import PLACEHOLDER, Anonymiser, Rules, Suspect, normalised, suspects_in
+from parapet.transforms.anonymise.replacing import (
+    BOT,
+    KINDS,
+    PLACEHOLDER,
+    USER,
+    Anonymiser,
+    Chat,
+    ChatTurn,
+    Gazetteer,
+    Mention,
+    Rules,
+    Suspect,
+    names_in,
+    normalised,
+    numbers_in,
+    settled,
+    suspects_in,
+)
 from parapet.transforms.report.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")

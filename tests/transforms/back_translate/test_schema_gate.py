@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.variants.schema_gate import refusal
+from parapet.transforms.variants.back_translation import refusal
 
 
 @cases(

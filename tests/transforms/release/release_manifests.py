@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 
 from parapet.schemas import release as model
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES
 from parapet.schemas.release import Author, Source
+from parapet.schemas.rows import DIALOGUES, SERVICES
 from parapet.transforms.release.plan import PARAPHRASE_COLUMNS, described
 from parapet.transforms.release.reading import split_sha256
 

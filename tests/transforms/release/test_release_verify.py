@@ -112,14 +112,10 @@ def test_links_are_not_followed(root, tmp_path):
     assert "LICENSE: is a link: a release must contain its files itself" in told(root)
 
 
-@cases(
-    "edit reason",
-    (lambda text: text.upper(), "is not a SHA-256 in lower case"),
-)
-def test_checksums_have_one_form(root, edit, reason):
+def test_checksums_have_one_form(root):
     sums = root / "SHA256SUMS"
-    sums.write_text(edit(sums.read_text()))
-    assert any(line.startswith("SHA256SUMS: ") and reason in line for line in told(root))
+    sums.write_text(sums.read_text().upper())
+    assert any(line.startswith("SHA256SUMS: line 1: is not a SHA-256 in lower case") for line in told(root))
 
 
 def test_without_checksums_the_manifest_still_speaks(root):
@@ -139,7 +135,7 @@ def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
     path = shard_with(root, "1_00000")
     folder.edit_rows(path, lambda rows: rows[1:])
     lines = told(root)
-    assert any(line.startswith(f"{name(root, first)}: cannot be read: ") for line in lines)
+    assert any(line.startswith(f"{name(root, first)}: cannot be read as Parquet: ") for line in lines)
     assert any(line.startswith(f"{name(root, path)}: its rows have the SHA-256 ") for line in lines)
 
 
@@ -153,18 +149,11 @@ def test_json_that_is_none_is_said(root, data):
 # What the records say.
 
 
-def change_dialogue(root, change, corpus="original"):
-    """Changes a dialogue of the test split everywhere, so that only its annotation is wrong."""
-    corpora = folder.sample_corpora()
-    change(corpora[corpus]["test"]["dialogues_001.json"][0])
-    return folder.write_release(root / "again", corpora)
-
-
 def test_a_slot_that_no_schema_has_is_found(tmp_path):
-    def change(dialogue):
-        dialogue["turns"][0]["frames"][0]["actions"][0]["slot"] = "nowhere"
-
-    lines = [line for line in told(change_dialogue(tmp_path, change)) if "actions[0]" in line]
+    corpora = folder.sample_corpora()
+    dialogue = corpora["original"]["test"]["dialogues_001.json"][0]
+    dialogue["turns"][0]["frames"][0]["actions"][0]["slot"] = "nowhere"
+    lines = [line for line in told(folder.write_release(tmp_path, corpora)) if "actions[0]" in line]
     reason = "turns[0].frames[0].actions[0].slot: the service has no slot 'nowhere'"
     assert lines == [f"sgd/original/test/dialogues_001.json: dialogue 1_00000: {reason}"]
 

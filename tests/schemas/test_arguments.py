@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.schemas.arguments import Parameters
-from parapet.schemas.mentions import Mentions, retitled
+from parapet.schemas.arguments import Mentions, Parameters, retitled
 from parapet.schemas.tools import ToolFile, ToolVariant, mentions_of
 
 TOOLS = {"list_issues": "enumerate_tickets", "search": "look_up", "get-docs": "read-manual", "notes.find": "notes.seek"}

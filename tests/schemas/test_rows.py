@@ -10,10 +10,20 @@ from hypothesis import strategies as st
 from kit import THOROUGH, cases, intent, raised, service, slot
 from release_folder import dialogue_file, schema_file
 
-from parapet.schemas import dialogue_table
-from parapet.schemas.dialogue_table import DIALOGUES, SERVICES, dialogue_row, service_of, service_row
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes, schema_bytes
+from parapet.schemas.rows import (
+    DIALOGUES,
+    SERVICES,
+    dialogue_lines,
+    dialogue_of,
+    dialogue_row,
+    layout_of,
+    lines_table,
+    service_of,
+    service_row,
+    service_rows,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)
@@ -62,8 +72,8 @@ LAYOUTS = [
 def expected(data):
     """Through Python's objects."""
     items = json.loads(data.decode("utf-8-sig"))
-    layout = dialogue_table.layout_of(data, dialogue_bytes(items))
-    rows = [{**dialogue_row(item, "d.json", i), "layout": layout} for i, item in enumerate(items)]
+    form = layout_of(data, dialogue_bytes(items))
+    rows = [{**dialogue_row(item, "d.json", i), "layout": form} for i, item in enumerate(items)]
     table = pa.Table.from_pylist(rows, DIALOGUES)
     return table, [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
 
@@ -72,10 +82,10 @@ def expected(data):
 @given(items=dialogues_by(st.sampled_from(["USER", "SYSTEM"])), layout=st.sampled_from(LAYOUTS))
 def test_lines_are_the_rows_and_read_back_they_are_the_table(items, layout):
     data = layout(items)
-    found = dialogue_table.dialogue_lines(data, "d.json", "d.json")
+    found = dialogue_lines(data, "d.json", "d.json")
     table, lines = expected(data)
     assert found.lines == lines
-    assert dialogue_table.lines_table(found.lines).equals(table, check_metadata=True)
+    assert lines_table(found.lines).equals(table, check_metadata=True)
     assert [dialogue.dialogue_id for dialogue in found.dialogues] == [item["dialogue_id"] for item in items]
 
 
@@ -84,24 +94,24 @@ def sample_items(sample):
 
 
 def test_a_table_of_many_blocks_is_one(sample, monkeypatch):
-    lines = dialogue_table.dialogue_lines(dialogue_bytes(sample_items(sample)), "d.json", "d.json").lines
-    whole = dialogue_table.lines_table(lines)
-    monkeypatch.setattr("parapet.schemas.dialogue_table._BLOCK", 10)
-    assert dialogue_table.lines_table(lines).equals(whole)
-    assert dialogue_table.lines_table([]).num_rows == 0
+    lines = dialogue_lines(dialogue_bytes(sample_items(sample)), "d.json", "d.json").lines
+    whole = lines_table(lines)
+    monkeypatch.setattr("parapet.schemas.rows._BLOCK", 10)
+    assert lines_table(lines).equals(whole)
+    assert lines_table([]).num_rows == 0
 
 
 def test_dialogues_in_another_form_are_kept_in_source_json(sample):
     items = copy.deepcopy(sample_items(sample))
     items[1]["turns"][0]["speaker"] = "BOT"
-    rows = dialogue_table.dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
+    rows = dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
     assert [dialogue.dialogue_id for dialogue in rows.dialogues] == [items[0]["dialogue_id"], items[2]["dialogue_id"]]
     assert [(bad.dialogue_id, bad.where) for bad in rows.malformed] == [(items[1]["dialogue_id"], "turns[0].speaker")]
-    table = dialogue_table.lines_table(rows.lines).to_pylist()
+    table = lines_table(rows.lines).to_pylist()
     assert json.loads(table[1]["source_json"]) == items[1]
     raised(
         InputError,
-        dialogue_table.dialogue_lines,
+        dialogue_lines,
         b"[3]",
         "x.json",
         "x.json",
@@ -110,7 +120,7 @@ def test_dialogues_in_another_form_are_kept_in_source_json(sample):
 
 
 def rows_in(data, file):
-    return [orjson.loads(line) for line in dialogue_table.dialogue_lines(data, file, file).lines]
+    return [orjson.loads(line) for line in dialogue_lines(data, file, file).lines]
 
 
 def through_arrow(rows, columns):
@@ -124,7 +134,7 @@ def through_arrow(rows, columns):
 def test_any_dialogues_come_back(dialogues):
     data = dialogue_bytes(dialogues)
     rows = through_arrow(rows_in(data, "dialogues_001.json"), DIALOGUES)
-    assert ([dialogue_table.dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
+    assert ([dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
 
 
 SERVICE = service("A_1", [slot("city", "", "x")], [intent("Find", "", "city", z="1", a="dontcare")], "Ä")
@@ -155,7 +165,7 @@ def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
     assert schemas
     for path in schemas if THOROUGH else schemas[::4]:
         raw = json.loads(data := path.read_bytes())
-        read = through_arrow(dialogue_table.service_rows(raw, "v1", data), SERVICES)
+        read = through_arrow(service_rows(raw, "v1", data), SERVICES)
         assert schema_file(read) == data, path
         assert schema_bytes(raw) == data
     assert dialogues
@@ -166,3 +176,12 @@ def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
         plain = dialogue_bytes(raw)
         assert (plain[:-1] if "expected" in path.parts else plain) == data, path
         assert not [row["dialogue_id"] for row in rows if row["source_json"] is not None]
+
+
+def test_every_character_is_kept(sample):
+    items = sample_items(sample)
+    text = "".join(chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
+    items[0]["turns"][0]["utterance"] = text
+    found = dialogue_lines(dialogue_bytes(items), "d.json", "d.json")
+    assert lines_table(found.lines)["turns"][0].as_py()[0]["utterance"] == text
+    assert orjson.loads(found.lines[0])["layout"] == "published"
