@@ -1,6 +1,7 @@
-"""Scores predicted intents by accuracy and macro-F1, by set and by intent.
+"""Scores predicted intents by accuracy and macro-F1, by set and by intent; and the labelled items of tasks.
 
-The reference is JSON lines, or corpora, whose user turns have active intents.
+The reference is JSON lines, or corpora, whose user turns have active intents. Items and their predictions, which the
+task ood scores, too, are matched by key.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import (
@@ -19,6 +19,7 @@ from parapet.evaluation.sets import (
     ORIGINAL,
     Key,
     Keyed,
+    KeyedRow,
     Placed,
     SetRoot,
     Sources,
@@ -29,6 +30,7 @@ from parapet.evaluation.sets import (
     groups_of,
     keyed_predictions,
     keyed_rows,
+    named,
     read_dialogues,
     with_mean,
 )
@@ -41,6 +43,7 @@ from parapet.evaluation.task import (
     group_table,
     line,
     main_group,
+    rows_bytes,
     set_report,
     with_group,
 )
@@ -62,6 +65,7 @@ SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # for the top of the p
 OF_INTENTS = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "items", "predicted": "predicted"}
 EXAMPLES = 40
 MOST_CONFUSED = 20
+NO_LABEL = "has no label: add it to the row, or give --reference"
 NONE = "NONE"  # the active intent of a turn without an intent
 
 TERMS = {
@@ -69,6 +73,78 @@ TERMS = {
     "Macro-F1": "The unweighted mean of F1 over the intents that the reference of the set has. An intent that is only "
     "predicted is not among them: such a prediction is wrong, and lowers the recall of the right intent.",
 }
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """What the reference says about a user turn.
+
+    Attributes:
+      label: its intent, or whether it is out of domain; empty if unknown.
+      service: the service of the intent.
+      fallback: the system's answer if the turn is out of domain.
+    """
+
+    label: str
+    utterance: str = ""
+    service: str = ""
+    fallback: str = ""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A scored item: its label, and the predicted label, score, or both."""
+
+    label: str
+    predicted: str | None
+    utterance: str
+    score: float | None = None
+
+
+def matched(
+    rows: Iterable[tuple[Key, Placed[KeyedRow]]], truths: Mapping[Key, Truth]
+) -> Iterator[tuple[Key, Placed[KeyedRow], Truth]]:
+    """Yields each prediction with its truth.
+
+    Raises:
+      InputError: a prediction occurs twice, or the reference has no label for it.
+    """
+    seen: set[Key] = set()
+    for key, placed in [*rows]:  # a file that cannot be read is said before a label that differs
+        if key in seen:
+            raise placed.error(f"{named(key)} appears twice")
+        seen.add(key)
+        if key not in truths:
+            raise placed.error(f"the reference has no label for {named(key)}")
+        yield key, placed, truths[key]
+
+
+def item_rows(items: Mapping[Key, Item], metrics: Sequence[str] = ("accuracy",)) -> bytes:
+    """Encodes ``rows.parquet``, see :func:`~parapet.evaluation.task.rows_bytes`."""
+    keys = sorted(items)
+    ordered = [items[key] for key in keys]
+    right = [None if item.predicted is None else float(item.label == item.predicted) for item in ordered]
+    columns = {"accuracy": right, "score": [item.score for item in ordered]}
+    texts = {name: [getattr(item, name) for item in ordered] for name in ("label", "predicted", "utterance")}
+    return rows_bytes(keys, {name: columns[name] for name in metrics}, texts)
+
+
+def item_table(title: str, note: str, items: Mapping[Key, Item], keys: Iterable[Key]) -> Table:
+    """Lists some items with their predictions."""
+    rows = [
+        [
+            f"{key[1]}, {key[2]}",
+            key[0],
+            item.utterance,
+            item.label,
+            item.predicted or "",
+            "" if item.score is None else f"{item.score:.6g}",
+        ]
+        for key in keys
+        for item in [items[key]]
+    ]
+    columns = ["item", "set", "utterance", "label", "predicted", "score"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    return Table(title=title, note=note, columns=columns, rows=rows, text_columns=5, in_card=False)
 
 
 class Reference(Keyed, kw_only=True):

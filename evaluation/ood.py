@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
+from parapet.evaluation.intent import NO_LABEL, Item, Truth, item_rows, item_table, matched
 from parapet.evaluation.results import read_parquet, results_of
 from parapet.evaluation.sets import (
     ALL,

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
-from parapet.evaluation.compare.board import read_board
-from parapet.evaluation.compare.kinds import set_order
-from parapet.evaluation.compare.tables import by_set
+from parapet.evaluation.compare.board import by_set, read_board
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
+from parapet.evaluation.results import set_order
 from parapet.evaluation.sets import ORIGINAL, mixes, run_name
 from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome

@@ -10,9 +10,8 @@ from compare_folders import JGA, groups, intents, mean, sensitivity, states
 from kit import cases, lacking, raised, write
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.board import Config, compare_systems, read_board
+from parapet.evaluation.compare.board import Config, compare_systems, pivot, read_board, terminal_lines
 from parapet.evaluation.compare.page import files_of, headline, lead, leader, sections
-from parapet.evaluation.compare.tables import pivot, terminal_lines
 from parapet.evaluation.results import SENSITIVITY, VARIANTS
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError

@@ -6,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from parapet.evaluation import bootstrap
-from parapet.evaluation.compare.significance import coins_of, holm, intervals, paired
+from parapet.evaluation import statistics
+from parapet.evaluation.statistics import coins_of, holm, intervals, paired
 
 
 def differences(pairs, numbers, replicates):
@@ -33,13 +33,13 @@ def test_equal_to_a_plain_loop():
     seen = 100 * (mean_of(first) - mean_of(second))
     assert each.difference == pytest.approx(seen, abs=1e-9)
     coins = {name: coins_of("0", name, 300) for name in first}
-    weights = {name: bootstrap.weights("0", name) for name in first}
+    weights = {name: statistics.weights("0", name) for name in first}
     larger, gaps = 0, []
     for r in range(300):
         one = {name: (second if coins[name][r] else first)[name] for name in first}
         other = {name: (first if coins[name][r] else second)[name] for name in first}
         larger += abs(100 * (mean_of(one) - mean_of(other))) >= abs(seen) - 1e-9
-    for r in range(bootstrap.REPLICATES):
+    for r in range(statistics.REPLICATES):
         heavy = [
             {name: (value * weights[name][r], n * weights[name][r]) for name, (value, n) in sums.items()}
             for sums in (first, second)
@@ -61,10 +61,10 @@ def test_the_mean_over_parts_moves_dialogues_together():
 def test_intervals_are_those_of_a_plain_loop():
     first, second = drawn(1, 9, 0.6), {f"d{i}": (float(i % 2), 1) for i in range(4, 12)}
     values = []
-    for r in range(bootstrap.REPLICATES):
+    for r in range(statistics.REPLICATES):
         means = []
         for sums in (first, second):
-            weights = {name: bootstrap.weights("s", name)[r] for name in sums}
+            weights = {name: statistics.weights("s", name)[r] for name in sums}
             count = sum(n * weights[name] for name, (_, n) in sums.items())
             means.append(sum(value * weights[name] for name, (value, _) in sums.items()) / count if count else math.nan)
         values.append(sum(means) / 2)

@@ -6,9 +6,7 @@ from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, se
 from kit import cases, raised
 
 from parapet.evaluation.compare.board import Config, compare_systems, read_task
-from parapet.evaluation.compare.kinds import columns_of
-from parapet.evaluation.results import SENSITIVITY, VARIANTS, results_of
-from parapet.evaluation.rows import read_rows
+from parapet.evaluation.results import SENSITIVITY, VARIANTS, columns_of, read_rows, results_of
 from parapet.schemas.errors import InputError
 
 BASE = [1.0, 0.0, 1.0, 1.0]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from parapet.evaluation import intent as scores
-from parapet.evaluation.classify import Item
+from parapet.evaluation.intent import Item
 
 LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from kit import cases
 
-from parapet.evaluation.compare.significance import paired
-from parapet.evaluation.noise import floor_of_difference, noise_floor, pass_power, sensitivities
+from parapet.evaluation.statistics import floor_of_difference, noise_floor, paired, pass_power, sensitivities
 
 
 def drawn(seed, shares, times):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from parapet.evaluation import ood
-from parapet.evaluation.classify import Item
+from parapet.evaluation.intent import Item
 from parapet.evaluation.ood import IN_DOMAIN, OOD, metrics_of
 
 # Few different scores, so that ties are many.

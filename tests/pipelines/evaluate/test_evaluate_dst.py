@@ -18,8 +18,7 @@ from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from benchmarks.rewrite_reference import names_of, rename
-from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import totals
+from parapet.evaluation import statistics
 from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
@@ -115,7 +114,7 @@ def joint_values(place):
     return found
 
 
-@pytest.mark.parametrize("zero", totals.POLICIES)
+@pytest.mark.parametrize("zero", statistics.POLICIES)
 def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
     if zero != "zero":
         flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--zero", zero]
@@ -126,7 +125,7 @@ def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
     values = np.array(list(frames.values()))
     # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
     cov = np.nan_to_num(values.std(axis=1, ddof=1) / np.where(values.any(axis=1), values.mean(axis=1), np.nan))
-    weights = np.array([bootstrap.weights("0", name) for name, *_ in frames])
+    weights = np.array([statistics.weights("0", name) for name, *_ in frames])
     counts = np.ones(len(cov)) if zero == "zero" else 1.0 * values.any(axis=1)
     assert 0 < counts.sum() <= len(counts)
     row = numbers["table"]["#ALL_SERVICES"]
@@ -163,7 +162,7 @@ def test_what_is_right_on_the_original_and_always_wrong_elsewhere(place, tmp_pat
     numbers = told.json("robustness.json")
     n = len(sample_dialogues())
     for name, one in numbers["sets"].items():
-        expected = bootstrap.wilson_interval(n if name == "original" else 0, n)
+        expected = statistics.wilson_interval(n if name == "original" else 0, n)
         assert one["intervals"]["#ALL_SERVICES"] == pytest.approx(expected, abs=0.05)  # by their effective number
     row = numbers["variants"]["table"]["#ALL_SERVICES"]
     assert (row["schema_sensitivity"], row["schema_sensitivity_interval"]) == (0.0, None)
