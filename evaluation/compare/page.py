@@ -135,23 +135,32 @@ def headline(board: Board) -> str:
 
     costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(system, name) for system in systems))
     by_loss = sorted(systems, key=lambda system: loss(system, costly), reverse=True)
-    changes = {name: _change_text(rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])}
+    changes = {
+        name: _change_text(board, rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])
+    }
     reworded = "tools" if rows[by_loss[0], costly].task == "tool_calls" else "schemas"
     changes[by_loss[0]] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
     return "; ".join(f"{name} {change}" for name, change in changes.items())
 
 
-def _change_text(original: ResultRow, row: ResultRow) -> str:
-    """Says how a number differs from that on the original: it falls or rises if their intervals are apart."""
+def _change_text(board: Board, original: ResultRow, row: ResultRow) -> str:
+    """Says how a number differs from that on the original: it falls or rises if the paired test is clear.
+
+    A number that is no mean over rows is not tested: it falls or rises if the intervals are apart.
+    """
     before, after = (tables.with_unit(each.metric, each.value) for each in (original, row))
     if before == after:
         return f"stays at {after}"
     change = f"from {before} to {after}"
     if row.low is None or row.high is None or original.low is None or original.high is None:
         return f"goes {change}"
-    if row.low <= original.high and original.low <= row.high:
-        return f"goes {change} (the intervals overlap)"
-    return f"{'falls' if row.high < original.low else 'rises'} {change}"
+    if board.config.replicates and row.metric not in scores.OF_100:
+        is_clear, doubt = (row.system, row.column) not in board.noise, "chance may have made the change"
+    else:
+        is_clear, doubt = row.low > original.high or original.low > row.high, "the intervals overlap"
+    if not is_clear:
+        return f"goes {change} ({doubt})"
+    return f"{'rises' if (row.value or 0.0) > (original.value or 0.0) else 'falls'} {change}"
 
 
 def lead(board: Board) -> str:
