@@ -175,7 +175,9 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
     assert headline(one) == headline(board).partition(";")[0]
     assert lead(one) == "ft: joint goal accuracy, mean over 4 sets: 34.4%."
     without = compare_systems(trackers, Config(sets=("original", "typos"), replicates=9))
-    assert headline(without).startswith("pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes")
+    assert headline(without).startswith(
+        "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
+    )
     assert "is ahead, but not significantly: 48.8% against 37.5%" in lead(without)
     files = files_of(board)
     assert headline(board) in files["report.html"].decode()
