@@ -16,16 +16,7 @@ from msgspec.structs import replace
 
 from parapet.evaluation import results as scores
 from parapet.evaluation import statistics
-from parapet.evaluation.results import (
-    SENSITIVITY,
-    VARIANTS,
-    WHOLE,
-    ResultRow,
-    TaskResults,
-    macro_average,
-    read_task,
-    variants_of,
-)
+from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, TaskResults, macro_average
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, existing_file, group_label, mixes, parse_line
 from parapet.evaluation.statistics import Difference, Parts
 from parapet.evaluation.task import NOISE_REMARK, NOT_DEFINED, relative_change
@@ -195,7 +186,7 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
     """Reads what can be compared of the systems' results; also says what is left out. Raises InputError."""
     read: dict[tuple[str, str], TaskResults] = {}
     for name, path in ((name, path) for name, paths in systems.items() for path in paths):
-        results = read_task(path, name)
+        results = scores.read_task(path, name)
         if read.setdefault((results.task, name), results) is not results:
             raise InputError(f"{name!r} has two results of task {results.task!r}", path)
     rows = [row for results in read.values() for row in results.rows]
@@ -297,7 +288,7 @@ def set_label(board: Board, name: str) -> str:
     """Returns the label of a set; that of the mean over v1 to v5 is ``v1–v5``."""
     if name != VARIANTS:
         return group_label(name).lower() if name.startswith("#") else name
-    variants = variants_of(row.set for row in board.rows)
+    variants = scores.variants_of(row.set for row in board.rows)
     return f"{variants[0]}–{variants[-1]}" if variants else "variants"
 
 
