@@ -16,9 +16,8 @@ from parapet.evaluation.sets import ORIGINAL
 from parapet.schemas.errors import InputError
 from parapet.schemas.limits import read_whole
 from parapet.transforms.core.toml import convert, parse_toml
-from parapet.transforms.report.charts import sets_chart
 from parapet.transforms.report.markdown import is_url, quoted
-from parapet.transforms.report.report import Dots, Report, Section, Table, page
+from parapet.transforms.report.report import Dots, Report, Section, Table, page, sets_chart
 from parapet.transforms.report.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish
