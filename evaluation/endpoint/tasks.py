@@ -10,8 +10,7 @@ from functools import partial
 
 import msgspec
 
-from parapet.evaluation.endpoint.asking import Asker, Question, in_json
-from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json, prompt_of
 from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair
 from parapet.evaluation.models.generation.inference import Generated

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from parapet.evaluation.endpoint.asking import Asker, Question, in_json
-from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json, prompt_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.tools.conversation import Message, request_of, with_request
-from parapet.evaluation.tools.tasks import UNREADABLE, Expected, ToolTask, read_tasks
+from parapet.evaluation.tools.tasks import UNREADABLE, Expected, Message, ToolTask, read_tasks, request_of, with_request
 from parapet.transforms.core import replies
 from parapet.transforms.core.chat import Chat
 

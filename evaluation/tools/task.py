@@ -16,8 +16,7 @@ from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.dst.totals import coefficient
 from parapet.evaluation.results import Interval, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
-from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
-from parapet.evaluation.tools.meaning import with_right_values
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, with_right_values
 from parapet.evaluation.tools.tasks import (
     UNREADABLE,
     Expected,

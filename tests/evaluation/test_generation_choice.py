@@ -2,7 +2,7 @@
 
 import pytest
 
-from parapet.evaluation.generation import metrics as totals
+from parapet.evaluation.generation import task as totals
 from parapet.evaluation.generation.corpus import (
     Act,
     Candidate,
@@ -13,8 +13,8 @@ from parapet.evaluation.generation.corpus import (
     Words,
     references,
 )
-from parapet.evaluation.generation.metrics import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.generation.scoring import Pair, Validated, choose, evaluate, premises_of, validate
+from parapet.evaluation.generation.task import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.sets import ALL, ORIGINAL
 
 NEUTRAL = (0.1, 0.8, 0.1)

@@ -3,7 +3,7 @@
 import pytest
 from kit import cases
 
-from parapet.evaluation.generation import metrics
+from parapet.evaluation.generation import task as metrics
 from parapet.evaluation.generation.corpus import Act, Corpus, Prediction, ServiceWords, SystemTurn, Words, references
 from parapet.evaluation.generation.scoring import Premise, ScoredAct, Validated, evaluate, premises_of, validate
 from parapet.evaluation.sets import ALL, ORIGINAL

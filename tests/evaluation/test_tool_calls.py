@@ -14,10 +14,9 @@ from kit import BUNDLED, cases, holding, json_of, lacking, raised, refused, rows
 from local_http import Answer
 
 from parapet.evaluation.compare.board import read_task
-from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.endpoint.asking import prompt_of
 from parapet.evaluation.tools.agent import prompted
-from parapet.evaluation.tools.checking import Fault, fault_of
-from parapet.evaluation.tools.meaning import mean_the_same, with_right_values
+from parapet.evaluation.tools.checking import Fault, fault_of, mean_the_same, with_right_values
 from parapet.evaluation.tools.task import with_defined_sensitivity
 from parapet.evaluation.tools.tasks import calls_of, legal_names, read_answers, read_tasks
 from parapet.schemas.errors import InputError

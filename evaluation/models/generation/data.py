@@ -1,6 +1,6 @@
 """System turns and their model input: a template for each act (T2G2; Kale and Rastogi 2020).
 
-Users may write their own templates, see :mod:`parapet.evaluation.generation.templates`. Acts without one have a
+Users may write their own templates, see :mod:`parapet.evaluation.generation.corpus`. Acts without one have a
 sentence made from the schema's words, like the reference sentences of SGSAcc, so that unseen services and variants have
 sentences, too.
 """
@@ -15,20 +15,24 @@ from pathlib import Path
 import msgspec
 
 from parapet.evaluation.generation.corpus import (
+    NONE,
     Act,
     Kinds,
     ServiceWords,
     SystemTurn,
+    Templates,
     act_name,
+    filled,
     kinds_of,
     read,
     references,
     services_of,
     system_turns,
+    template_of,
     varied_words,
+    warn_without_template,
     words_of,
 )
-from parapet.evaluation.generation.templates import NONE, Templates, filled, key_of, template_of
 from parapet.evaluation.models.examples import Examples
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets
 from parapet.schemas.dialogue import DialogueFile, is_marker
@@ -125,10 +129,8 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")
     acts = [act for turn in corpus.turns for act in turn.acts]
-    if templates and (without := [act for act in acts if template_of(act, templates) is None]):
-        message = "%s: %s of %s acts have no template and get a sentence in the schema's words, such as %s of %s"
-        first = without[0]
-        logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
+    if templates:
+        warn_without_template(acts, templates, "get a sentence in the schema's words", f"{root}: ")
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = read_corpus(root, [split]).paths()
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])

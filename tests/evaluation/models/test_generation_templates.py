@@ -6,8 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kit import raised
 
-from parapet.evaluation.generation.corpus import Act, ServiceWords, Words
-from parapet.evaluation.generation.templates import key_of, read_templates, template_of
+from parapet.evaluation.generation.corpus import Act, ServiceWords, Words, key_of, read_templates, template_of
 from parapet.evaluation.models.generation.data import sentence, text_of
 from parapet.schemas.errors import InputError
 
