@@ -609,8 +609,8 @@ def predicted_variants(predictions: str, variants: Sequence[str]) -> list[str]:
     return [name for name in variants if name in named]
 
 
-# Templates of acts in the format of T2G2 (Kale and Rastogi 2020): inputs of models, or references of acts. The published
-# ones are ``generation/utterance_templates`` of ``google-research/task-oriented-dialogue``.
+# Templates of acts in the format of T2G2 (Kale and Rastogi 2020): inputs of models, or references of acts. Published
+# ones: ``generation/utterance_templates`` of ``google-research/task-oriented-dialogue``.
 Templates = Mapping[str, Mapping[str, str]]  # service to key to sentence
 NONE: Templates = {}
 VALUE, SEPARATOR = "@", "!!"
@@ -674,7 +674,7 @@ def template_of(act: Act, templates: Templates) -> str | None:
 
 def warn_without_template(acts: Sequence[Act], templates: Templates, instead: str, place: str = "") -> None:
     """Warns about acts without a template; ``instead`` says what becomes of them."""
-    if without := [act for act in acts if template_of(act, templates) is None]:
+    if templates and (without := [act for act in acts if template_of(act, templates) is None]):
         message, first = "%s%s of %s acts have no template and %s, such as %s of %s", without[0]
         counts = f"{len(without):,}", f"{len(acts):,}"
         logging.warning(message, place, *counts, instead, key_of(first), first.service)

@@ -129,8 +129,7 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")
     acts = [act for turn in corpus.turns for act in turn.acts]
-    if templates:
-        warn_without_template(acts, templates, "get a sentence in the schema's words", f"{root}: ")
+    warn_without_template(acts, templates, "get a sentence in the schema's words", f"{root}: ")
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = read_corpus(root, [split]).paths()
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])
