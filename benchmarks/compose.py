@@ -1,4 +1,4 @@
-"""Times ``parapet compose`` against ``parapet.crowd.compose``, its in-memory version without Beam, on growing corpora.
+"""Times ``parapet compose`` against ``parapet.compose``, its in-memory version without Beam, on growing corpora.
 
     python -m benchmarks.compose [--answers 10000,100000,1000000] [--per_service 25000,50000,100000] [--folder DIR]
 
@@ -90,7 +90,7 @@ def digest(path: Path) -> bytes:
 
 def reference(schemas: str, responses: str, out: str) -> int:
     """Composes in memory, in this process."""
-    from parapet.crowd import compose
+    from parapet import compose
 
     compose(schemas, responses.split(",")).save(out)
     return 0

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from parapet import beam as beam
+    from parapet.api import Composition as Composition
+    from parapet.api import Scores as Scores
     from parapet.api import apply_variants as apply_variants
+    from parapet.api import compose as compose
     from parapet.api import load_corpus as load_corpus
     from parapet.api import perturb as perturb
     from parapet.api import perturb_sets as perturb_sets
     from parapet.api import perturb_text as perturb_text
     from parapet.api import perturbations as perturbations
-    from parapet.crowd import Composition as Composition
-    from parapet.crowd import compose as compose
-    from parapet.crowd import rank as rank
+    from parapet.api import rank as rank
+    from parapet.api import schema_sensitivity as schema_sensitivity
+    from parapet.api import schema_sensitivity_interval as schema_sensitivity_interval
+    from parapet.api import score_states as score_states
+    from parapet.api import to_pandas as to_pandas
     from parapet.schemas.errors import InputError as InputError
     from parapet.schemas.layout import sample_root as sample_root
-    from parapet.scoring import Scores as Scores
-    from parapet.scoring import schema_sensitivity as schema_sensitivity
-    from parapet.scoring import schema_sensitivity_interval as schema_sensitivity_interval
-    from parapet.scoring import score_states as score_states
-    from parapet.scoring import to_pandas as to_pandas
     from parapet.transforms.perturb.base import Perturbation as Perturbation
     from parapet.transforms.perturb.base import Perturbed as Perturbed
     from parapet.transforms.perturb.base import changed_turn as changed_turn
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _MODULES = {
-    "parapet.api": "apply_variants load_corpus perturb perturb_sets perturb_text perturbations",
-    "parapet.crowd": "Composition compose rank",
+    "parapet.api": "Composition Scores apply_variants compose load_corpus perturb perturb_sets perturb_text "
+    "perturbations rank schema_sensitivity schema_sensitivity_interval score_states to_pandas",
     "parapet.schemas.errors": "InputError",
     "parapet.schemas.layout": "sample_root",
-    "parapet.scoring": "Scores schema_sensitivity schema_sensitivity_interval score_states to_pandas",
     "parapet.transforms.perturb.base": "Perturbation Perturbed changed_turn",
     "parapet.transforms.perturb.corpora": "Corpus corpus_of",
     "parapet.transforms.perturb.corpus": "PerturbedCorpus check_perturbation",

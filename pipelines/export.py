@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.sets import TaskOptions
+from parapet.pipelines.corpora import TaskOptions
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import options
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from parapet.pipelines.app import EXIT_USAGE
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.pipelines.flags import EXIT_USAGE
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN
 from parapet.transforms.core import options

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import app, runners
+from parapet.pipelines import app
+from parapet.pipelines.command import import_beam
 from parapet.pipelines.command import run as run_command
 from parapet.pipelines.corpora import CorpusPipeline
-from parapet.pipelines.dispatch import canonical, spelling
+from parapet.pipelines.main import canonical, spelling
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import plugins
 from parapet.transforms.core.options import REQUIRED, option
@@ -230,7 +231,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
         if name not in DECLARED and name not in TOOLKITS:
-            runners.import_beam(argv)
+            import_beam(argv)
         kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:
             raise InputError(f"{name} needs schemas and states, which chat messages do not have", "--messages")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, say
+from parapet.pipelines.corpora import TASKS
 from parapet.pipelines.perturb import TOOLKITS, TRANSLATING, combined, options_of
-from parapet.pipelines.sets import TASKS
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options

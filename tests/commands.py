@@ -10,7 +10,7 @@ from kit import argv_of, dialogues_of, rows_of, run, write
 from tool_files import write_tasks, write_variants
 
 from parapet.pipelines.app import flags_of
-from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of
+from parapet.pipelines.main import PIPELINES, actions_of, command_of
 from parapet.schemas import layout
 from parapet.transforms.simulators.restaurants import ontology
 

@@ -136,9 +136,9 @@ def raised(kind: type[Exception], call: Callable[..., Any], *args: Any, match: s
 
 def train(argv: Sequence[str]) -> int:
     """Runs ``parapet train`` with this run's seed; returns its exit status."""
-    from parapet.pipelines import dispatch
+    from parapet.pipelines import main
 
-    return dispatch.run("train", _seeded(["train", *argv])[1:])
+    return main.run("train", _seeded(["train", *argv])[1:])
 
 
 def _seeded(line: list[str]) -> list[str]:

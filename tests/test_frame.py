@@ -15,7 +15,7 @@ from kit import json_of, lacking, raised, rows_of, run, write
 
 import parapet
 from parapet.pipelines import perturb
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
-from parapet.pipelines.dispatch import PIPELINES
 from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES
 from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 

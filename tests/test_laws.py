@@ -19,7 +19,7 @@ from fuzzing.watching import CANARY, output_findings
 from kit import THOROUGH, TWO_WORKERS, edit, files_of, holding, json_of, lacking, raised, rows_of, run, write
 
 from parapet import __version__
-from parapet.pipelines.dispatch import PIPELINES
+from parapet.pipelines.main import PIPELINES
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
 from parapet.transforms.core.seeding import stable_hash

@@ -11,8 +11,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of, usage_of
-from parapet.pipelines.flags import Formatter, Parser, wrap_commands
+from parapet.pipelines.app import Formatter, Parser, wrap_commands
+from parapet.pipelines.main import PIPELINES, actions_of, parser_of, usage_of
 
 DOCS = Path(__file__).parents[1]
 INDEX = """# Commands

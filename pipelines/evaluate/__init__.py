@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from parapet.evaluation.models.configs import knowledge_base
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import say
-from parapet.pipelines.dispatch import run_action
+from parapet.pipelines.corpora import BabiOptions, SetOptions, TaskOptions, of_run
 from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, model_name
-from parapet.pipelines.sets import BabiOptions, SetOptions, TaskOptions, of_run
+from parapet.pipelines.main import run_action
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, find_output
 from parapet.transforms.core import options

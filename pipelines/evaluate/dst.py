@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from parapet.pipelines.app import Pipeline
 from parapet.pipelines.command import say
+from parapet.pipelines.corpora import SetOptions, inputs_of
 from parapet.pipelines.evaluate import UserModel
-from parapet.pipelines.sets import SetOptions, inputs_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options

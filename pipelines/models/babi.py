@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from parapet.evaluation.models import configs
 from parapet.pipelines.app import Option, input_paths
 from parapet.pipelines.command import say
+from parapet.pipelines.corpora import BabiOptions
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import BabiOptions
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole

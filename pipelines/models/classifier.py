@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from parapet.evaluation.models.configs import ClassifierConfig, ClassifierPrediction, Schedule
+from parapet.pipelines.corpora import SetOptions
 from parapet.pipelines.models.family import Inputs, Prediction, PredictTrained, TrainNet
-from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 

@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from parapet.pipelines.command import counted, say
+from parapet.pipelines.corpora import SetOptions, TaskOptions
 from parapet.pipelines.endpoint_flags import ModelOptions, cache_in, tokens_of
 from parapet.pipelines.models import family
 from parapet.pipelines.models.babi import AnswerOptions
-from parapet.pipelines.sets import SetOptions, TaskOptions
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options

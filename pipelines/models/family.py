@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 from parapet.evaluation.models.configs import CorpusTraining, PredictionConfig, TrainingConfig
 from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
 from parapet.pipelines.command import counted, say
-from parapet.pipelines.sets import inputs_of
+from parapet.pipelines.corpora import inputs_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
 from parapet.transforms.core import options

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from parapet.evaluation.models.configs import GenerationConfig, GenerationPrediction, PrefixConfig, PrefixPrediction
+from parapet.pipelines.corpora import SetOptions
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import SetOptions
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_there
 from parapet.transforms.core import options

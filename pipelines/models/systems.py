@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig, SystemPrediction, SystemTraining
+from parapet.pipelines.corpora import SetOptions
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import SetOptions
 
 WARNINGS = {
     "too_long": ("turn", "{n} with more history than the model reads: the oldest part was cut off"),

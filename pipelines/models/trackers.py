@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from parapet.evaluation.models.configs import SgdBaselineConfig, SgpDstConfig, T5DstConfig
+from parapet.pipelines.corpora import SetOptions
 from parapet.pipelines.models import family
-from parapet.pipelines.sets import SetOptions
 
 WARNINGS = {
     "too_long": ("input", "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"),

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import app, command, runners
+from parapet.pipelines import app, command
 from parapet.pipelines.command import say
-from parapet.pipelines.suite import gates
 from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, resolved
 from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
 from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
@@ -107,7 +106,10 @@ class Suite(app.Command[Plan]):
             raise InputError("leads outside of the suite's folder by a link: remove the link", output / FOLDER)
         state = State(output)
         graph = Graph(suite, lambda name: _matches(name, self.skip))
-        gates.check_gates(suite, graph)
+        if suite.gates:
+            from parapet.pipelines.suite.page import check_gates
+
+            check_gates(suite, graph)
         names, left_out = list(graph.steps), [entry.name for entry in graph.left_out]
         for flag, patterns, known in (("--skip", self.skip, left_out), ("--only", self.only, names)):
             for pattern in patterns:
@@ -140,7 +142,7 @@ class Suite(app.Command[Plan]):
             return 0
         with locked(plan.state.output):
             with Display(plan.suite.title, len(plan.names)) as display:
-                outcomes = Runner(plan, self.runner_flags, self.jobs or runners.cores(), display).run()
+                outcomes = Runner(plan, self.runner_flags, self.jobs or command.cores(), display).run()
             plan.state.save()
             write_results(plan, outcomes)
         return _end(plan, outcomes)
@@ -206,6 +208,7 @@ def _visible_difference(plan: Plan) -> Iterator[str]:
 
 def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     """Prints the summary of a run; returns the exit status."""
+    from parapet.pipelines.suite.page import verdicts_of  # imports Jinja
     from parapet.pipelines.suite.running import BLOCKED, DONE, FAILED, UNCHANGED
 
     done, failed, blocked, unchanged = (
@@ -222,7 +225,7 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
         for line in (*terminal_lines(board), headline(board)):
             say(line)
     say(f"{counted(len(done), 'step')} run, {len(unchanged)} unchanged: {os.path.relpath(output / PAGE)}")
-    verdicts = gates.verdicts_of(plan.suite, output)
+    verdicts = verdicts_of(plan.suite, output)
     for verdict in verdicts:
         if verdict.is_met:
             say(f"gate met: {verdict.text()}")

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from parapet.evaluation.sets import prediction_files, run_folders
-from parapet.pipelines import dispatch, endpoint_flags
+from parapet.pipelines import endpoint_flags, main
 from parapet.pipelines.app import flags_of
+from parapet.pipelines.corpora import of_run
 from parapet.pipelines.perturb import TOOLKITS
-from parapet.pipelines.sets import of_run
 from parapet.pipelines.suite import steps as suite_steps
 from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
 from parapet.pipelines.suite.suite_file import SEED, SuiteFile
@@ -240,7 +240,7 @@ class Graph:
         if source == "predictions" and not self.tasks:
             corpus = self._predicted(scored, task, str(options["predictions"]), corpus)
         elif source == "endpoint":
-            known = {"api_key_env", *(flag.name for flag in flags_of(dispatch.command_of("predict", _ASKED[task])))}
+            known = {"api_key_env", *(flag.name for flag in flags_of(main.command_of("predict", _ASKED[task])))}
             asked = {key: value for key, value in options.items() if key in known}
             options = {key: options[key] for key in options if key not in known or key in _OF_SCORES_TOO}
             if "api_key_env" in asked:

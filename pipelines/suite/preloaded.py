@@ -4,11 +4,10 @@ import logging
 
 import jinja2  # noqa: F401
 
-import parapet.pipelines.command  # noqa: F401
-from parapet.pipelines import runners
+from parapet.pipelines import command
 
 logging.disable(logging.WARNING)  # Beam warns about the packages that it does not find
-runners.import_beam()
+command.import_beam()
 
 import pyarrow.parquet  # noqa: E402, F401
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.pipelines import app, dispatch, perturb
+from parapet.pipelines import app, main, perturb
 from parapet.schemas.errors import InputError, install_line, no_such
 from parapet.schemas.layout import sample_root
 from parapet.transforms.core import plugins
@@ -165,15 +165,15 @@ def command_of(step: Step, output: Path) -> app.Command[Any]:
 
 def _kind_of(step: Step) -> type[app.Command[Any]]:
     pipeline, action, has_tasks = step.command[0], " ".join(step.command[1:]), "tasks" in step.options
-    known = [name for name in dispatch.PIPELINES if name not in _NOT_IN_SUITES]
+    known = [name for name in main.PIPELINES if name not in _NOT_IN_SUITES]
     if pipeline not in known:
         raise InputError(no_such("pipeline", pipeline, known))
     if pipeline == "perturb" or (pipeline == "rewrite" and has_tasks):
         return perturb.command(action or pipeline, has_tasks)
-    actions = dispatch.actions_of(pipeline)
+    actions = main.actions_of(pipeline)
     if action not in (actions or [""]):
         raise InputError(no_such(f"kind of '{pipeline}'", action, actions))
-    return dispatch.command_of(pipeline, action)
+    return main.command_of(pipeline, action)
 
 
 def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:

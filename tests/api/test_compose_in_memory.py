@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import THOROUGH, argv_of, files_of, json_of, lacking, raised, write
 
-from parapet.crowd import compose, rank
+from parapet import compose, rank
 from parapet.pipelines.main import main
 from parapet.schemas import layout
 from parapet.schemas.decisions import Decision

@@ -166,7 +166,7 @@ parapet.score_states(parapet.load_corpus(), Names()).frames
 assert "apache_beam" not in sys.modules
 """,
     "composition": """
-from parapet.crowd import compose
+from parapet import compose
 made = compose(SAMPLE, SAMPLE + "/crowd/names.csv")
 made.statistics, made.shortfall
 assert "apache_beam" not in sys.modules

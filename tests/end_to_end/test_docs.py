@@ -29,9 +29,8 @@ from markdown_it import MarkdownIt
 from page_form import PageForm
 from tiny_checkpoints import save_roberta
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
-from parapet.pipelines.flags import beam_parser
-from parapet.pipelines.main import main
+from parapet.pipelines.app import beam_parser
+from parapet.pipelines.main import PIPELINES, actions_of, canonical, main, parser_of
 from parapet.schemas.decisions import COLUMNS
 from parapet.schemas.json_schemas import RECORDS
 from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter

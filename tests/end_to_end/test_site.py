@@ -15,7 +15,7 @@ import pytest
 from kit import lacking
 
 import parapet
-from parapet.pipelines.dispatch import PIPELINES, actions_of, parser_of
+from parapet.pipelines.main import PIPELINES, actions_of, parser_of
 
 pytest.importorskip("material", reason="the extra docs is not installed")
 

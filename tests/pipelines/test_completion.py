@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
-from parapet.pipelines.completion import parser_on
-from parapet.pipelines.dispatch import PIPELINES, parser_of
 from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES, parser_of, parser_on
 from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 
@@ -102,7 +101,7 @@ def test_what_stands_on_the_line_may_be_anything():
 def test_completing_loads_nothing_heavy():
     code = (
         "import sys\n"
-        "from parapet.pipelines.completion import parser_on\n"
+        "from parapet.pipelines.main import parser_on\n"
         f"for name in {[*PIPELINES]}: parser_on([name])\n"
         "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'boto3', 'rich'}\n"
         "print(sorted(heavy & set(sys.modules)))"

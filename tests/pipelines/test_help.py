@@ -6,8 +6,8 @@ import re
 import pytest
 from kit import THOROUGH, cases, raised, run
 
-from parapet.pipelines.dispatch import PIPELINES, actions_of, canonical, parser_of
-from parapet.pipelines.flags import wrap_commands
+from parapet.pipelines.app import wrap_commands
+from parapet.pipelines.main import PIPELINES, actions_of, canonical, parser_of
 from parapet.transforms.core import plugins
 
 COMMON_LINES, ALL_LINES = 45, 100

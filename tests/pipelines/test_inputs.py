@@ -9,7 +9,7 @@ from kit import cases, corpus, json_of, lacking, refused, run, sample_dialogues,
 from parapet.pipelines import compose
 from parapet.pipelines.app import Command, flags_of
 from parapet.pipelines.command import check_there, execute
-from parapet.pipelines.dispatch import PIPELINES, actions_of, command_of
+from parapet.pipelines.main import PIPELINES, actions_of, command_of
 from parapet.schemas.errors import InputError, MissingExtra, install_line
 from parapet.transforms.core.options import REQUIRED
 

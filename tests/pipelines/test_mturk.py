@@ -9,8 +9,7 @@ import pytest
 from fake_mturk import FakeMTurk, Script, play
 from kit import as_nobody, cases
 
-from parapet.pipelines.dispatch import parser_of
-from parapet.pipelines.main import main
+from parapet.pipelines.main import main, parser_of
 from parapet.pipelines.mturk import ACTIONS
 
 BATCH_ACTIONS = ("collect", "status", "topup", "pay", "stop")

@@ -8,8 +8,7 @@ from safetensors.torch import load_file
 from parapet.evaluation.models.babi.data import read_candidates, read_dialogues, words_of
 from parapet.evaluation.models.babi.inference import load
 from parapet.evaluation.models.saving import WEIGHTS
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.babi_format import Exchange

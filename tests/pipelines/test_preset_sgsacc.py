@@ -14,8 +14,7 @@ from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models.batches import bucketed
 from parapet.evaluation.models.configs import TrainingConfig
 from parapet.evaluation.sets import ORIGINAL
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 
 BATCH_SIZE, EPOCHS, RATE = 8, 3, 1e-4  # Appendix E

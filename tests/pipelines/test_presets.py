@@ -10,8 +10,7 @@ from tiny_checkpoints import save_gpt2
 
 from parapet.evaluation.models.systems.data import read_steps
 from parapet.evaluation.models.systems.soloist import SoloistLearner
-from parapet.pipelines.app import flags_of, from_table, read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, flags_of, from_table, read_config
 from parapet.pipelines.models import MODELS, train_command
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.checkpoints import inspect

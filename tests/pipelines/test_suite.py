@@ -16,9 +16,8 @@ from kit import THOROUGH, cases, edit, json_of, lacking, raised, rows_of, run, s
 from parapet.evaluation.results import ResultRow
 from parapet.pipelines.app import command_line
 from parapet.pipelines.main import main
-from parapet.pipelines.suite.gates import judge
 from parapet.pipelines.suite.graph import Graph
-from parapet.pipelines.suite.page import over_seeds, pointed, shown_cell
+from parapet.pipelines.suite.page import judge, over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
 from parapet.pipelines.suite.steps import RESULTS, command_of, without
 from parapet.pipelines.suite.suite_file import read_suite

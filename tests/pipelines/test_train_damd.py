@@ -10,8 +10,7 @@ from kit import files_of, json_of, refused, rows_of, run
 
 from parapet.evaluation.models.systems.damd import DamdLearner
 from parapet.evaluation.models.systems.data import act_parts, acts_of
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Dialogue
 

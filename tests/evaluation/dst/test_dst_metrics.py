@@ -13,13 +13,13 @@ from kit import THOROUGH, json_of, service, slot, state, turn
 
 import parapet
 from benchmarks.evaluate_reference import evaluate, frame_metrics, match
+from parapet import Scores
 from parapet.evaluation import bootstrap
 from parapet.evaluation.dst import frames, totals
 from parapet.evaluation.dst.frames import METRICS, Scored, State, fuzzy_score, score_frame, slots_of
 from parapet.evaluation.dst.model import References, Set
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
-from parapet.scoring import Scores
 
 SETTINGS = {
     "exact": (frames.ScoreConfig(fuzzy=False), False),

@@ -39,8 +39,7 @@ from parapet.evaluation.models.dst.sgp_rules import (
     value_of,
 )
 from parapet.evaluation.models.saving import BY_MODEL
-from parapet.pipelines.app import read_config
-from parapet.pipelines.flags import Parser
+from parapet.pipelines.app import Parser, read_config
 from parapet.pipelines.models import train_command
 from parapet.schemas.dialogue import Action
 from parapet.schemas.errors import InputError
