@@ -43,8 +43,8 @@ from parapet.transforms.crowd.task import (
 from parapet.transforms.crowd.work_times import TABLE, work_times
 from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 from parapet.transforms.report import text
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
-from parapet.transforms.report.sections import sections_of
 
 _TASK_ID = re.compile(rf"(?P<service>[0-9]{{3,6}}-[0-9a-f]{{8}}):(?P<task>{RATINGS})")
 
