@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jinja2
 import msgspec
@@ -69,16 +69,19 @@ class Asker:
 
     Args:
       chat: an open client.
+      prompt: the prompt; None for the built-in one.
 
     Attributes:
+      task: the name of the built-in prompt.
       asked: all questions and answers so far, in order.
       repetition: the number of the answers to each question, from 0.
     """
 
+    task: ClassVar[str]
     repetition = 0
 
-    def __init__(self, chat: Chat) -> None:
-        self.chat = chat
+    def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
+        self.chat, self.prompt = chat, prompt or prompt_of(self.task)
         self.asked: list[Asked] = []
 
     def each(self, questions: Sequence[Question]) -> list[Any]:

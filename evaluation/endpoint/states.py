@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import Any, Literal, get_args
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.asking import Asked, Asker, Prompt, Question, prompt_of
+from parapet.evaluation.endpoint.asking import Asked, Asker, Prompt, Question
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.core.chat import Chat
 from parapet.transforms.core.replies import Reply, Unreadable, object_in, own_name
@@ -277,9 +277,11 @@ class LanguageModel(Asker):
       prompt: the prompt; None for the built-in one.
     """
 
+    task = "states"
+
     def __init__(self, chat: Chat, style: Style = "json", normalise: bool = True, prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.style, self.normalise, self.prompt = style, normalise, prompt or prompt_of("states")
+        super().__init__(chat, prompt)
+        self.style, self.normalise = style, normalise
 
     def predict(self, batch: Sequence[Example]) -> list[dict[str, Any]]:
         """Predicts a state for each example, with the answer; a wrong state if it cannot be read.

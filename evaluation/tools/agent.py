@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json, prompt_of
+from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.tools.tasks import UNREADABLE, Expected, Message, ToolTask, read_tasks, request_of, with_request
@@ -99,9 +99,11 @@ class ToolCaller(Asker):
       prompt: the prompt.
     """
 
+    task = "tools"
+
     def __init__(self, chat: Chat, style: str = "tools", prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.style, self.prompt = style, prompt or prompt_of("tools")
+        super().__init__(chat, prompt)
+        self.style = style
 
     def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
         """Returns the calls for each task. Unreadable answers have no calls and count as wrong."""

@@ -77,6 +77,11 @@ class ToolTask(msgspec.Struct, frozen=True):
         return "\n".join(filter(None, map(request_of, user_messages)))
 
     @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """The tools' names to the schemas of their arguments."""
+        return {tool.name: tool.parameters for tool in self.function}
+
+    @property
     def legal_names(self) -> dict[str, str]:
         """The tools' names to different ones that the API allows."""
         return legal_names(tool.name for tool in self.function)
