@@ -35,22 +35,16 @@ _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 def request(example: Example, style: Style, prompt: Prompt) -> tuple[list[dict[str, str]], dict[str, Any]]:
     """Makes the messages, and further parameters of the API."""
-    messages = prompt.messages(service=example.service, style=style, history=example.history)
-    return messages, _parameters(example.service, style)
-
-
-def _parameters(service: Service, style: Style) -> dict[str, Any]:
+    service, parameters = example.service, dict[str, Any]()
     schema = json_schema(service, whole=style == "json")
     if style == "tools":
         name = function_name(service)
         function = {"name": name, "description": service.description, "parameters": schema}
-        return {
-            "tools": [{"type": "function", "function": function}],
-            "tool_choice": {"type": "function", "function": {"name": name}},
-        }
-    if style == "json":
-        return {"response_format": {"type": "json_schema", "json_schema": {"name": "state", "schema": schema}}}
-    return {}
+        parameters["tools"] = [{"type": "function", "function": function}]
+        parameters["tool_choice"] = {"type": "function", "function": {"name": name}}
+    elif style == "json":
+        parameters["response_format"] = {"type": "json_schema", "json_schema": {"name": "state", "schema": schema}}
+    return prompt.messages(service=service, style=style, history=example.history), parameters
 
 
 def function_name(service: Service) -> str:

@@ -376,18 +376,16 @@ def _shortfall(hits: Hits, judged: Iterable[Judged]) -> list[Sequence[str]]:
     return [("service_name", "element_id", "task", "field", "have", "need"), *sorted(rows)]
 
 
-def summed_up(
-    judged: Sequence[Judged], values: Sequence[Mapping[str, float | None]], seed: str
-) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
+def summed_up(judged: Sequence[Judged], seed: str) -> tuple[dict[str, float | None], dict[str, Interval | None], int]:
     """Returns (means and agreement, 95 % intervals, number of fully rated utterances, used for kappa) of utterances.
 
     Args:
       judged: at least one utterance.
-      values: for each utterance, metric to value: shares, and the mean ``naturalness``; None if undefined.
       seed: the seed of the bootstrap over dialogues.
     """
     metrics: dict[str, float | None] = {}
     intervals: dict[str, Interval | None] = {}
+    values = [_values(judgement) for judgement in judged]
     for name in values[0]:
         known = [
             (judgement.item.dialogue_id, value)
@@ -559,7 +557,7 @@ def evaluate(judged: Sequence[Judged], naturalness: bool, seed: str) -> tuple[Me
         group = [judgement for judgement in judged if judgement.item.stratum in strata]
         if not group:
             continue
-        values, intervals_of_group, complete = summed_up(group, [_values(judgement) for judgement in group], seed)
+        values, intervals_of_group, complete = summed_up(group, seed)
         if not naturalness:
             del values["naturalness"], intervals_of_group["naturalness"]
         metrics[name] = values
