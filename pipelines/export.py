@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from parapet.pipelines.app import Command
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.corpora import TaskOptions
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import options
-
-if TYPE_CHECKING:
-    from parapet.evaluation.tools.tasks import Expected
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
 
@@ -47,7 +44,7 @@ docs/tools.md shows how each is used."""
         files: dict[str, bytes] = {}
         counts: dict[str, int] = {}
         for name, paths in sets.items():
-            rows: dict[str, Expected] = {}
+            rows = dict[str, Any]()
             for path in paths:
                 tasks = read_tasks(path)
                 if same := rows.keys() & tasks:

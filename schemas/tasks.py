@@ -28,7 +28,8 @@ CONTRADICTIONS = {
 }
 _PUNCTUATION = re.compile(r"[ ,./\-_*^]")
 _LEFT_OUT = ("", None)  # among the right values of a parameter that may be left out
-_TYPES: Mapping[str, tuple[type, ...]] = {
+# The types of BFCL and JSON Schema, with those of their values.
+TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,), "integer": (int,), "float": (int, float), "number": (int, float), "boolean": (bool,),
     "array": (list,), "tuple": (list,), "dict": (dict,), "object": (dict,), "null": (NoneType,),
 }  # fmt: skip
@@ -148,7 +149,7 @@ def _fault(value: Any, schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return ""
     names: list[Any] = schema["type"] if isinstance(schema.get("type"), list) else [schema.get("type")]
-    if all(name in _TYPES for name in names) and not any(type(value) in _TYPES[name] for name in names):
+    if all(name in TYPES for name in names) and not any(type(value) in TYPES[name] for name in names):
         return "type"
     items = value if isinstance(value, list) else []
     listed = [*map(plain, schema.get("enum") or ())]

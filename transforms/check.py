@@ -84,7 +84,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def examine(place: str | Path) -> Iterator[Finding]:
-    """Yield what a file or folder is recognised as, and what is wrong with it."""
+    """Yields what a file or folder is recognised as, and what is wrong with it."""
     path, is_recognised = layout.as_path(place), False
     for finding in _examine(path):
         is_recognised |= finding.kind == RECOGNISED
@@ -106,7 +106,7 @@ def _examine(path: Path) -> Iterator[Finding]:
 
 
 def _finding(kind: str, path: object, place: str, message: str) -> Finding:
-    """Make a finding; ``place`` is a position, a JSON Pointer or ``turns[3].frames[0]``, or a position and these."""
+    """Makes a finding; ``place`` is a position, a JSON Pointer or ``turns[3].frames[0]``, or a position and these."""
     position, _, inside = place.rpartition(": ")
     if not position and not re.search(r"[\[/]", inside):
         position, inside = inside, ""
@@ -119,7 +119,7 @@ def _pointer(place: str) -> str:
 
 
 def _of_error(error: InputError, path: object, kind: str = "unreadable") -> Finding:
-    """Make a finding of a reader's error; its reason may begin with its kind."""
+    """Makes a finding of a reader's error; its reason may begin with its kind."""
     reason = error.reason.removeprefix("not_sgd: ")
     match = _REASON.fullmatch(reason)
     return _finding(match[1] if match else kind, error.path or path, error.where, match[2] if match else reason)
@@ -144,7 +144,7 @@ def _folder(path: Path) -> Iterator[Finding]:
 
 
 def _file(path: Path) -> Iterator[Finding]:
-    """Recognise a file by its first record or its first line."""
+    """Recognises a file by its first record or its first line."""
     with limits.open_path(path) as handle:
         beginning = handle.read(_BEGINNING)
     limits.check_plain(beginning[:8], path)
@@ -212,7 +212,7 @@ def _answers(path: Path, beginning: str) -> Iterator[Finding]:
 
 
 def _corpus(path: Path, folders: list[str]) -> Iterator[Finding]:
-    """Check schemas or tools, and the dialogues in folders."""
+    """Checks schemas or tools, and the dialogues in folders."""
     splits = layout.read_root(path, leave_out_bad=True) if path.is_file() or layout.is_root(path) else []
     files = list_files(path, folders) if folders else []
     kind, n = "a corpus" if folders else "schemas or tools", sum(len(split.services) for split in splits)
@@ -234,7 +234,7 @@ def _corpus(path: Path, folders: list[str]) -> Iterator[Finding]:
 
 
 def _dialogues(path: Path, services: Mapping[str, Service] | None, left_out: Collection[str] = ()) -> Iterator[Finding]:
-    """Check a file of dialogues, given the services of its split, and those that were reported as bad."""
+    """Checks a file of dialogues, given the services of its split, and those that were reported as bad."""
     for i, item in enumerate(read_each(limits.read_whole(path, limits.MAX_DIALOGUE_FILE), path)):
         try:
             dialogue = typed(item)
@@ -252,7 +252,7 @@ def _dialogues(path: Path, services: Mapping[str, Service] | None, left_out: Col
 
 
 def _contradictions(dialogue: Dialogue, services: Mapping[str, Service]) -> Iterator[Fault]:
-    """Yield what :func:`dialogue_faults` accepts."""
+    """Yields what :func:`dialogue_faults` accepts."""
     framed = {frame.service for turn in dialogue.turns for frame in turn.frames}
     for i, name in enumerate(dialogue.services):
         if services and name not in services:
@@ -272,7 +272,7 @@ def _contradictions(dialogue: Dialogue, services: Mapping[str, Service]) -> Iter
 
 
 def _of_frame(frame: Frame, service: Service, said: str) -> Iterator[Fault]:
-    """Yield what contradicts the schema or all that was said so far, casefolded."""
+    """Yields what contradicts the schema or all that was said so far, casefolded."""
     slots = {slot.name: slot for slot in service.slots}
     for name, values in (frame.state.slot_values if frame.state else {}).items():
         if name not in slots or not values or "dontcare" in values:

@@ -1,18 +1,23 @@
-"""Uses a language model in place of a trained one: sends requests in threads, keeps raw answers, and estimates costs.
+"""Uses a language model in place of a trained one: prompts, requests in threads, raw answers, and estimates of costs.
 
-The job of another family reads and writes files; here its model is replaced.
+The job of another family reads and writes files; here its model is replaced. Prompts are Jinja templates with a block
+for the system message and one for the user message, built in or the user's.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import jinja2
 import msgspec
 
 from parapet.evaluation.endpoint.outcomes import REFUSALS, WITHOUT
@@ -20,6 +25,7 @@ from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.sets import run_name
 from parapet.schemas.errors import InputError
+from parapet.schemas.limits import read_text
 from parapet.transforms.core.chat import Chat, Endpoint, Message, characters
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Reply, Unreadable, written_calls
@@ -63,16 +69,19 @@ class Asker:
 
     Args:
       chat: an open client.
+      prompt: the prompt; None for the built-in one.
 
     Attributes:
+      task: the name of the built-in prompt.
       asked: all questions and answers so far, in order.
       repetition: the number of the answers to each question, from 0.
     """
 
+    task: ClassVar[str]
     repetition = 0
 
-    def __init__(self, chat: Chat) -> None:
-        self.chat = chat
+    def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
+        self.chat, self.prompt = chat, prompt or prompt_of(self.task)
         self.asked: list[Asked] = []
 
     def each(self, questions: Sequence[Question]) -> list[Any]:
@@ -254,3 +263,70 @@ def in_json(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Makes request parameters for an answer that is an object of a JSON Schema; all properties are required."""
     whole = {"type": "object", "properties": dict(schema), "required": list(schema), "additionalProperties": False}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "schema": whole}}}
+
+
+_FLAG = "--prompt"
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """A template with the block ``user`` and optionally ``system``.
+
+    Attributes:
+      text: the text of the template.
+      path: the path of its file.
+    """
+
+    text: str
+    path: str
+
+    def messages(self, **context: Any) -> list[dict[str, str]]:
+        """Renders the messages of a request.
+
+        Raises:
+          InputError: the template uses an unknown name, or fails otherwise.
+        """
+        template = _compiled(self.text, self.path)
+        messages = []
+        for role in ("system", "user"):
+            if block := template.blocks.get(role):
+                try:
+                    content = "".join(block(template.new_context(context))).strip()
+                except (jinja2.TemplateError, TypeError, AttributeError) as error:
+                    raise InputError(f"block {role}: {error}", self.path, _FLAG) from None
+                messages += [{"role": role, "content": content}] if content else []
+        return messages
+
+    @property
+    def about(self) -> dict[str, str]:
+        """Describes the prompt for ``run.json``, by text and hash."""
+        return {"sha256": hashlib.sha256(self.text.encode()).hexdigest(), "template": self.text}
+
+
+def prompt_of(task: str, path: str | None = None) -> Prompt:
+    """Returns the prompt of a task, or reads that of a file.
+
+    Args:
+      task: ``states``, ``ood``, ``utterances``, ``babi`` or ``entailment``.
+      path: the path of a user's template, which has the same variables.
+
+    Raises:
+      InputError: the file cannot be read, is not a template, or has no block ``user``.
+    """
+    if path is None:
+        folder = resources.files(__package__) / "templates"
+        return Prompt((folder / f"{task}.jinja").read_text(encoding="utf-8"), f"{task}.jinja")
+    prompt = Prompt(read_text(path), path)
+    if "user" not in _compiled(prompt.text, path).blocks:
+        raise InputError("requires {% block user %} ... {% endblock %}, the prompt for each example", path, _FLAG)
+    return prompt
+
+
+@cache
+def _compiled(text: str, path: str) -> jinja2.Template:
+    environment = jinja2.Environment(  # noqa: S701 - plain text for a model, no page
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    try:
+        return environment.from_string(text)
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"not a template: {error.message}", path, f"line {error.lineno}") from None

@@ -10,8 +10,7 @@ from functools import partial
 
 import msgspec
 
-from parapet.evaluation.endpoint.asking import Asker, Question, in_json
-from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json
 from parapet.evaluation.generation.corpus import Candidate
 from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair
 from parapet.evaluation.models.generation import Generated
@@ -35,9 +34,11 @@ class Router(Asker):
       prompt: the prompt.
     """
 
+    task = "ood"
+
     def __init__(self, chat: Chat, services: Sequence[Service], prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.services, self.prompt = services, prompt or prompt_of("ood")
+        super().__init__(chat, prompt)
+        self.services = services
 
     def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
         """Answers like a classifier; equal texts are asked once."""
@@ -63,16 +64,9 @@ def _domain(reply: Reply) -> Answer:
 
 
 class Speaker(Asker):
-    """Generates utterances for the acts of system turns.
+    """Generates utterances for the acts of system turns."""
 
-    Args:
-      chat: an open client.
-      prompt: the prompt.
-    """
-
-    def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.prompt = prompt or prompt_of("utterances")
+    task = "utterances"
 
     def generate(self, texts: Sequence[str]) -> list[Generated]:
         """Generates an utterance for each turn's sentences. It is empty if the answer is, which counts as wrong."""
@@ -109,6 +103,8 @@ class Bot(Asker):
       prompt: the prompt.
     """
 
+    task = "babi"
+
     def __init__(
         self,
         chat: Chat,
@@ -116,9 +112,9 @@ class Bot(Asker):
         candidates: Sequence[str] = (),
         prompt: Prompt | None = None,
     ) -> None:
-        super().__init__(chat)
+        super().__init__(chat, prompt)
         self.examples = ["\n".join(_lines(dialogue)) for dialogue in examples]
-        self.candidates, self.prompt = candidates, prompt or prompt_of("babi")
+        self.candidates = candidates
 
     def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the best answers at each turn of each dialogue, based on the reference's preceding turns.
@@ -172,12 +168,12 @@ class Judge(Asker):
       unread: the number of unreadable answers, which count as "neutral".
     """
 
+    task = "entailment"
     name = "llm"
     joint = " "
 
     def __init__(self, chat: Chat, prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.prompt = prompt or prompt_of("entailment")
+        super().__init__(chat, prompt)
         self.model = f"{chat.endpoint.model}, prompt {self.prompt.about['sha256'][:12]}"
         self.unread = 0
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import msgspec
 
 from parapet.evaluation.generation.corpus import (
+    NONE,
     Act,
     Candidate,
     Kinds,
@@ -24,18 +25,21 @@ from parapet.evaluation.generation.corpus import (
     Prediction,
     ServiceWords,
     SystemTurn,
+    Templates,
     act_name,
+    filled,
     kinds_of,
     read,
     references,
     services_of,
     system_turns,
+    template_of,
     varied_words,
+    warn_without_template,
     words_of,
 )
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, choose
-from parapet.evaluation.generation.templates import NONE, Templates, filled, key_of, template_of
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Examples, Part
 from parapet.evaluation.models.saving import device_of, enough_memory
@@ -135,10 +139,7 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")
     acts = [act for turn in corpus.turns for act in turn.acts]
-    if templates and (without := [act for act in acts if template_of(act, templates) is None]):
-        message = "%s: %s of %s acts have no template and get a sentence in the schema's words, such as %s of %s"
-        first = without[0]
-        logging.warning(message, root, f"{len(without):,}", f"{len(acts):,}", key_of(first), first.service)
+    warn_without_template(acts, templates, "get a sentence in the schema's words", f"{root}: ")
     schemas = {schemas.split: schemas.path for schemas in read_root(root, leave_out_bad=True)}
     files = read_corpus(root, [split]).paths()
     return Examples(rows, [schemas[SINGLE] if SINGLE in schemas else schemas[split], *files])

@@ -21,8 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.generation.corpus import Candidate
-from parapet.evaluation.generation.templates import NONE, Templates
+from parapet.evaluation.generation.corpus import NONE, Candidate, Templates
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation import Example, Generated, Search

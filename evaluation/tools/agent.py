@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from parapet.evaluation.endpoint.asking import Asker, Question, in_json
-from parapet.evaluation.endpoint.prompting import Prompt, prompt_of
+from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.tools.conversation import Message, request_of, with_request
-from parapet.evaluation.tools.tasks import UNREADABLE, Expected, ToolTask, read_tasks
+from parapet.evaluation.tools.tasks import UNREADABLE, Expected, Message, ToolTask, read_tasks, request_of, with_request
 from parapet.transforms.core import replies
 from parapet.transforms.core.chat import Chat
 
@@ -101,9 +99,11 @@ class ToolCaller(Asker):
       prompt: the prompt.
     """
 
+    task = "tools"
+
     def __init__(self, chat: Chat, style: str = "tools", prompt: Prompt | None = None) -> None:
-        super().__init__(chat)
-        self.style, self.prompt = style, prompt or prompt_of("tools")
+        super().__init__(chat, prompt)
+        self.style = style
 
     def results(self, tasks: Sequence[ToolTask]) -> list[Result | str]:
         """Returns the calls for each task. Unreadable answers have no calls and count as wrong."""

@@ -29,7 +29,10 @@ class Keywords:
 
 def _calls(task: ToolTask) -> list[dict[str, Any]]:
     request_words = {*stems(task.request)}
-    points = {tool.name: len(request_words & _words(tool)) for tool in task.function}
+    points = {}
+    for tool in task.function:
+        words = {*stems(" ".join(name_words(tool.name))), *stems(tool.description)}
+        points[tool.name] = len(request_words & words - IDLE)
     if not any(points.values()):
         return []
     tool = max(task.function, key=lambda one: points[one.name])
@@ -37,10 +40,6 @@ def _calls(task: ToolTask) -> list[dict[str, Any]]:
     (state,) = Meaning().predict([Example("", 0, _service(tool, properties), (("USER", task.request),))])
     typed = {name: _typed(value, properties[name].get("type")) for name, (value,) in state["slot_values"].items()}
     return [{tool.name: {name: value for name, value in typed.items() if value is not None}}]
-
-
-def _words(tool: Tool) -> set[str]:
-    return {*stems(" ".join(name_words(tool.name))), *stems(tool.description)} - IDLE
 
 
 def _is_plain(schema: Any) -> bool:

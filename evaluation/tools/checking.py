@@ -4,27 +4,28 @@ An expected call lists the right values of each parameter; an empty text among t
 optional. Values are compared by type, texts without case, blanks and punctuation. Where the published checker is more
 or less strict than expected (an empty list is right wherever a list is optional), so is this one: verdicts are to be
 the same, task by task.
+
+Values that are written in another way and mean the same, by the rules of docs/tools.md, are wrong there, so they only
+enter the second number of ``evaluate --task tool_calls --by_meaning``, never the accuracy.
 """
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
+import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from parapet.schemas.tasks import plain
+from dateutil import parser
+
+from parapet.schemas.tasks import TYPES, RightCalls, plain
 
 Call = Mapping[str, Any]  # the function's name to its arguments
-Kind = Literal[
-    "wrong_function",
-    "wrong_number_of_calls",
-    "missing_parameter",
-    "unexpected_parameter",
-    "wrong_type",
-    "wrong_value",
-    "unreadable",
-    "called",
-]
-KINDS: Mapping[Kind, str] = {
+KINDS = {
     "wrong_function": "wrong function",
     "wrong_number_of_calls": "wrong number of calls",
     "missing_parameter": "missing parameter",
@@ -35,18 +36,16 @@ KINDS: Mapping[Kind, str] = {
     "called": "call where none is correct",
 }
 
-_TYPES: Mapping[str, type] = {
-    "string": str, "integer": int, "float": float, "number": float, "boolean": bool, "array": list, "tuple": list,
-    "dict": dict, "object": dict, "any": str,
-}  # fmt: skip
+# BFCL compares a number without a fraction as a float where the type is one, and takes an unknown type for a text.
+_TYPES: Mapping[str, type] = {**{name: kinds[-1] for name, kinds in TYPES.items() if name != "null"}, "any": str}
 _LISTS = ("array", "tuple")
 _LEFT_OUT = ""  # among the right values of an optional parameter
 
 
 class Fault(NamedTuple):
-    """The reason why calls are wrong: the kind, the parameter, and the expected value."""
+    """The reason why calls are wrong: the kind (a key of :data:`KINDS`), the parameter, and the expected value."""
 
-    kind: Kind
+    kind: str
     where: str = ""
     expected: str = ""
 
@@ -101,7 +100,7 @@ def _fault(function: Mapping[str, Any], call: Call, answers: Mapping[str, Any]) 
     return None
 
 
-def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> Kind | None:
+def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> str | None:
     """Returns what is wrong with a value; None if it is right."""
     kind: type = _TYPES[_named(schema)]
     if isinstance(value, tuple) and _named(schema) == "tuple":
@@ -170,3 +169,82 @@ def _same_dicts(value: Sequence[Any], right: Any) -> bool:
     if not isinstance(right, list | str) or len(value) != len(right):
         return False
     return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
+
+
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "length": {"mm": 0.001, "cm": 0.01, "m": 1, "meter": 1, "km": 1000, "kilometer": 1000, "mile": 1609.344},
+    "mass": {"g": 1, "gram": 1, "kg": 1000, "kilogram": 1000, "pound": 453.59237},
+    "time": {"second": 1, "min": 60, "minute": 60, "h": 3600, "hour": 3600, "day": 86400, "week": 604800},
+    "share": {"%": 1, "percent": 1},
+    "dollars": {"$": 1, "dollar": 1},
+    "euros": {"€": 1, "euro": 1},
+}
+_SIZES = {name: (dimension, size) for dimension, sizes in _UNITS.items() for name, size in sizes.items()}
+_QUANTITY = re.compile(r"([$€]?)\s*([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([^\W\d_]*|[%$€])")
+# Parts that a date leaves out are taken from these, so that only dates with the same parts are equal under both.
+_DEFAULTS = (datetime(2000, 1, 1, 1), datetime(2004, 12, 31, 23))
+
+
+def with_right_values(calls: Sequence[Call], expected: RightCalls) -> list[Call]:
+    """Replaces values of calls by the right values that mean the same."""
+    right: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for call in expected:
+        for name, parameters in call.items():
+            for parameter, values in parameters.items():
+                right[name, parameter] += values
+    return [
+        {
+            name: {key: _as_right(value, right[name, key]) for key, value in arguments.items()}
+            if isinstance(arguments, Mapping)
+            else arguments
+            for name, arguments in call.items()
+        }
+        for call in calls
+    ]
+
+
+def _as_right(value: Any, right: Sequence[Any]) -> Any:
+    return next((other for other in right if mean_the_same(value, other)), value)
+
+
+def mean_the_same(first: Any, second: Any) -> bool:
+    """Whether two values are the same number, quantity or date, the same text but for case and accents, or such lists.
+
+    Other values, such as objects, are not compared.
+    """
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(mean_the_same, first, second))
+    if (left := _quantity(first)) and (right := _quantity(second)):
+        return left[0] == right[0] and math.isclose(left[1], right[1])
+    if not isinstance(first, str) or not isinstance(second, str):
+        return False
+    return _folded(first) == _folded(second) or _date(first) == _date(second) != []
+
+
+def _folded(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return str(plain("".join(letter for letter in decomposed if not unicodedata.combining(letter))))
+
+
+def _quantity(value: Any) -> tuple[str, float] | None:
+    """Returns dimension and size of a number, or of a text with a number and perhaps a unit."""
+    match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value).strip().casefold())
+    if match is None or (match[1] and match[3]):
+        return None
+    number, unit = float(match[2].replace(",", "")), match[1] or match[3]
+    if not unit:
+        return "", number
+    dimension, size = _SIZES.get(unit) or _SIZES.get(unit.removesuffix("s"), ("", 0.0))
+    return (dimension, size * number) if dimension else None
+
+
+def _date(text: str) -> list[datetime]:
+    """Reads a date or time, month before day where both are numbers; empty for other texts."""
+    if not any(letter.isdigit() for letter in text):
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown time zone
+            return [parser.parse(text, default=default) for default in _DEFAULTS]
+    except (ValueError, OverflowError, RuntimeWarning):
+        return []

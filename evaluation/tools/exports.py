@@ -11,9 +11,10 @@ import msgspec
 
 from parapet.evaluation.tools.agent import functions_of
 from parapet.evaluation.tools.checking import Call, fault_of
-from parapet.evaluation.tools.tasks import Expected, Tool
+from parapet.evaluation.tools.tasks import Expected
 from parapet.schemas.tasks import ANSWERS
 
+_NO_PARAMETERS = {"type": "dict", "properties": {}}
 _BFCL_TYPES = {"object": "dict", "number": "float", "null": "any"}
 Rows = Sequence[Expected]
 Files = dict[str, bytes]
@@ -81,18 +82,16 @@ def _bfcl(rows: Rows, name: str) -> Files:
         category = bfcl_category(expected)
         task = {"id": f"{category}_{counts[category]}", "question": expected.task.question}
         counts[category] += 1
-        functions = [{**msgspec.structs.asdict(tool), "parameters": _as_bfcl(tool)} for tool in expected.task.function]
+        functions = [
+            {**msgspec.structs.asdict(tool), "parameters": _with_types(tool.parameters or _NO_PARAMETERS)}
+            for tool in expected.task.function
+        ]
         files.setdefault(f"BFCL_v4_{category}.json", []).append({**task, "function": functions})
         if expected.calls:
             truth = {"id": task["id"], "ground_truth": expected.calls}
             files.setdefault(f"{ANSWERS}/BFCL_v4_{category}.json", []).append(truth)
         ids.append({"id": task["id"], "of": expected.task.id})
     return {f"{name}/{path}": _lines(lines) for path, lines in {**files, "ids.jsonl": ids}.items()}
-
-
-def _as_bfcl(tool: Tool) -> dict[str, Any]:
-    parameters: dict[str, Any] = _with_types(tool.parameters or {"type": "dict", "properties": {}})
-    return parameters
 
 
 def _with_types(schema: Any) -> Any:

@@ -15,8 +15,7 @@ from parapet.evaluation import task as scores
 from parapet.evaluation.results import Interval, results_of, sensitivity_is_defined
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
 from parapet.evaluation.statistics import coefficient, wilson_interval
-from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
-from parapet.evaluation.tools.meaning import with_right_values
+from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of, with_right_values
 from parapet.evaluation.tools.tasks import (
     UNREADABLE,
     Expected,
@@ -138,7 +137,12 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         scores.check_scored([task for tasks_of_set in sets.values() for task in tasks_of_set], self.predictions)
         excluded = set[str]()
         if self.exclude_contradictions:
-            excluded = {task.task.id for tasks in sets.values() for task, _ in tasks if contradicts_itself(task)}
+            excluded = {
+                expected.task.id
+                for pairs in sets.values()
+                for expected, _ in pairs
+                if any(contradictions(expected.task.schemas, expected.calls))
+            }
             sets = {name: [pair for pair in pairs if pair[0].task.id not in excluded] for name, pairs in sets.items()}
             if not all(sets.values()):
                 raise InputError("leaves no task: all contradict their own schema", "--exclude_contradictions")
@@ -186,12 +190,6 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
     def _own_options(self) -> dict[str, bool]:
         flags = {"exclude_contradictions": self.exclude_contradictions, "by_meaning": self.by_meaning}
         return {name: True for name, is_set in flags.items() if is_set}
-
-
-def contradicts_itself(expected: Expected) -> bool:
-    """Whether right calls of a task contradict the schemas of its tools."""
-    schemas = {tool.name: tool.parameters for tool in expected.task.function}
-    return any(True for _ in contradictions(schemas, expected.calls))
 
 
 def _scored(name: str, task: Expected, calls: list[Call] | None, original: str | None, by_meaning: bool) -> Scored:

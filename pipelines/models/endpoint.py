@@ -25,8 +25,7 @@ from parapet.transforms.core import options
 from parapet.transforms.core.options import INPUT, OUTPUT, folder, option
 
 if TYPE_CHECKING:
-    from parapet.evaluation.endpoint.asking import Asker
-    from parapet.evaluation.endpoint.prompting import Prompt
+    from parapet.evaluation.endpoint.asking import Asker, Prompt
     from parapet.evaluation.models import inference
     from parapet.transforms.core.chat import Chat
 
@@ -67,8 +66,7 @@ class LanguageModel(ModelOptions, family.Predict):
 
     def check(self) -> family.Prediction:
         """Checks the endpoint and the files. Raises InputError if they cannot be used."""
-        from parapet.evaluation.endpoint.asking import Job, run_path
-        from parapet.evaluation.endpoint.prompting import prompt_of
+        from parapet.evaluation.endpoint.asking import Job, prompt_of, run_path
         from parapet.evaluation.sets import run_name
 
         cache = cache_in(self.output, self.cache)
@@ -158,7 +156,7 @@ cannot be read count as wrong; refused requests are not scored."""
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the sets of dialogues."""
-        from parapet.evaluation.endpoint.tracking import LanguageModel as Tracker
+        from parapet.evaluation.endpoint.states import LanguageModel as Tracker
         from parapet.evaluation.models.dst import Job
 
         sources, normalise = self.sources(), not self.as_answered

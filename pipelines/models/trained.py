@@ -148,7 +148,7 @@ schema's words, as in T2G2 (Kale and Rastogi 2020)."""
 
     def data(self, *checkpoint: Any) -> tuple[list[Any], family.Inputs]:
         """Reads system turns and templates. Raises InputError for files that cannot be used."""
-        from parapet.evaluation.generation.templates import read_templates
+        from parapet.evaluation.generation.corpus import read_templates
         from parapet.evaluation.models.generation import read_examples
 
         templates, files = read_templates(self.templates) if self.templates else ({}, [])
@@ -212,7 +212,7 @@ Writes an utterance for the acts of each system turn: OUT/predictions/original/S
         if self.beams is not None and self.beams < self.candidates:
             raise InputError(f"must be at least as many as --candidates, {self.candidates}", "--beams")
         self.check_device("transformers")
-        from parapet.evaluation.generation.templates import read_templates
+        from parapet.evaluation.generation.corpus import read_templates
         from parapet.evaluation.models import generation
         from parapet.evaluation.models.generation_t5 import check
 

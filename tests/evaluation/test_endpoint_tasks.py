@@ -8,7 +8,7 @@ from babi_toy import CANDIDATES, dialogues
 from chat_server import ChatServer
 from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
-from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.endpoint.asking import prompt_of
 from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
 from parapet.pipelines.progress import Run, text_of
@@ -242,7 +242,11 @@ def test_refused_requests_are_not_scored(tmp_path, foreign):
     """Neither as wrong nor as right, in any task; they are counted wherever numbers are."""
     few = corpus(tmp_path / "few", test=sample_dialogues()[:4])
     babi = write(tmp_path / "task1-tst.txt", "".join(dialogue_text(one.lines) for one in dialogues()[:4]))
+    function = {"name": "f", "parameters": {}}
+    questions = [[[{"role": "user", "content": text}]] for text in "abcd"]
+    calls = [{"id": f"irrelevance_{i}", "question": text, "function": [function]} for i, text in enumerate(questions)]
     tasks = {
+        "llm_tools": (("tool_calls", write(tmp_path / "calls.jsonl", calls)), lambda _: "No.", "accuracy"),
         "llm_ood": (("ood", foreign), lambda _: '{"out_of_domain": true, "confidence": 80}', "accuracy"),
         "llm_utterances": (("generation", few), lambda _: "Hm.", "slot_error_rate"),
         "llm_babi": (("ranking", babi), lambda _: "Hm.", "per_response"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from parapet.evaluation.ratings.judgements import fleiss_kappa, krippendorff_alpha
+from parapet.evaluation.ratings.task import fleiss_kappa, krippendorff_alpha
 from parapet.evaluation.statistics import wilson_interval
 
 # Fleiss (1971), table 1: 30 patients, 6 psychiatrists, 5 diagnoses; it reports kappa 0.430.

@@ -1,12 +1,36 @@
-"""The paper of SGSAcc (Chen, Lin and Byrne 2023): each of its example sentences, and the arithmetic of its tables."""
+"""SGSAcc (Chen, Lin and Byrne 2023): the paper's example sentences and tables, and small corpora by hand.
+
+The judge of entailment is a table that tells what to say; its judgements are remembered in a file.
+"""
 
 import pytest
-from kit import cases
+from kit import cases, raised, write
 
-from parapet.evaluation.generation import metrics
-from parapet.evaluation.generation.corpus import Act, Corpus, Prediction, ServiceWords, SystemTurn, Words, references
-from parapet.evaluation.generation.scoring import Premise, ScoredAct, Validated, evaluate, premises_of, validate
+from parapet.evaluation.generation import task as totals
+from parapet.evaluation.generation.corpus import (
+    Act,
+    Candidate,
+    Corpus,
+    Prediction,
+    ServiceWords,
+    SystemTurn,
+    Words,
+    references,
+)
+from parapet.evaluation.generation.scoring import (
+    Cached,
+    Pair,
+    Premise,
+    ScoredAct,
+    Validated,
+    choose,
+    evaluate,
+    premises_of,
+    validate,
+)
+from parapet.evaluation.generation.task import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.sets import ALL, ORIGINAL
+from parapet.schemas.errors import InputError
 
 
 def act(name, slot="", *values, kind="free", service="S_1"):
@@ -22,17 +46,137 @@ def boolean(slot, value):
     return act("INFORM", slot, value, kind="boolean")
 
 
-class Says:
+NEUTRAL = (0.1, 0.8, 0.1)
+CITY = ServiceWords({"city": Words("city", "the city")}, {})
+OSLO, ROME, BYE = act("INFORM", "city", "Oslo"), act("INFORM", "city", "Rome"), act("GOODBYE")
+
+
+class Table:
     """Entailment as a table has it, by premise and hypothesis; what is in none is neutral."""
 
-    name, model, joint = "table", "1", " "
+    name, model, joint = "table", "1", "|"
 
-    def __init__(self, *entailed):
-        self.entailed = {(premise, hypothesis): share for premise, hypothesis, share in entailed}
+    def __init__(self, **entailed):
+        self.entailed = {tuple(key.split(" => ")): value for key, value in entailed.items()}
+        self.asked: list[Pair] = []
 
     def entailment(self, pairs):
-        shares = [self.entailed.get(pair, 0.05) for pair in pairs]
-        return [(share, (1 - share) * 0.9, (1 - share) * 0.1) for share in shares]
+        self.asked += pairs
+        found = [self.entailed.get(pair, 0.0) for pair in pairs]
+        return [(one, (1 - one) * 0.7, (1 - one) * 0.3) if one else NEUTRAL for one in found]
+
+
+def validated(table, other=ROME):
+    negatives = references(other, CITY) if other else ()
+    return validate([(premises_of(OSLO, "where?", CITY, "|", "in Oslo"), references(OSLO, CITY), negatives)], table)[0]
+
+
+def test_the_most_entailed_candidate_is_the_reference():
+    table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
+    assert validated(table) == Validated("city is Oslo", "utterance", False)
+    assert ("where?|the city.|in Oslo", "city is Oslo") not in table.asked  # it was not needed
+
+
+def test_the_first_of_equals():
+    table = Table(**{"in Oslo => the city is Oslo": 0.9, "in Oslo => city is Oslo": 0.9})
+    assert validated(table).reference == "the city is Oslo"
+
+
+TURNS = (
+    SystemTurn("1", 1, "in Oslo", "where?", (OSLO, BYE)),
+    SystemTurn("1", 3, "bye", "thanks", (BYE,)),
+    SystemTurn("2", 1, "in Rome", "where?", (ROME,)),
+    SystemTurn("2", 3, "", "x", ()),
+)
+CORPUS = Corpus(
+    "dev", TURNS, {ORIGINAL: {"S_1": CITY}}, {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}, frozenset()
+)
+TRUTH = {
+    "in Oslo => city is Oslo": 0.9,
+    "in Rome => city is Rome": 0.9,
+    "in Rome => city is Oslo": 0.8,  # so that this act is not valid
+    "bye => Bye bye.": 0.9,
+    "OSLO bye => city is Oslo": 0.7,
+    "OSLO bye => Bye bye.": 0.7,
+    "where?|the city.|there => city is Oslo": 0.6,
+}
+
+
+def the_predictions(first):
+    return {
+        ("1", 1): first,
+        ("1", 3): Prediction("1", 3, "bye"),
+        ("2", 1): Prediction("2", 1, "no"),
+        ("2", 3): Prediction("2", 3, ""),
+    }
+
+
+def test_the_numbers_of_a_small_corpus_by_hand():
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
+    # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
+    assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
+    scored = totals.scored_set(CORPUS, scores)
+    assert [one.outcome for one in scored.turns] == ["not_valid", "faithful", "not_valid", None]
+    metrics = totals.metrics_of({"": scored})
+    bleu = metrics[ALL].pop("bleu")
+    assert metrics[ALL] == {
+        "sgsacc": 1.0,
+        "sgsacc_all": 1 / 3,
+        "sgsacc_utterance_alone": 1.0,
+        "sgsacc_acts": 1.0,
+        "sgsacc_acts_all": 0.5,
+        "slot_error_rate": 0.5,  # "there" and "no" lack their city; two turns have no value
+    }
+    assert bleu == corpus_bleu(["there", "bye", "no", ""], ["in Oslo", "bye", "in Rome", ""])[0]
+    assert metrics[totals.UNSEEN_SERVICES]["sgsacc"] == metrics[totals.UNSEEN_DOMAINS]["sgsacc"] == 1.0
+    covered = coverage(scored.turns)
+    assert [covered["turns"][name] for name in ("turns", "valid", "slot_error_rate")] == [3, 1, 2]
+    acts = covered["acts"]
+    assert [acts[name] for name in ("acts", "entailed", "valid")] == [4, 3, 2]
+    f1 = tampered_f1(scores.checks[ORIGINAL])
+    assert (f1["true_entailed"], f1["tampered_entailed"], f1["acts"]) == (2, 1, 2)
+    assert (f1["precision"], f1["recall"], f1["f1"]) == (pytest.approx(2 / 3), 1.0, pytest.approx(0.8))
+
+
+def test_without_validation_no_tampered_value_is_asked():
+    table = Table(**TRUTH)
+    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
+    assert [one.outcome for one in scores.acts] == ["faithful", "unfaithful", "faithful", "unfaithful"]
+    assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
+
+
+def chosen(*candidates):
+    """The choice among candidates for the first turn; the others have one."""
+    others = {turn.place: (Candidate(turn.utterance, 0.0),) for turn in CORPUS.turns}
+    words = CORPUS.words[ORIGINAL]
+    return choose(CORPUS.turns, {**others, ("1", 1): candidates}, words, Table(**TRUTH))["1", 1]
+
+
+def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first():
+    some = (Candidate("there", -0.1), Candidate("OSLO bye", -9.0), Candidate("OSLO bye", -8.0), Candidate("bye", 0.0))
+    assert chosen(*some) == "OSLO bye"
+    # One point each, so the likelihood decides; of equal ones the first is taken.
+    assert chosen(Candidate("there", -0.2), Candidate("bye", -0.1), Candidate("there", -0.1)) == "bye"
+
+
+def test_values_missing():
+    acts = [
+        Act("S_1", "OFFER", "name", ("The Opa", "Zen"), ("The Opa", "Zen"), "free"),
+        Act("S_1", "INFORM", "price", ("cheap",), ("cheap",), "categorical"),
+        Act("S_1", "INFORM_COUNT", "count", ("3",), ("3",), "marker"),
+        Act("S_1", "REQUEST", "city", (), (), "free"),
+    ]
+    assert missing_values(acts, "the opa and ZENITH") == []  # a substring, whatever its case
+    assert missing_values(acts, "Opa or Zen") == [("name", "The Opa")]
+    assert missing_values(acts, "") == [("name", "The Opa"), ("name", "Zen")]
+
+
+@pytest.mark.parametrize("premise", ["in Oslo", "where?|the city.|in Oslo"])
+def test_a_tampered_reference_must_not_be_entailed(premise):
+    table = Table(**{"in Oslo => city is Oslo": 0.9, f"{premise} => the city is Rome": 0.6})
+    found = validated(table)
+    assert (found.premise, found.tampered, found.valid) == ("utterance", True, False)
+    assert validated(table, None).valid  # without validation it is not asked
 
 
 # Section 2, Appendices B and D: the candidates.
@@ -63,7 +207,7 @@ def test_instances_of_appendix_d_fail_the_validation(described, of, truth, wante
     candidates = references(of, described, "paper")
     assert " || ".join(candidates) == wanted
     premises = premises_of(of, "", described, " ", truth)
-    (found,) = validate([(premises, candidates, ())], Says())  # "none of them yields entailment"
+    (found,) = validate([(premises, candidates, ())], Table())  # "none of them yields entailment"
     assert not found.valid
 
 
@@ -78,47 +222,24 @@ def test_kids_friendly_of_section_2():
 
 QUEENS = act("INFORM", "name", "Queens")
 STYLIST = words(name="the name of the hair stylist")
-TRUTH = "What about Queens?"
+OF_QUEENS = "What about Queens?"
 AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
 
 
 def test_parts_of_the_premise_are_sentences():
-    assert premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", TRUTH)[1][1] == AUGMENTED
+    assert premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", OF_QUEENS)[1][1] == AUGMENTED
     assert premises_of(act("GOODBYE"), "Thanks!", STYLIST, " ", "Bye")[1][1] == "Thanks! Bye"
 
 
 # Section 2: what counts as faithful, what enters; section 2.2: coverage and agreement.
 
-CITY = words("S", city="City", cheap="Whether it is cheap")
-OSLO, CHEAP, BYE = act("INFORM", "city", "Oslo"), boolean("cheap", "True"), act("GOODBYE")
-TURNS = (
+CHEAP = boolean("cheap", "True")
+CHEAP_TURNS = (
     SystemTurn("1", 1, "cheap in Oslo", "where?", (OSLO, CHEAP)),
     SystemTurn("1", 3, "bye", "thanks", (BYE,)),
     SystemTurn("2", 1, "it is cheap", "where?", (CHEAP, BYE)),
     SystemTurn("2", 3, "hm", "x", ()),
 )
-
-
-def scored(predictions, table, validation=True):
-    corpus = Corpus("test", TURNS, {ORIGINAL: {"S_1": CITY}}, {}, frozenset())
-    return metrics.scored_set(corpus, evaluate(corpus, predictions, table, validation=validation))
-
-
-def said(*utterances):
-    places = [turn.place for turn in TURNS]
-    return {place: Prediction(*place, utterance) for place, utterance in zip(places, utterances, strict=True)}
-
-
-TABLE = Says(
-    ("cheap in Oslo", "City is Oslo", 0.9),
-    ("cheap in Oslo", "Is cheap", 0.9),
-    ("bye", "Bye bye.", 0.9),
-    ("it is cheap", "Is cheap", 0.9),
-    ("it is in Oslo", "City is Oslo", 0.9),
-)
-
-
-# The tables.
 
 
 # SGSAcc of validated instances, and of all: on the whole test set, and for domains seen in training and not.
@@ -142,9 +263,9 @@ def faithful_turns(of_seen, of_unseen):
             premise: Premise | None = "utterance" if i < round(n * share / 100) else None
             turn = SystemTurn(service, i, "x", "", (one,))
             valid = Validated("city is Oslo", "utterance", False)
-            turns.append(metrics.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, valid, premise),)))
+            turns.append(totals.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, valid, premise),)))
     corpus = Corpus("test", tuple(one.turn for one in turns), {}, {}, frozenset({"Hotels_1"}))
-    return metrics.ScoredSet(corpus, turns, {})
+    return totals.ScoredSet(corpus, turns, {})
 
 
 @pytest.mark.parametrize("column", [0, 1])
@@ -152,10 +273,10 @@ def faithful_turns(of_seen, of_unseen):
 def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
     """In the rows of FT and PT; in that of the ensemble "all" is not a mean of both."""
     whole, seen, unseen = TABLE_1[system][column]
-    found = metrics.metrics_of({"": faithful_turns(seen, unseen)})
-    assert found[metrics.SEEN_DOMAINS]["sgsacc"] == pytest.approx(seen / 100, abs=0.001)
-    assert found[metrics.UNSEEN_DOMAINS]["sgsacc"] == pytest.approx(unseen / 100, abs=0.004)
-    assert metrics.SEEN_SERVICES not in found  # Hotels_4 is another service of a domain that was seen
+    found = totals.metrics_of({"": faithful_turns(seen, unseen)})
+    assert found[totals.SEEN_DOMAINS]["sgsacc"] == pytest.approx(seen / 100, abs=0.001)
+    assert found[totals.UNSEEN_DOMAINS]["sgsacc"] == pytest.approx(unseen / 100, abs=0.004)
+    assert totals.SEEN_SERVICES not in found  # Hotels_4 is another service of a domain that was seen
     of_all = found[ALL]["sgsacc"]
     assert of_all is not None
     assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")
@@ -169,5 +290,65 @@ def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
     ("Oslo it is", 0),  # has the value, and is not in the table
 )
 def test_agreement_with_slot_error_rate(utterance, same):
-    found = metrics.agreement(scored(said(utterance, "bye", "", ""), TABLE).turns)
+    table = {"cheap in Oslo => City is Oslo": 0.9, "cheap in Oslo => Is cheap": 0.9, "bye => Bye bye.": 0.9}
+    table |= {"it is cheap => Is cheap": 0.9, "it is in Oslo => City is Oslo": 0.9}
+    described = words("S", city="City", cheap="Whether it is cheap")
+    corpus = Corpus("test", CHEAP_TURNS, {ORIGINAL: {"S_1": described}}, {}, frozenset())
+    said = {turn.place: Prediction(*turn.place, "") for turn in CHEAP_TURNS}
+    said |= {("1", 1): Prediction("1", 1, utterance), ("1", 3): Prediction("1", 3, "bye")}
+    found = totals.agreement(totals.scored_set(corpus, evaluate(corpus, said, Table(**table))).turns)
     assert found == {"turns": 1, "same": same, "share": same}
+
+
+# Judgements that are remembered: during a run, and in a file that an interrupted run may have left.
+
+
+class Counting:
+    name, joint = "counting", " "
+
+    def __init__(self, model="1"):
+        self.model, self.asked = model, list[Pair]()
+
+    def entailment(self, pairs):
+        self.asked += pairs
+        return [(len(a) / 100, len(b) / 100, 1 / 3) for a, b in pairs]
+
+
+ASKED = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", "é\ud800")]
+
+
+def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
+    path = str(tmp_path / "judgements")
+    first = Cached(Counting(), path).entailment(ASKED)
+    inner = Counting()
+    assert (Cached(inner, path).entailment(ASKED), inner.asked) == (first, [])
+
+
+def test_what_was_judged_before_an_interruption_is_kept(tmp_path):
+    class Stopping(Counting):
+        def entailment(self, pairs):
+            if self.asked:
+                raise KeyboardInterrupt
+            return super().entailment(pairs)
+
+    path, pairs = str(tmp_path / "judgements"), [("premise", str(i)) for i in range(300)]
+    with pytest.raises(KeyboardInterrupt):
+        Cached(Stopping(), path).entailment(pairs)
+    rest = Counting()
+    assert Cached(rest, path).entailment(pairs) == Counting().entailment(pairs)
+    assert len(rest.asked) == 300 - 256
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    path = write(tmp_path / "said.jsonl", '{"dialogue_id": "1"}\n' * 100)
+    raised(InputError, Cached, Counting(), str(path), match="--cache: cannot be used to keep judgements")
+    assert path.read_text() == '{"dialogue_id": "1"}\n' * 100
+    raised(InputError, Cached, Counting(), str(tmp_path / "none" / "judgements"), match="unable to open")
+
+
+def test_another_model_is_asked_itself(tmp_path):
+    path = str(tmp_path / "judgements")
+    Cached(Counting("1"), path).entailment(ASKED)
+    other = Counting("2")
+    Cached(other, path).entailment(ASKED)
+    assert len(other.asked) == 3

@@ -1,6 +1,5 @@
 """Tool calls of agents: verdicts as BFCL's AST checker gives them, errors of files, the whole command."""
 
-import copy
 import json
 import os
 import re
@@ -10,14 +9,13 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import BUNDLED, cases, holding, json_of, lacking, raised, refused, rows_of, run, write
-from local_http import Answer
+from kit import BUNDLED, cases, json_of, lacking, raised, refused, rows_of, run, write
 
-from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.endpoint.asking import prompt_of
 from parapet.evaluation.results import read_task
 from parapet.evaluation.tools.agent import prompted
-from parapet.evaluation.tools.checking import Fault, fault_of
-from parapet.evaluation.tools.meaning import mean_the_same, with_right_values
+from parapet.evaluation.tools.checking import Fault, fault_of, mean_the_same, with_right_values
+from parapet.evaluation.tools.exports import right_calls
 from parapet.evaluation.tools.task import with_defined_sensitivity
 from parapet.evaluation.tools.tasks import calls_of, legal_names, read_answers, read_tasks
 from parapet.schemas.errors import InputError
@@ -54,22 +52,12 @@ RIGHT = {
 @cases(
     "arguments kind",
     ({"city": "NYC"}, None),
-    ({"city": "new york NY."}, None),
-    ({"city": "Boston"}, "wrong_value"),
-    ({"city": 7}, "wrong_type"),
     ({}, "missing_parameter"),
     ({"city": "NYC", "stars": 5}, "unexpected_parameter"),
     ({"city": "NYC", "seats": 2}, None),
-    ({"city": "NYC", "seats": 2.0}, "wrong_type"),
-    ({"city": "NYC", "seats": True}, "wrong_type"),
     ({"city": "NYC", "dates": []}, None),  # the published checker takes it for what may be left out
-    ({"city": "NYC", "dates": "May 1"}, "wrong_type"),
-    ({"city": "NYC", "place": [1, 2.5]}, None),
     ({"city": "NYC", "place": (1, 2.5)}, None),
     ({"city": "NYC", "dates": ("May 1", "May 2")}, "wrong_type"),
-    ({"city": "NYC", "guest": {"name": "ann-lee"}}, None),
-    ({"city": "NYC", "guest": {"name": "Ann Lee", "age": 4}}, "wrong_value"),
-    ({"city": "NYC", "rooms": [{"beds": 2}, {"beds": 1}]}, None),
     ({"city": "NYC", "rooms": [{"beds": 1}, {"beds": 2}]}, "wrong_value"),
 )
 def test_a_call(arguments, kind):
@@ -86,6 +74,8 @@ def test_a_call(arguments, kind):
     ("float", [2.5, 3], [2.5, 3, 3.0], [2]),
     ("boolean", [True], [True], [1, "true", False]),
     ("string", [7], [7], ["7"]),
+    ("integer", [2, ""], [2], [2.0, True, "2"]),
+    ("integer", ["n_seats"], ["n_seats"], ["N_seats", 2]),  # a variable: it is compared as it is, with its case
     ("any", ["All"], ["all"], [7]),
     ("dict", [{"a": [1, ""], "b": ["X y"]}], [{"b": "xy"}, {"a": 1, "b": "X Y"}], [{}, {"a": 1}, {"b": "xy", "c": 1}]),
     ("dict", [{"a": [1, ""]}], [{}, {"a": 1}, {"a": ""}], [{"a": 2}, []]),
@@ -96,6 +86,7 @@ def test_a_call(arguments, kind):
     (["float"], [[1.5, 2.5]], [[1.5, 2.5]], [[1, 2.5], ["1.5"]]),
     (["float"], [[1, 2]], [[1, 2], [1.0, 2.0]], [[True, 2]]),  # whole numbers because the right ones are
     (["dict"], [[{"a": ["X"]}]], [[{"a": "x"}]], [[], [{"a": "y"}], [{}], [{"a": "x"}, {"a": "x"}]]),
+    (["dict"], [[{"a": [2]}, {"a": [1]}]], [[{"a": 2}, {"a": 1}]], [[{"a": 1}, {"a": 2}]]),
     (["dict"], [7], [], [[{"a": "x"}]]),
     ("dict", [{"a": "xy"}], [{"a": "x"}], [{"a": "z"}]),  # a text in the place of a list of right values
 )  # fmt: skip
@@ -105,14 +96,6 @@ def test_values(type, right, yes, no):
     kind = lambda value: fault_of([tool], [{"f": {"x": value}}], [{"f": {"x": right}}])  # noqa: E731
     assert [value for value in yes if kind(value)] == []
     assert {kind(value).kind for value in no} <= {"wrong_type", "wrong_value"}
-
-
-def test_what_a_variable_is_compared_as():
-    """A right value of another type than the schema's: it is compared as it is, with its case."""
-    right = [{"hotel.book": {"city": ["NYC"], "seats": ["n_seats"]}}]
-    assert fault_of([BOOK], [{"hotel.book": {"city": "NYC", "seats": "n_seats"}}], right) is None
-    assert fault_of([BOOK], [{"hotel.book": {"city": "NYC", "seats": "N_seats"}}], right).kind == "wrong_value"
-    assert fault_of([BOOK], [{"hotel.book": {"city": "NYC", "seats": 2}}], right).kind == "wrong_value"
 
 
 def test_several_calls():
@@ -175,26 +158,22 @@ def test_what_an_answer_calls(result, calls):
     assert calls_of(result) == calls
 
 
-def tasks_at(folder, names=("hotel.book",), city="Oslo"):
+def tasks_at(folder, tool="hotel.book"):
     """Two tasks with a right call, and one where none is right, in two files."""
-    tool = {**BOOK, "name": names[0]}
-    ask = lambda text: [[{"role": "user", "content": text}]]  # noqa: E731
-    rows = [
-        {"id": "simple_0", "question": ask("A room in Oslo <b>"), "function": [tool]},
-        {"id": "simple_1", "question": ask("Two in Rome"), "function": [tool]},
-    ]
+    requests = {"simple_0": "A room in Oslo <b>", "simple_1": "Two in Rome", "irrelevance_0": "Hi"}
+    tasks = [{"id": key, "question": ask(text), "function": [{**BOOK, "name": tool}]} for key, text in requests.items()]
     truth = [
-        {"id": "simple_0", "ground_truth": [{names[0]: {"city": [city]}}]},
-        {"id": "simple_1", "ground_truth": [{names[0]: {"city": ["Rome"], "seats": [2]}}]},
+        {"id": "simple_0", "ground_truth": [{tool: {"city": ["Oslo"]}}]},
+        {"id": "simple_1", "ground_truth": [{tool: {"city": ["Rome"], "seats": [2]}}]},
     ]
-    write(folder / "simple.json", lines_of(rows))
-    write(folder / ANSWERS / "simple.json", lines_of(truth))
-    write(folder / "irrelevance.json", lines_of([{"id": "irrelevance_0", "question": ask("Hi"), "function": [tool]}]))
+    write(folder / "simple.jsonl", tasks[:2])
+    write(folder / ANSWERS / "simple.jsonl", truth)
+    write(folder / "irrelevance.jsonl", tasks[2:])
     return folder
 
 
-def lines_of(rows):
-    return "".join(f"{json.dumps(row)}\n" for row in rows)
+def ask(text):
+    return [[{"role": "user", "content": text}]]
 
 
 def said(folder, simple, irrelevance="[]"):
@@ -269,20 +248,14 @@ def test_what_calls_nothing_is_right_where_nothing_is(tmp_path, result, right):
 
 def test_tasks_that_cannot_be_read(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
-    truth = tasks / ANSWERS / "simple.json"
-    rows = rows_of(truth)
-    write(truth, json.dumps(rows[0]) + "\n")
-    raised(InputError, read_tasks, str(tasks / "simple.json"), match="no correct calls for 'simple_1'")
+    truth, path = tasks / ANSWERS / "simple.jsonl", str(tasks / "simple.jsonl")
+    first, second = rows_of(truth)
+    write(truth, [first])
+    raised(InputError, read_tasks, path, match="no correct calls for 'simple_1'")
+    write(truth, [first, {**second, "ground_truth": [{"hotel.cancel": {}}]}])
+    raised(InputError, read_tasks, path, match="is not a tool of the task")
     truth.unlink()
-    raised(
-        InputError,
-        read_tasks,
-        str(tasks / "simple.json"),
-        match="no correct calls for 'simple_0'; 2 tasks lack them in all",
-    )
-    rows[1]["ground_truth"] = [{"hotel.cancel": {}}]
-    write(truth, lines_of(rows))
-    raised(InputError, read_tasks, str(tasks / "simple.json"), match="is not a tool of the task")
+    raised(InputError, read_tasks, path, match="no correct calls for 'simple_0'; 2 tasks lack them in all")
     raised(InputError, read_answers, str(tasks / "none.jsonl"), {}, match="no such file")
 
 
@@ -292,39 +265,11 @@ def calling(*named):
     return {"content": None if calls else "There is no such tool.", "tool_calls": calls}
 
 
-def oracle(tasks):
-    """Answers a request with the first right values, as calls of the API or as JSON."""
-    by_request = {one.task.request: [_first(call) for call in one.calls] for one in tasks.values()}
-
-    def answer(body):
-        calls = by_request[body["messages"][-1]["content"]]
-        named = [(name.replace(".", "_"), arguments) for call in calls for name, arguments in call.items()]
-        if "tools" not in body:
-            return json.dumps({"calls": [{"name": name, "arguments": arguments} for name, arguments in named]})
-        assert {tool["function"]["name"] for tool in body["tools"]} >= {name for name, _ in named}
-        return calling(*((name, json.dumps(arguments)) for name, arguments in named))
-
-    return answer
-
-
-@pytest.mark.parametrize("style", ["tools", "json"])
-def test_who_knows_the_calls_is_right(tmp_path, style):
-    root = tasks_at(tmp_path / "tasks")
-    tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
-    with ChatServer(oracle(tasks)) as server:
-        flags = {"endpoint": server.url, "model": "m", "style": style, "output": tmp_path / "said"}
-        run("predict", "llm_tools", "--reference", str(root), **flags)
-        body = server.requests[0]
-        sent = json.dumps(body.get("tools", body["messages"][0]["content"]))
-        assert "hotel_book" in sent
-        assert not holding(sent, "dict", "float")
-    made = score(tmp_path, root, tmp_path / "said/predictions")
-    assert made.json("metrics.json")["#ALL"]["accuracy"] == 1.0
-
-
-SEARCH = {"type": "object", "properties": {"words": {"type": "string"}, "limit": None}, "required": None}
+WORDS = {"words": {"type": "string"}, "limit": None}
+SEARCH = {"type": "object", "properties": WORDS, "required": None}
+BFCL = {"type": "dict", "properties": {**WORDS, "size": {"type": "float"}}}
 DIALECTS = {
-    "bfcl": {"name": "notes.search", "description": None, "parameters": SEARCH},
+    "bfcl": {"name": "notes.search", "description": None, "parameters": BFCL},
     "openai": {"type": "function", "function": {"name": "notes.search", "parameters": SEARCH}},
     "responses": {"type": "function", "name": "notes.search", "parameters": SEARCH, "strict": False},
     "anthropic": {"name": "notes.search", "input_schema": SEARCH},
@@ -334,67 +279,59 @@ PING = {"name": "ping", "description": "Checks", "parameters": None}
 HOSTED = {"type": "web_search"}
 
 
-def tasks_of(folder, *questions, tools=(DIALECTS["bfcl"],), right=None):
+def tasks_of(folder, questions, tools=(DIALECTS["bfcl"],)):
     """A task for each question, with the tools in turn; also two tools that every task has."""
-    truth = [{"notes.search": {"words": ["rent"]}}] if right is None else right
     rows = [
         {"id": f"notes_{i}", "question": question, "function": [tools[i % len(tools)], PING, HOSTED]}
         for i, question in enumerate(questions)
     ]
-    write(folder / ANSWERS / "notes.json", lines_of([{"id": row["id"], "ground_truth": truth} for row in rows]))
-    return write(folder / "notes.json", lines_of(rows))
+    truth = [{"notes.search": {"words": ["rent"], "size": [""]}}]
+    write(folder / ANSWERS / "notes.jsonl", [{"id": row["id"], "ground_truth": truth} for row in rows])
+    return write(folder / "notes.jsonl", rows)
 
 
-def ask(text):
-    return [[{"role": "user", "content": text}]]
-
-
-def predicted(folder, tasks, messages, style="tools", **more):
-    """What a server gets that answers the n-th request with the n-th message, the output, and the accuracy."""
+def predicted(folder, messages, style="tools", tools=(DIALECTS["bfcl"],)):
+    """What a server gets that answers the n-th request with the n-th message, the output, and the metrics."""
+    tasks = tasks_of(folder, [ask(f"Rent {i}") for i in range(len(messages))], tools)
     with ChatServer(lambda body: messages[int(body["messages"][-1]["content"][-1])]) as server:
-        flags = {"endpoint": server.url, "model": "m", "style": style, "output": folder / "said", **more}
+        flags = {"endpoint": server.url, "model": "m", "style": style, "output": folder / "said"}
         output = run("predict", "llm_tools", "--reference", str(tasks), **flags).output
-    metrics = score(folder, tasks, folder / "said/predictions").json("metrics.json")
-    return server.requests, output, metrics["#ALL"]["accuracy"]
+    return server.requests, output, score(folder, tasks, folder / "said/predictions").json("metrics.json")["#ALL"]
 
 
 def test_tools_of_a_task_in_any_dialect(tmp_path):
     """Absent parts may be null, and a tool that the API itself runs is passed on."""
-    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(DIALECTS))), tools=[*DIALECTS.values()])
-    bodies, _, accuracy = predicted(tmp_path, tasks, [calling(("notes_search", '{"words": "Rent"}'))] * len(DIALECTS))
-    assert accuracy == 1.0
+    answers = [calling(("notes_search", '{"words": "Rent"}'))] * len(DIALECTS)
+    bodies, _, metrics = predicted(tmp_path, answers, tools=[*DIALECTS.values()])
+    assert metrics["accuracy"] == 1.0
     empty = {"type": "object", "properties": {}}
     for body in bodies:
-        assert [tool["function"]["parameters"] for tool in body["tools"][:-1]] == [
-            {**empty, "properties": {"words": {"type": "string"}, "limit": None}}, empty
-        ]  # fmt: skip
-        assert body["tools"][-1] == HOSTED
+        assert body["tools"][0]["function"]["name"] == "notes_search"
+        schema, of_ping = (tool["function"]["parameters"] for tool in body["tools"][:-1])
+        assert schema["properties"].pop("size", {"type": "number"}) == {"type": "number"}
+        assert (schema, of_ping, body["tools"][-1]) == ({**empty, "properties": WORDS}, empty, HOSTED)
     counts = json_of(tmp_path / "said/run.json")["counts"]
     assert counts["hosted_tools/predictions/original/notes.jsonl"] == len(DIALECTS)
 
 
-WORDS = {"name": "notes_search", "arguments": {"words": "rent"}}
+RENT = {"name": "notes_search", "arguments": {"words": "rent"}}
+# What further forms there are: tests/transforms/test_replies.py.
 RIGHT_FORMS = {
     "tools": [
         calling(("notes_search", {"words": "rent"})),
-        {"content": [{"type": "text", "text": ""}], "tool_calls": [{"function": WORDS}]},
-        {"content": None, "function_call": WORDS},
-        f"<tool_call>{json.dumps(WORDS)}</tool_call>",
+        {"content": None, "function_call": RENT},
+        f"<tool_call>{json.dumps(RENT)}</tool_call>",
         "[notes_search(words='rent')]",
     ],
     "json": [
-        f'<think>Perhaps {{}} or {{"calls": []}}?</think>{json.dumps({"calls": [WORDS]})}',
-        {"content": [{"type": "text", "text": json.dumps({"calls": [WORDS]})}]},
+        f'<think>Perhaps {{}} or {{"calls": []}}?</think>{json.dumps({"calls": [RENT]})}',
         json.dumps({"calls": [{"name": "notes_search", "parameters": '{"words": "rent"}'}]}),
     ],
 }
 UNREADABLE_FORMS = {
     "tools": [
         "",
-        "<think>It ends here",
-        '<tool_call>{"name": "notes_search", "arg',
         '<tool_call>{"name": "fly", "arguments": {}}</tool_call>',
-        calling(("notes_search", "{")),
         calling(("notes_search", "[1]")),
         calling(("", "{}")),
     ],
@@ -409,39 +346,47 @@ UNREADABLE_FORMS = {
 
 @pytest.mark.parametrize("style", RIGHT_FORMS)
 def test_right_calls_in_every_form_are_right(tmp_path, style):
-    messages = RIGHT_FORMS[style]
-    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(messages))))
-    _, output, accuracy = predicted(tmp_path, tasks, messages, style)
-    assert accuracy == 1.0
+    bodies, output, metrics = predicted(tmp_path, RIGHT_FORMS[style], style)
+    assert metrics["accuracy"] == 1.0
     assert "0 answers that could not be read" in output
     assert ("2 calls written as text" in output) == (style == "tools")
+    assert "notes_search" in json.dumps(bodies[0].get("tools", bodies[0]["messages"][0]["content"]))
 
 
 @pytest.mark.parametrize("style", UNREADABLE_FORMS)
 def test_calls_that_cannot_be_read_are_wrong_and_counted_where_none_is_right_too(tmp_path, style):
-    messages = UNREADABLE_FORMS[style]
-    tasks = tasks_of(tmp_path, *(ask(f"Rent {i}") for i in range(len(messages))))
-    _, output, accuracy = predicted(tmp_path, tasks, messages, style)
-    assert f"{len(messages)} answers that could not be read count as wrong" in output
-    assert accuracy == 0.0
-    write(tmp_path / ANSWERS / "notes.json", re.sub(r"\[.*\]", "[]", (tmp_path / ANSWERS / "notes.json").read_text()))
-    found = score(tmp_path, tasks, tmp_path / "said/predictions").json("metrics.json")["#ALL"]
-    assert (found["accuracy"], found["error/unreadable"]) == (0.0, 1.0)
+    _, output, metrics = predicted(tmp_path, UNREADABLE_FORMS[style], style)
+    assert "4 answers that could not be read count as wrong" in output
+    assert metrics["accuracy"] == 0.0
+    truth = tmp_path / ANSWERS / "notes.jsonl"
+    write(truth, [{**row, "ground_truth": []} for row in rows_of(truth)])
+    metrics = score(tmp_path, tmp_path / "notes.jsonl", tmp_path / "said/predictions").json("metrics.json")["#ALL"]
+    assert (metrics["accuracy"], metrics["error/unreadable"]) == (0.0, 1.0)
+
+
+def says(role, content=None, **more):
+    return {"role": role, "content": content, **more}
+
+
+def part(text):
+    return {"type": "text", "text": text}
+
+
+def asked(name, arguments, key):
+    return {"id": key, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-ASKED = {"id": "c1", "type": "function", "function": {"name": "ping", "arguments": "{}"}}
 TALK = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": [{"type": "text", "text": "Is it up?"}, IMAGE]},
-    {"role": "assistant", "content": None, "tool_calls": [ASKED]},
-    {"role": "tool", "tool_call_id": "c1", "content": "yes"},
-    {"role": "assistant", "content": "Yes."},
-    {"role": "user", "content": [{"type": "text", "text": "Look for rent."}]},
+    says("system", "Be brief."),
+    says("user", [part("Is it up?"), IMAGE]),
+    says("assistant", tool_calls=[asked("ping", "{}", "c1")]),
+    says("tool", "yes", tool_call_id="c1"),
+    says("assistant", "Yes."),
+    says("user", [part("Look for rent.")]),
 ]
-CALLED = {"role": "assistant", "tool_calls": [{"function": {"name": "notes.search", "arguments": {"words": "a"}}}]}
-ARGUMENTS = '{"words": "a"}'
-NOTES = {"name": "notes_search", "arguments": ARGUMENTS}
+USED = {"type": "tool_use", "id": "t1", "name": "notes.search", "input": {"words": "a"}}
+WORDS_A = '{"words": "a"}'
 
 
 @cases(
@@ -449,59 +394,42 @@ NOTES = {"name": "notes_search", "arguments": ARGUMENTS}
     (TALK, TALK),
     (TALK[:4], TALK[:4]),
     (
-        [*TALK[1:2], CALLED, {"role": "tool", "name": "notes.search", "content": "b"}],
         [
-            *TALK[1:2],
-            {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": NOTES}]},
-            {"role": "tool", "tool_call_id": "call_1", "name": "notes_search", "content": "b"},
+            TALK[1],
+            {"role": "assistant", "tool_calls": [{"function": {"name": "notes.search", "arguments": {"words": "a"}}}]},
+            says("tool", "b", name="notes.search"),
+        ],
+        [
+            TALK[1],
+            {"role": "assistant", "tool_calls": [asked("notes_search", WORDS_A, "call_1")]},
+            says("tool", "b", name="notes_search", tool_call_id="call_1"),
         ],
     ),
     (
         [
-            *TALK[1:2],
-            {"role": "assistant", "content": "Hm.", "tool_calls": None, "function_call": None},
-            {"role": "assistant", "tool_calls": [{"id": "c2", "name": "ping", "arguments": None}]},
+            TALK[1],
+            says("assistant", "Hm.", tool_calls=None, function_call=None),
+            says("assistant", tool_calls=[{"id": "c2", "name": "ping", "arguments": None}]),
         ],
-        [
-            *TALK[1:2],
-            {"role": "assistant", "content": "Hm."},
-            {"role": "assistant", "tool_calls": [{**ASKED, "id": "c2"}]},
-        ],
+        [TALK[1], says("assistant", "Hm."), says("assistant", tool_calls=[asked("ping", "{}", "c2")])],
     ),
     (
         [
-            {"role": "user", "content": "Hi"},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "Hm", "signature": "s"},
-                    {"type": "text", "text": "One moment."},
-                    {"type": "tool_use", "id": "t1", "name": "notes.search", "input": {"words": "a"}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "t1", "content": "b"},
-                    {"type": "text", "text": "Look for rent."},
-                ],
-            },
+            says("user", "Hi"),
+            says("assistant", [{"type": "thinking", "thinking": "Hm", "signature": "s"}, part("One moment."), USED]),
+            says("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "b"}, part("Look for rent.")]),
         ],
         [
-            {"role": "user", "content": "Hi"},
-            {
-                "role": "assistant",
-                "content": [{"type": "text", "text": "One moment."}],
-                "tool_calls": [{"id": "t1", "type": "function", "function": NOTES}],
-            },
-            {"role": "tool", "tool_call_id": "t1", "content": "b"},
-            {"role": "user", "content": [{"type": "text", "text": "Look for rent."}]},
+            says("user", "Hi"),
+            says("assistant", [part("One moment.")], tool_calls=[asked("notes_search", WORDS_A, "t1")]),
+            says("tool", "b", tool_call_id="t1"),
+            says("user", [part("Look for rent.")]),
         ],
     ),
 )
 def test_a_conversation_is_sent_as_it_came(tmp_path, talk, sent):
     """But for names and arguments that the API does not take, and the messages of another API."""
-    (task,) = read_tasks(str(tasks_of(tmp_path, [talk[:2], talk[2:]]))).values()
+    (task,) = read_tasks(str(tasks_of(tmp_path, [[talk[:2], talk[2:]]]))).values()
     assert prompted(task.task, prompt_of("tools"), "tools") == sent
     instructions, *messages = prompted(task.task, prompt_of("tools"), "json")
     assert (instructions["role"], messages) == ("system", sent)
@@ -510,14 +438,6 @@ def test_a_conversation_is_sent_as_it_came(tmp_path, talk, sent):
     changed = prompted(task.task, own, "tools")
     assert [i for i, message in enumerate(sent) if changed[i] != message] == [last]
     assert "Please: " in json.dumps(changed[last])
-
-
-def test_a_conversation_on_the_wire(tmp_path):
-    talk = [*TALK, {"role": "user", "content": "Look for rent 0"}]
-    ((body,), _, accuracy) = predicted(
-        tmp_path, tasks_of(tmp_path, [talk]), [calling(("notes_search", '{"words": "rent"}'))]
-    )
-    assert (body["messages"], accuracy) == (talk, 1.0)
 
 
 @cases(
@@ -535,37 +455,6 @@ def test_tasks_with_conversations_and_tools_of_no_known_form(tmp_path, change, t
     reason = str(raised(InputError, read_tasks, str(path)))
     assert "line 2" in reason
     assert told in reason
-
-
-@cases(
-    "told error",
-    ("does not support tools", lambda body: Answer({"error": {"message": "tiny does not support tools"}}, 400)),
-    ("out of quota", lambda body: Answer({"error": {"message": "out of quota", "code": "insufficient_quota"}}, 429)),
-    ("HTTP 401", lambda body: Answer({"error": {"message": "no"}}, 401)),
-    ("Extra inputs", lambda body: Answer({"detail": [{"loc": ["body", "tools"], "msg": "Extra inputs"}]}, 422)),
-)
-def test_refused_requests_are_neither_wrong_nor_right(tmp_path, told, error):
-    """Also where no call is right; the run fails in the endpoint's words, and evaluate leaves out what it lacks."""
-    root = tasks_at(tmp_path / "tasks")
-    with ChatServer(error) as server:
-        flags = {"endpoint": server.url, "model": "m", "output": tmp_path / "said"}
-        made = run("predict", "llm_tools", "--reference", str(root), **flags, status=1)
-        assert told in made.errors
-        assert not (tmp_path / "said/run.json").exists()
-    tasks = {key: one for path in root.glob("*.json") for key, one in read_tasks(str(path)).items()}
-
-    def answer(body):
-        return error(body) if body["messages"] == server.requests[0]["messages"] else oracle(tasks)(body)
-
-    if told != "HTTP 401" and "quota" not in told:
-        with ChatServer(answer) as server:
-            flags |= {"endpoint": server.url, "parallel_calls": 1}
-            run("predict", "llm_tools", "--reference", str(root), **flags, max_bad="50%")
-        made = score(tmp_path, root, tmp_path / "said/predictions")
-        numbers = made.json("metrics.json")["#ALL"]
-        assert numbers["accuracy"] == 1.0
-        assert "original: 1 request refused by the endpoint, not scored" in made.errors
-        assert made.json("run.json")["counts"] == {"refused/original": 1, "tasks": len(tasks) - 1}
 
 
 @cases(
@@ -632,7 +521,7 @@ def test_right_calls_that_contradict_their_own_schema(right, kind):
 
 def test_tasks_that_contradict_themselves_are_left_out_of_all_sets(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
-    truth = tasks / ANSWERS / "simple.json"
+    truth = tasks / ANSWERS / "simple.jsonl"
     write(truth, truth.read_text().replace('"Rome"', "7"))
     tasks_at(tmp_path / "v1")
     for name in ("original", "v1"):
@@ -650,29 +539,18 @@ DATA = Path(os.environ.get("PARAPET_DATA", "")) / "agents/bfcl"
 
 
 @pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real tasks")
-def test_real_tasks_that_contradict_themselves():
-    """Read one by one: 23 tasks of four categories."""
-    names, kinds = set(), {}
-    for category in ("simple_python", "multiple", "parallel", "live_simple"):
-        for task_id, task in read_tasks(str(DATA / f"BFCL_v4_{category}.json")).items():
-            for each in contradictions({tool.name: tool.parameters for tool in task.task.function}, task.calls):
-                names.add(task_id)
-                kinds.setdefault(each.kind, set()).add(task_id)
-    assert len(names) == 23
-    counts = {kind: len(tasks) for kind, tasks in kinds.items()}
-    assert counts == {"value_outside_enum": 20, "value_of_other_type": 1, "required_left_out": 2}
-
-
-@pytest.mark.skipif(not os.environ.get("PARAPET_DATA"), reason="PARAPET_DATA is not set: real tasks")
 @pytest.mark.parametrize("name", ["simple_python", "multiple", "parallel", "live_simple", "irrelevance"])
 def test_real_tasks_with_their_own_answers(tmp_path, name):
     """The first right values are right; with the last call left out, nothing is."""
     path = DATA / f"BFCL_v4_{name}.json"
     tasks = read_tasks(str(path))
-    rows = [{"id": key, "result": [_first(call) for call in one.calls]} for key, one in tasks.items()]
-    fewer = [{**row, "result": row["result"][:-1]} for row in copy.deepcopy(rows)]
+    rows = [
+        {"id": key, "result": [{call["name"]: call["arguments"]} for call in right_calls(expected)]}
+        for key, expected in tasks.items()
+    ]
+    fewer = [{**row, "result": row["result"][:-1]} for row in rows]
     for n, dropped in ((1.0, rows), (1.0, [*map(by_prompt, rows)]), (1.0, [*map(by_api, rows)]), (0.0, fewer)):
-        file = write(tmp_path / "said.jsonl", lines_of(dropped))
+        file = write(tmp_path / "said.jsonl", dropped)
         wanted = 1.0 if name == "irrelevance" else n
         found = score(tmp_path, path, file).json("metrics.json")["#ALL"]["accuracy"]
         assert wanted - 0.01 <= found <= wanted  # three tasks lack a right value for what is required
@@ -689,17 +567,6 @@ def by_api(row):
     """And of those that call functions by an API."""
     calls = [(name, arguments) for call in row["result"] for name, arguments in call.items()]
     return {**row, "result": [{name.replace(".", "_"): json.dumps(of)} for name, of in calls]}
-
-
-def _first(call):
-    ((name, parameters),) = call.items()
-    return {name: {key: _value(right[0]) for key, right in parameters.items() if right and right[0] != ""}}
-
-
-def _value(right):
-    if isinstance(right, dict):
-        return {key: _value(of[0]) for key, of in right.items() if of[0] != ""}
-    return [_value(item) if isinstance(item, dict) else item for item in right] if isinstance(right, list) else right
 
 
 AGENT = """
@@ -720,7 +587,7 @@ def fails(tasks):
 def test_a_class_of_the_users_calls(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
     file = write(tmp_path / "agent.py", AGENT)
-    line = ["evaluate", "--task", "tool_calls", "--reference", str(tasks / "simple.json"), "--model"]
+    line = ["evaluate", "--task", "tool_calls", "--reference", str(tasks / "simple.jsonl"), "--model"]
     made = run(*line, f"{file}:Agent", output=tmp_path / "out")
     assert [(row["called"], row["error"]) for row in made.rows()] == [
         ('[{"hotel.book": {"city": "<b>"}}]', "wrong_value"),
@@ -752,9 +619,9 @@ def test_the_baseline_falls_as_the_words_change(tmp_path):
 def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
     for name, text in (("tasks", "Book a room in Oslo"), ("other", asked)):
         tasks_at(tmp_path / name)
-        rows = rows_of(tmp_path / name / "simple.json")
+        rows = rows_of(tmp_path / name / "simple.jsonl")
         rows[0]["question"][0][0]["content"] = text
-        write(tmp_path / name / "simple.json", lines_of(rows))
+        write(tmp_path / name / "simple.jsonl", rows)
     right = ROME.replace('"2"', "2")
     said(tmp_path / "said/original", OSLO + right)
     said(tmp_path / "said/other", OSLO.replace("oslo", called) + right)
@@ -770,7 +637,7 @@ def test_names_as_an_api_accepts_them(tmp_path):
     made = (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book")
     assert score(tmp_path, tasks, said(tmp_path / "said", made)).json("metrics.json")["#ALL"]["accuracy"] == 1.0
     lines = [{"id": "simple_0", "result": "[hotel_book(city='Oslo')]"}, {"id": "simple_1", "result": "[]"}]
-    found = score(tmp_path, tasks, said(tmp_path / "said", lines_of(lines)))
+    found = score(tmp_path, tasks, said(tmp_path / "said", "".join(f"{json.dumps(line)}\n" for line in lines)))
     assert {row["error"] for row in found.rows()} == {None, "wrong_function", "wrong_number_of_calls"}
 
 

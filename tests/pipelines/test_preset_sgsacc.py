@@ -1,11 +1,9 @@
 """``--preset sgsacc`` of ft_t5 and pt_t5 against SGSAcc (Chen, Lin and Byrne 2023), section 3 and Appendix E."""
 
-import json
-
 import pytest
 import torch
 from generation_toy import texts, write_toy
-from kit import THOROUGH, edit, run
+from kit import THOROUGH, edit, json_of, rows_of, run
 from tiny_checkpoints import save_t5
 
 from parapet.evaluation.generation.corpus import Candidate, read
@@ -67,13 +65,13 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
         out = folder / f"said_{model}"
         given = ["--model", str(folder / model), *more, "--reference", str(folder / "toy"), "--quiet"]
         run("predict", model, *given, "--beams", "5", "--candidates", "1", "--output", out)
-        best[model] = rows_of(out)
+        best[model] = said_in(out)
         assert all(len(row["candidates"]) == 1 for row in best[model].values())
     given = ["--model", str(folder / "ft_t5"), "--reference", str(folder / "toy"), "--quiet"]
     search = ["--beams", "5", "--candidates", "1", "--rerank", "lexical", "--also", str(folder / "said_pt_t5")]
     run("predict", "ft_t5", *given, *search, "--output", folder / "both")
     corpus = read(folder / "toy", "test")
-    both = rows_of(folder / "both")
+    both = said_in(folder / "both")
     assert any(len(row["candidates"]) == 2 for row in both.values())
     for place, row in both.items():
         each = [best[model][place]["candidates"][0] for model in MODELS]
@@ -85,19 +83,19 @@ def test_the_ensemble_has_the_best_of_each_and_the_more_faithful_is_said(folder)
     assert choose(corpus.turns, candidates, corpus.words[ORIGINAL], Lexical()) == said
 
 
-def rows_of(out):
-    lines = (out / "predictions" / "original" / "test" / "utterances.jsonl").read_text().splitlines()
-    return {(row["dialogue_id"], row["turn"]): row for row in map(json.loads, lines)}
+def said_in(out):
+    rows = rows_of(out / "predictions/original/test/utterances.jsonl")
+    return {(row["dialogue_id"], row["turn"]): row for row in rows}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_training_by_the_preset(model, folder):
-    log = [json.loads(line) for line in (folder / model / "log.jsonl").read_text().splitlines()]
+    log = rows_of(folder / model / "log.jsonl")
     epoch = -(-60 // BATCH_SIZE)
     expected = [(number, number * epoch, RATE) for number in range(1, EPOCHS + 1)]
     assert [(row["epoch"], row["step"], row["learning_rate"]) for row in log] == expected
     assert log[-1]["loss"] < log[0]["loss"]
     assert log[-1]["best"]  # its weights are the model's: dev chooses none
-    options = json.loads((folder / model / "run.json").read_text())["options"]
+    options = json_of(folder / model / "run.json")["options"]
     table = train_command(model).presets()["sgsacc"]
     assert (options["preset"], {flag: options[flag] for flag in table}) == ("sgsacc", table)

@@ -27,9 +27,17 @@ from kit import (
 from local_http import Answer
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint.prompting import prompt_of
-from parapet.evaluation.endpoint.prompts import STYLES, UNPARSED, json_schema, request, state_of, unreadable_state
-from parapet.evaluation.endpoint.values import as_said, moments
+from parapet.evaluation.endpoint.asking import prompt_of
+from parapet.evaluation.endpoint.states import (
+    STYLES,
+    UNPARSED,
+    as_said,
+    json_schema,
+    moments,
+    request,
+    state_of,
+    unreadable_state,
+)
 from parapet.pipelines.app import command_line
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import _asked

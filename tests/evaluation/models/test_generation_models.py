@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, raised
 from tiny_checkpoints import save_t5
 
-from parapet.evaluation.generation.corpus import Act, Candidate, ServiceWords, SystemTurn, Words
+from parapet.evaluation.generation.corpus import (
+    Act,
+    Candidate,
+    ServiceWords,
+    SystemTurn,
+    Words,
+    key_of,
+    read_templates,
+    template_of,
+)
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import choose
-from parapet.evaluation.generation.templates import key_of, read_templates, template_of
 from parapet.evaluation.models import generation_t5 as net
 from parapet.evaluation.models.configs import GenerationConfig
 from parapet.evaluation.models.generation import Search, merged, read_examples, sentence, text_of

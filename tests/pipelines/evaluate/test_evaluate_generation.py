@@ -13,10 +13,6 @@ def evaluate(*flags, status=0):
     return run("evaluate", "--task", "generation", *flags, status=status)
 
 
-def read(folder, name):
-    return json_of(folder / name)
-
-
 @pytest.fixture(scope="module")
 def corpus_scores(sample, tmp_path_factory):
     """The scores of the corpus's own system turns."""
@@ -125,7 +121,7 @@ def test_with_a_model(sample, tmp_path):
     assert cache.read_bytes() == judged  # nothing was asked again
     for name in ("metrics.json", "details.json", "rows.parquet"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    details = read(tmp_path / "first", "details.json")
+    details = json_of(tmp_path / "first" / "details.json")
     assert details["scorer"]["name"] == "nli"
     assert details["scorer"]["model"].startswith("roberta@")
     assert 0 < details["coverage"]["acts"]["valid"] < details["coverage"]["acts"]["acts"]
@@ -147,7 +143,7 @@ def test_on_sgd(real_data, tmp_path):
         lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
     path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
     evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet")
-    details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
+    details, of_all = json_of(out / "details.json"), json_of(out / "metrics.json")["#ALL"]
     assert details["coverage"]["acts"]["acts"] == 2506
     assert details["coverage"]["turns"]["share_valid"] > 0.95
     assert details["tampered_references"]["original"]["f1"] > 0.98
@@ -160,7 +156,7 @@ def test_the_corpus_against_itself(corpus_scores):
     told, out = corpus_scores.output, corpus_scores.folder
     names = ["details.json", "metrics.json", "report.html", "results.parquet", "rows.parquet", "run.json"]
     assert sorted(path.name for path in out.iterdir()) == names
-    metrics, details = read(out, "metrics.json"), read(out, "details.json")
+    metrics, details = json_of(out / "metrics.json"), json_of(out / "details.json")
     of_all = metrics["#ALL"]
     # Of what the ground truth entails, the ground truth says all.
     assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
@@ -177,4 +173,4 @@ def test_the_corpus_against_itself(corpus_scores):
     assert told.startswith("scorer: lexical (lexical-2)\n")
     page = (out / "report.html").read_text()
     assert not lacking(page, "Judged by the lexical scorer: rules on words", "SGSAcc (lexical)")
-    assert read(out, "run.json")["options"]["own_turns"] is True
+    assert json_of(out / "run.json")["options"]["own_turns"] is True

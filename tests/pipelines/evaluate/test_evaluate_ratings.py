@@ -8,14 +8,13 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fake_mturk import FakeMTurk, Script, invented, play
+from fake_mturk import FakeMTurk, Script, play
 from generation_toy import write_toy
 from kit import as_nobody, cases, edit, files_of, holding, json_of, lacking, refused, rows_of, run, write
 from page_form import html_of
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.crowd.mturk import batch as batches
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
@@ -218,17 +217,6 @@ def test_hostile_and_foreign_answers_are_left_out_with_reasons(world, tmp_path):
     shutil.rmtree(tmp_path / "out")
     run("evaluate", **asked, responses=foreign, status=1)
     assert not (tmp_path / "out" / "run.json").exists()
-
-
-def test_invented_workers_choose_among_the_answers(world, tmp_path, credentials):
-    with FakeMTurk(tmp_path / "mturk.sqlite") as server:
-        run("mturk", "publish", batch=tmp_path / "batch", hits=world / "hits", endpoint_url=server.url)
-        records = manifest(world / "hits")
-        assert play(server, invented(server, 0, 5)) == 3 * len(records)
-        run("mturk", "collect", batch=tmp_path / "batch")
-    answers = "".join(line["Answer"] for line in batches.load(tmp_path / "batch"))
-    assert answers.count("<FreeText>") == 3 * sum(len(record["fields"]) for record in records)
-    assert not lacking(answers, "<FreeText>yes</FreeText>", "<FreeText>no</FreeText>")
 
 
 @cases(

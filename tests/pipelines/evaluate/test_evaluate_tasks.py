@@ -5,7 +5,7 @@ import shutil
 
 import pyarrow as pa
 import pytest
-from kit import refused, rows_of, run, sample_dialogues, write
+from kit import cases, refused, rows_of, run, sample_dialogues, write
 
 from parapet.schemas.rows import OOD_TURNS, parquet_bytes
 
@@ -14,6 +14,16 @@ EVIL = '<script>alert("1")</script>'
 
 def evaluate(task, out, *flags, **more):
     return run("evaluate", *flags, task=task, output=out, **more)
+
+
+def turns_of(speaker):
+    """The place and the content of a speaker's turns in the sample."""
+    return [
+        ({"dialogue_id": dialogue["dialogue_id"], "turn": i}, turn)
+        for dialogue in sample_dialogues()
+        for i, turn in enumerate(dialogue["turns"])
+        if turn["speaker"] == speaker
+    ]
 
 
 INTENTS = [
@@ -176,9 +186,7 @@ def test_responses_of_the_sample(tmp_path, sample):
     files = evaluate("response", tmp_path / "own", "--predictions", "reference")
     whole = {"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0}
     assert files.json("metrics.json")["#ALL"] == pytest.approx(whole)
-    turns = [(one["dialogue_id"], t, turn) for one in sample_dialogues() for t, turn in enumerate(one["turns"])]
-    turns = [(name, t) for name, t, turn in turns if turn["speaker"] == "SYSTEM"]
-    said = [{"dialogue_id": name, "turn": t, "response": f"{EVIL} no idea"} for name, t in turns]
+    said = [{**place, "response": f"{EVIL} no idea"} for place, _ in turns_of("SYSTEM")]
     poor = evaluate("response", tmp_path / "poor", reference=sample, predictions=write(tmp_path / "p.jsonl", said))
     assert poor.json("metrics.json")["#ALL"]["success"] == 0.0
     domains = poor.json("domains.json")["original"]
@@ -232,22 +240,6 @@ def test_compare(tmp_path):
         assert reason in refused("compare", *flags, output=tmp_path / "no")
 
 
-def test_compare_on_what_is_shared(tmp_path):
-    for name, sets in (("more", "xyz"), ("fewer", "xy")):
-        rows = [{"set": s, "id": i, "label": "a", "predicted": "ab"[i % 2]} for s in sets for i in range(4)]
-        evaluate("intent", tmp_path / name, "--predictions", write(tmp_path / f"{name}.jsonl", rows))
-    systems = ["--systems", *(f"{name}={tmp_path / name}" for name in ("more", "fewer"))]
-    argv = ["compare", *systems, "--replicates", "9", "--output", tmp_path / "board"]
-    compared = run(*argv)
-    assert compared.output.splitlines()[:5] == [
-        "Intent accuracy, %  fewer  more",
-        "mean                 50.0  50.0",
-        "x                    50.0  50.0",
-        "y                    50.0  50.0",
-        "z                       –  50.0",
-    ]
-
-
 def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):
     flags = ["--reference", str(real_data / "sgd"), "--split", "dev", "--predictions", "reference"]
     files = evaluate("response", tmp_path / "out", *flags)
@@ -286,16 +278,7 @@ def predicted(folder, task, rows, name="predictions"):
 
 
 def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
-    turns = [
-        (dialogue["dialogue_id"], i, turn)
-        for dialogue in sample_dialogues()
-        for i, turn in enumerate(dialogue["turns"])
-    ]
-    intents = [
-        {"dialogue_id": name, "turn": i, "predicted": turn["frames"][0]["state"]["active_intent"]}
-        for name, i, turn in turns
-        if turn["speaker"] == "USER"
-    ]
+    intents = [{**place, "predicted": turn["frames"][0]["state"]["active_intent"]} for place, turn in turns_of("USER")]
     folder = predicted(tmp_path / "intents", "intent", intents)
     given = [
         evaluate("intent", tmp_path / f"out{i}", reference=sample, predictions=path).json("metrics.json")
@@ -304,11 +287,7 @@ def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
     assert given[0] == given[1]
     said = refused("evaluate", task="intent", predictions=folder, output=tmp_path / "none")
     assert f"{folder}/predictions: is a folder, whose predictions have no labels: add --reference" in said
-    responses = [
-        {"dialogue_id": name, "turn": i, "response": turn["utterance"]}
-        for name, i, turn in turns
-        if turn["speaker"] == "SYSTEM"
-    ]
+    responses = [{**place, "response": turn["utterance"]} for place, turn in turns_of("SYSTEM")]
     folder = predicted(tmp_path / "responses", "responses", responses, "responses")
     write(folder / "predictions/original/test/dialogues_001.json", [])
     result = evaluate("response", tmp_path / "scores", reference=sample, predictions=folder)
@@ -324,18 +303,10 @@ def test_variants_without_dialogues_are_refused_with_the_command_that_writes_the
         assert "v1: --variants: contains schemas without dialogues: run 'parapet rewrite --variants " in said
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        (
-            ["schema.json", "test.json"],
-            "no dialogues: expected test/dialogues_001.json, or dialogues_001.json",
-        ),
-        (
-            ["dialogues_001.json"],
-            "no schema: expected train/schema.json, dev/schema.json or test/schema.json, or",
-        ),
-    ],
+@cases(
+    "files expected",
+    (["schema.json", "test.json"], "no dialogues: expected test/dialogues_001.json, or dialogues_001.json"),
+    (["dialogues_001.json"], "no schema: expected train/schema.json, dev/schema.json or test/schema.json, or"),
 )
 def test_a_folder_in_another_layout_is_refused_with_that_which_is_expected(files, expected, sample, tmp_path):
     for name in files:
