@@ -1,7 +1,7 @@
 """The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
 
 import kit
-from kit import cases, refused, run, sample_dialogues
+from kit import cases, files_of, refused, run, sample_dialogues
 
 from parapet.pipelines import command
 from parapet.schemas.layout import sample_root
@@ -116,3 +116,16 @@ def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback():
     client.ServiceUnavailable: 503: come back later"""
     shown = "client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"
     assert command._reason(RuntimeError(text)) == shown
+
+
+# ``--dry_run``: the cost of a pipeline; nothing is read, sent or written.
+
+
+def test_it_shows_the_cost_and_changes_nothing(tmp_path):
+    output = run("hits", "--dry_run", output=tmp_path / "out").output
+    assert output.splitlines()[-1] == "dry run: nothing was written"
+    assert not (tmp_path / "out").exists()
+    run("hits", output=tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    run("hits", "--dry_run", output=tmp_path / "out")
+    assert files_of(tmp_path / "out") == before
