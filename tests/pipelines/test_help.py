@@ -1,7 +1,6 @@
 """The help of every command: groups, lengths, words, and flags in which ``-`` and ``_`` are alike."""
 
 import functools
-import importlib
 import os
 import re
 import shutil
@@ -11,14 +10,12 @@ from importlib.metadata import PackageNotFoundError, metadata, version
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, cases, lacking, raised, run
+from kit import THOROUGH, cases, lacking, raised, run, write
 
 from parapet.pipelines import doctor
 from parapet.pipelines.app import wrap_commands
-from parapet.pipelines.collect import ACTIONS as COLLECT_ACTIONS
 from parapet.pipelines.evaluate import TASKS
 from parapet.pipelines.main import PIPELINES, actions_of, canonical, parser_of, parser_on
-from parapet.pipelines.mturk import ACTIONS
 from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
 from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.core import plugins
@@ -211,54 +208,17 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
     assert asked(*offered, folder=tmp_path) == list(offered.values())
 
 
-def leaf(words):
-    """The parser of the last name on a line."""
-    return parser_on(words)[1]
+def test_every_flag_of_every_command_is_offered():
+    def flags_of(parser):
+        return {flag for action in parser._actions for flag in action.option_strings}
 
-
-def flags_of(parser):
-    return {flag for action in parser._actions for flag in action.option_strings}
-
-
-GROUPS = {"collect": COLLECT_ACTIONS, "mturk": ACTIONS, "release": RELEASE_ACTIONS}
-
-
-@pytest.mark.parametrize("name", [name for name in PIPELINES if name not in ("evaluate", "train", "predict")])
-def test_every_flag_of_every_command_is_offered(name):
-    if name not in GROUPS:
-        assert flags_of(leaf([name])) == flags_of(parser_of(name))
-    for action in GROUPS.get(name, ()):
-        assert flags_of(leaf([name, action])) == flags_of(parser_of(name, action))
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_the_flags_of_evaluate_are_those_of_the_task(task):
-    flags = flags_of(parser_of("evaluate", task))
-    assert flags_of(leaf(["evaluate", "--task", task])) == flags | {"--task"}
-    assert flags_of(leaf(["evaluate", f"--task={task}", "--quiet"])) == flags | {"--task"}
-    assert flags_of(leaf(["evaluate"])) == {"-h", "--help", "--task"}
-
-
-@pytest.mark.parametrize("group", ["train", "predict"])
-def test_each_model_has_flags_of_its_own(group):
-    for model in importlib.import_module(f"parapet.pipelines.{group}").MODELS:
-        assert {"--output"} <= flags_of(leaf([group, model]))
-
-
-def test_what_stands_on_the_line_may_be_anything():
-    for words in ([], ["nosuch"], ["mturk", "nosuch"], ["evaluate", "--task"], ["evaluate", "--task", "nosuch"]):
-        assert "--help" in flags_of(leaf(words))
-
-
-def test_completing_loads_nothing_heavy():
-    code = (
-        "import sys\n"
-        "from parapet.pipelines.main import parser_on\n"
-        f"for name in {[*PIPELINES]}: parser_on([name])\n"
-        "heavy = {'apache_beam', 'spacy', 'nltk', 'pyarrow', 'numpy', 'torch', 'boto3', 'rich'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    for pipeline, action in COMMANDS.values():
+        if not (pipeline == "perturb" and action):
+            task = ["--task"] * (pipeline == "evaluate")
+            offered = flags_of(parser_on([pipeline, *task, *filter(None, [action])])[1])
+            assert offered == flags_of(parser_of(pipeline, action)) | {*task}, (pipeline, action)
+    for words in ([], ["nosuch"], ["mturk", "nosuch"], ["evaluate"], ["evaluate", "--task", "nosuch"]):
+        assert "--help" in flags_of(parser_on(words)[1])
 
 
 # ``parapet doctor``: what is installed and on the PATH, and what each is for.
@@ -286,21 +246,13 @@ def test_what_an_extra_lacks_and_how_to_install_it(absent):
     assert "boto3 1.0 is installed, " in run("doctor").output
 
 
-def test_every_extra_is_listed_and_those_for_users_with_their_purpose():
+def test_every_extra_and_tool_is_listed_and_those_for_users_with_their_purpose(tmp_path, monkeypatch):
+    write(tmp_path / "gcloud", "#!/bin/sh\n").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     output = run("doctor").output
     extras = metadata(DISTRIBUTION).get_all("Provides-Extra")
     assert not lacking(output, *extras)
     assert set(doctor.ENABLES) <= set(extras)
-    for_developers = {line.split()[1] for line in output.splitlines() if line.endswith("for developers")}
-    assert for_developers <= {"docs", "lint", "test"}
-
-
-def test_tools_are_looked_up_on_the_path(tmp_path, monkeypatch):
-    (tmp_path / "gcloud").write_text("#!/bin/sh\n")
-    (tmp_path / "gcloud").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    lines = run("doctor").output.splitlines()
-    assert [line.split()[:2] for line in lines if "credentials" in line] == [
-        ["missing", "aws"],
-        ["installed", "gcloud"],
-    ]
+    lines = [line.split() for line in output.splitlines()]
+    assert {line[1] for line in lines if line[-2:] == ["for", "developers"]} <= {"docs", "lint", "test"}
+    assert [line[:2] for line in lines if "credentials" in line] == [["missing", "aws"], ["installed", "gcloud"]]
