@@ -154,6 +154,16 @@ MISTAKES = [
     ),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}), "variants"),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
+    (lambda: parapet.perturb_text(3, "typos"), "expected a text or a list of texts, found int"),
+    (lambda: parapet.perturb_text(["a", 3], "typos"), r"text: \[1\]: expected a text, found int"),
+    (lambda: parapet.perturb_text("a", "typo"), "did you mean 'typos'"),
+    (lambda: parapet.perturb_text("a", "typos", protect=[3]), r"protect: expected a list of texts, found \[3\]"),
+    (lambda: parapet.perturb_text("a", "typos", protect=3), "protect: expected a list of texts, found 3"),
+    (lambda: parapet.perturb_text("a", "typos", colour=1), "unexpected keyword argument 'colour': its options are"),
+    (
+        lambda: parapet.perturb_text("a", "ood", set_name="ood-10"),
+        "ood needs a corpus with schemas and states, which plain texts have not: use",
+    ),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
 ]
 
@@ -206,19 +216,3 @@ def test_options_and_a_class_of_ones_own():
             return parapet.edit_user_turns(dialogue, lambda turn: [(0, 3, turn.utterance[:3].upper())])
 
     assert parapet.perturb_text("book the inn", Shout()) == "BOOk the inn"
-
-
-@cases(
-    "text perturbation options reason",
-    (3, "typos", {}, "expected a text or a list of texts, found int"),
-    (["a", 3], "typos", {}, r"text: \[1\]: expected a text, found int"),
-    ("a", "typo", {}, "did you mean 'typos'"),
-    ("a", "typos", {"protect": [3]}, r"protect: expected a list of texts, found \[3\]"),
-    ("a", "typos", {"protect": 3}, "protect: expected a list of texts, found 3"),
-    ("a", "typos", {"colour": 1}, "unexpected keyword argument 'colour': its options are"),
-    ("a", "ood", {"set_name": "ood-10"}, "ood needs a corpus with schemas and states, which plain texts have not: use"),
-    ("a", "unseen_entities", {"set_name": "unseen_entities"}, "unseen_entities needs a corpus with schemas"),
-)
-def test_mistakes(text, perturbation, options, reason):
-    with pytest.raises(parapet.InputError, match=reason):
-        parapet.perturb_text(text, perturbation, **options)

@@ -4,8 +4,6 @@ import copy
 import json
 import math
 import random
-import shutil
-import subprocess
 import sys
 
 import apache_beam as beam
@@ -30,7 +28,6 @@ from state_predictions import (
 
 import parapet
 from parapet.evaluation.dst.trackers import Names
-from parapet.pipelines.evaluate import run as evaluate
 from parapet.schemas.errors import MissingExtra
 from parapet.schemas.layout import dialogue_bytes, sample_root
 
@@ -172,33 +169,6 @@ def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
     raised(MissingExtra, parapet.to_pandas, scores["v1"], match=r"pandas is not installed: pip install .*\[pandas\]")
 
 
-WITHOUT_BEAM = {
-    "scores": """
-import parapet
-from parapet.evaluation.dst.trackers import Names
-from parapet.pipelines.evaluate import run as evaluate
-parapet.score_states(parapet.load_corpus(), Names()).frames
-assert "apache_beam" not in sys.modules
-""",
-    "composition": """
-from parapet import compose
-made = compose(SAMPLE, SAMPLE + "/crowd/names.csv")
-made.statistics, made.shortfall
-assert "apache_beam" not in sys.modules
-made.save(OUT)
-""",
-}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("made", WITHOUT_BEAM)
-def test_nothing_is_printed_and_beam_is_not_loaded(made, sample, tmp_path):
-    code = f"import sys\nSAMPLE, OUT = sys.argv[1:]\n{WITHOUT_BEAM[made]}"
-    command = [sys.executable, "-c", code, str(sample), str(tmp_path / "out")]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
-
-
 # --- mistakes ------------------------------------------------------------------------------------------------------
 
 
@@ -212,33 +182,6 @@ def edited(change):
     predicted = copy.deepcopy(PREDICTIONS)
     change(predicted[0])
     return predicted
-
-
-def with_one_id(folder, count, files=2):
-    """The sample, with the same id for the first dialogues of the first files of its training split."""
-    shutil.copytree(sample_root(), folder)
-    for path in sorted((folder / "train").glob("dialogues_*.json"))[:files]:
-        dialogues = json_of(path)
-        for dialogue in dialogues[:count]:
-            dialogue["dialogue_id"] = "same"
-        path.write_bytes(dialogue_bytes(dialogues))
-    return parapet.load_corpus(folder)
-
-
-def test_dialogues_of_a_file_with_one_id_are_refused(tmp_path):
-    corpus = tmp_path / "corpus"
-    reason = f"{corpus}/train/dialogues_001.json: [1]: duplicate_id: dialogue 'same' appears twice, first at [0]"
-    assert refused(with_one_id(corpus, 2, 1), Names(), split="train").startswith(reason)
-
-
-def test_dialogues_of_several_files_with_one_id_are_refused(tmp_path, capsys):
-    corpus = with_one_id(tmp_path / "corpus", 1)
-    root = tmp_path / "corpus/train"
-    reason = f"{root}/dialogues_002.json: [0]: duplicate_id: dialogue 'same' is in {root}/dialogues_001.json, too"
-    assert reason in refused(corpus, Names(), split="train")
-    flags = ["--split", "train", "--reference", str(tmp_path / "corpus"), "--model", BASELINE]
-    assert evaluate(["--task", "dst", *flags, "--output", str(tmp_path / "refused")]) == 2
-    assert reason in capsys.readouterr().err
 
 
 def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
