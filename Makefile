@@ -45,11 +45,7 @@ $(VENV)/.demo: setup.py $(LOCKS) | $(BIN)/python
 
 $(VENV)/.test: setup.py $(LOCKS) | $(BIN)/python
 	$(INSTALL) test '[test,lint,docs]'
-	@touch $@ $(VENV)/.demo $(VENV)/.docs $(VENV)/.core
-
-$(VENV)/.docs: setup.py $(LOCKS) | $(BIN)/python
-	$(INSTALL) docs '[docs]'
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.demo $(VENV)/.core
 
 demo: $(VENV)/.demo
 	$(BIN)/parapet suite sample --output demo-output
@@ -66,7 +62,7 @@ style: $(VENV)/.test
 types: $(VENV)/.test
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict
 	@echo "the site: build/site/index.html"
 
@@ -103,19 +99,15 @@ lock: $(VENV)/.core
 	$(BIN)/python requirements/lock.py
 
 # pip-audit asks the Python Packaging Advisory Database: it needs the network.
-$(VENV)/.audit: $(LOCKS) | $(VENV)/.core
-	$(BIN)/uv venv -q --python $(BIN)/python $(VENV)/audit --clear
-	$(BIN)/uv pip install -q --python $(VENV)/audit/bin/python --require-hashes -r requirements/audit.txt
-	@touch $@
-
-audit: $(VENV)/.audit
-	$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements/all.txt
+audit: $(VENV)/.core
+	$(BIN)/uv tool run --from 'pip-audit>=2.9,<3' pip-audit --strict --disable-pip --require-hashes \
+	  -r requirements/test.txt -r requirements/gcp.txt
 
 sbom: build/sbom.cdx.json
 
-build/sbom.cdx.json: $(VENV)/.audit setup.py requirements/sbom.py
+build/sbom.cdx.json: $(VENV)/.core setup.py requirements/sbom.py
 	@mkdir -p build
-	$(VENV)/audit/bin/python requirements/sbom.py requirements/all.txt $@
+	$(BIN)/uv run --no-project --with 'cyclonedx-bom>=7,<8' python requirements/sbom.py requirements/test.txt $@
 
 clean:
 	rm -rf $(VENV) demo-output bench-output

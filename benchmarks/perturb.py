@@ -27,11 +27,11 @@ from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import key_of
+from parapet.transforms.perturb.apply import fitted
 from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
-from parapet.transforms.perturb.corpus import fitted
 from parapet.transforms.perturb.edits import edited, moved
+from parapet.transforms.perturb.entities.choosing import replaced
 from parapet.transforms.perturb.entities.perturbation import UnseenEntities
-from parapet.transforms.perturb.entities.replacing import replaced
 from parapet.transforms.perturb.paraphrase import rephrased
 from parapet.transforms.perturb.typos import Rates, typo_operations
 from parapet.transforms.perturb.user_turns import UserTurn, user_turns

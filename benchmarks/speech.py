@@ -104,8 +104,8 @@ def alone(root: Path) -> None:
     """Runs the recogniser alone: prints its CPU seconds and seconds, and saves its transcripts."""
     import numpy as np
 
+    from parapet.transforms.perturb.speech.alignment import respelled
     from parapet.transforms.perturb.speech.embedded import Moonshine
-    from parapet.transforms.perturb.speech.spelling import respelled
     from parapet.transforms.perturb.speech.spoken import spoken_words
 
     names = json.loads((root / "sounds.json").read_text())

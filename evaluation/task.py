@@ -21,8 +21,7 @@ from parapet.evaluation.results import RESULTS, ResultRow, results_bytes
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label, mixes
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
-from parapet.transforms.report.charts import sets_chart
-from parapet.transforms.report.report import Dots, Report, Section, Table, Tile, page
+from parapet.transforms.report.report import Dots, Report, Section, Table, Tile, page, sets_chart
 from parapet.transforms.report.text import counted, number, percent
 
 ROWS = "rows.parquet"

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from parapet.api import to_pandas as to_pandas
     from parapet.schemas.errors import InputError as InputError
     from parapet.schemas.layout import sample_root as sample_root
+    from parapet.transforms.perturb.apply import PerturbedCorpus as PerturbedCorpus
+    from parapet.transforms.perturb.apply import check_perturbation as check_perturbation
     from parapet.transforms.perturb.base import Perturbation as Perturbation
     from parapet.transforms.perturb.base import Perturbed as Perturbed
     from parapet.transforms.perturb.base import changed_turn as changed_turn
     from parapet.transforms.perturb.corpora import Corpus as Corpus
     from parapet.transforms.perturb.corpora import corpus_of as corpus_of
-    from parapet.transforms.perturb.corpus import PerturbedCorpus as PerturbedCorpus
-    from parapet.transforms.perturb.corpus import check_perturbation as check_perturbation
     from parapet.transforms.perturb.user_turns import edit_user_turns as edit_user_turns
 
 # The public names of each module.
@@ -43,7 +43,7 @@ _MODULES = {
     "parapet.schemas.layout": "sample_root",
     "parapet.transforms.perturb.base": "Perturbation Perturbed changed_turn",
     "parapet.transforms.perturb.corpora": "Corpus corpus_of",
-    "parapet.transforms.perturb.corpus": "PerturbedCorpus check_perturbation",
+    "parapet.transforms.perturb.apply": "PerturbedCorpus check_perturbation",
     "parapet.transforms.perturb.user_turns": "edit_user_turns",
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from parapet.schemas.decisions import Decision
     from parapet.schemas.rows import Assignment, DeadLetter
     from parapet.transforms.crowd.schema_task import Batch, SchemaTask
+    from parapet.transforms.perturb.apply import PerturbedCorpus
     from parapet.transforms.perturb.base import Perturbation
-    from parapet.transforms.perturb.corpus import PerturbedCorpus
     from parapet.transforms.variants.perturbation import RenamedCorpus, Variants
 
 
@@ -89,7 +89,7 @@ def perturbations() -> Mapping[str, type[Perturbation]]:
       >>> parapet.perturbations()["typos"].name
       'typos'
     """
-    from parapet.transforms.perturb.corpus import Registry
+    from parapet.transforms.perturb.apply import Registry
 
     return Registry()
 
@@ -123,8 +123,8 @@ def perturb(
       ['dialogue_id', 'turn', 'status', 'reason', 'original', 'utterance']
       >>> typos.save("my_typos")  # doctest: +SKIP
     """
+    from parapet.transforms.perturb.apply import perturbation_of, perturbed_sets
     from parapet.transforms.perturb.base import set_of
-    from parapet.transforms.perturb.corpus import perturbation_of, perturbed_sets
 
     instance = perturbation_of(perturbation, options)
     name = set_of(instance, set_name)
@@ -141,7 +141,7 @@ def perturb_sets(
       >>> sorted(parapet.perturb_sets(parapet.load_corpus(), "typos", env=(0.1, 0.5)))
       ['typos', 'typos-env1', 'typos-env2']
     """
-    from parapet.transforms.perturb.corpus import perturbation_of, perturbed_sets
+    from parapet.transforms.perturb.apply import perturbation_of, perturbed_sets
 
     return perturbed_sets(corpus_from(corpus), perturbation_of(perturbation, options))
 
@@ -194,7 +194,7 @@ def perturb_text(
       >>> parapet.perturb_text(["I need a taxi to Port Alder"], "typos", seed=1, protect=["taxi", "Port Alder"])
       ['I neeed a taxi to Port Alder']
     """
-    from parapet.transforms.perturb.utterances import perturb_texts
+    from parapet.transforms.perturb.apply import perturb_texts
 
     if not isinstance(text, Iterable):
         raise InputError(f"expected a text or a list of texts, found {type(text).__name__}", "text")

@@ -37,9 +37,9 @@ from parapet.transforms.crowd.dedupe import Dedupe
 from parapet.transforms.crowd.ingest import ReadAnswers
 from parapet.transforms.crowd.rank import Rank
 from parapet.transforms.crowd.vet import Vet
+from parapet.transforms.perturb.apply import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturb.base import Perturbation, check_analysis, set_of
 from parapet.transforms.perturb.corpora import Corpus, Item, read_items
-from parapet.transforms.perturb.corpus import Analyzed, Services, options_named, perturbation_of
 from parapet.transforms.perturb.files import Element, with_states
 from parapet.transforms.variants.matching import Known, Variant
 from parapet.transforms.variants.perturbation import Places, renamed_corpora

@@ -11,7 +11,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.core.options import INPUT, PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturb.generated import Rewriter
+    from parapet.transforms.perturb.chat_rewriter import Rewriter
     from parapet.transforms.perturb.variations import LanguageVariations
 
 _KIND, _WORDS = "variation", "words"
@@ -62,8 +62,8 @@ class LanguageVariation(EndpointOptions, Perturb):
         Raises:
           InputError: the options cannot be used.
         """
-        from parapet.transforms.perturb import generated, variations
-        from parapet.transforms.perturb.rewritten import Rewritten
+        from parapet.transforms.perturb import chat_rewriter, variations
+        from parapet.transforms.perturb.rewrites import Rewritten
 
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
         if rewritten:
@@ -75,16 +75,19 @@ class LanguageVariation(EndpointOptions, Perturb):
         parts = []
         for kind in kinds:
             part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **own.get(kind, {}))
-            part.rewriter = rewriter if kind in generated.KINDS else None
+            part.rewriter = rewriter if kind in chat_rewriter.KINDS else None
             parts.append(part)
         return variations.LanguageVariations(parts, self.env)
 
     def _check_unused(self, kinds: list[str]) -> None:
         """Raises InputError if an option has no effect."""
-        from parapet.transforms.perturb import generated
+        from parapet.transforms.perturb import chat_rewriter
 
-        of_llm = ("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS)
-        kinds_of = {**dict.fromkeys(("rates", "perturb_values"), ("typos",)), **dict.fromkeys(of_llm, generated.KINDS)}
+        of_llm = dict.fromkeys(("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS), chat_rewriter.KINDS)
+        kinds_of = {
+            **dict.fromkeys(("rates", "perturb_values"), ("typos",)),
+            **dict.fromkeys(of_llm, chat_rewriter.KINDS),
+        }
         for name in filter(lambda name: getattr(self, name), kinds_of):
             if self.rewritten:
                 raise InputError("has no effect with --rewritten, whose turns are used unchanged", f"--{name}")
@@ -95,7 +98,7 @@ class LanguageVariation(EndpointOptions, Perturb):
 
     def _rewriter(self) -> Rewriter:
         """Returns the language model. Raises InputError if it cannot be used."""
-        from parapet.transforms.perturb.generated import Rewriter
+        from parapet.transforms.perturb.chat_rewriter import Rewriter
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         rewriter = Rewriter(endpoint, cache_in(self.output, None))

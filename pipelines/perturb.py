@@ -69,8 +69,8 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
     def check(self) -> PerturbCorpus:
         """Reads the corpus, and makes and fits the perturbation. Raises InputError if they cannot work."""
         from parapet.transforms.core.runs import RunInfo
+        from parapet.transforms.perturb.apply import check_needs_none, complete
         from parapet.transforms.perturb.corpora import check_languages, listed, messages_corpus, read_corpus
-        from parapet.transforms.perturb.corpus import check_needs_none, complete
         from parapet.transforms.perturb.files import PerturbCorpus
 
         if self.messages and self.sgd:
@@ -132,7 +132,7 @@ class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
 
     def lines(self, perturb: PerturbCorpus, statistics: Any) -> Iterator[str]:
         """Yields the metrics of each set, and warns about what is remarkable."""
-        from parapet.transforms.perturb.report import lines_of, notes_of
+        from parapet.transforms.perturb.page import lines_of, notes_of
 
         yield from lines_of(perturb.perturbation, statistics)
         for note in notes_of(perturb.perturbation, statistics):
@@ -173,7 +173,7 @@ def options_of(name: str) -> type[PerturbationOptions]:
         module, _, attribute = DECLARED[name][0].partition(":")
         declared: type[PerturbationOptions] = getattr(importlib.import_module(module), attribute)
         return declared
-    from parapet.transforms.perturb.corpus import installed
+    from parapet.transforms.perturb.apply import installed
 
     return declared_options(installed(name))
 

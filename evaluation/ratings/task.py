@@ -25,8 +25,8 @@ from parapet.transforms.crowd.hits.judged import FAITHFUL
 from parapet.transforms.crowd.report import dead_letters_note, reasons_table
 from parapet.transforms.crowd.work_times import TABLE
 from parapet.transforms.report import text
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Dot, Dots, Examples, Report, Section, Table, Tile, dialogue_example
-from parapet.transforms.report.sections import sections_of
 
 EXAMPLES = 30
 

@@ -181,7 +181,7 @@ def sets_of(step: Step, name: str) -> tuple[Sequence[str], bool]:
 
     Raises InputError for wrong options.
     """
-    from parapet.transforms.perturb.corpus import complete
+    from parapet.transforms.perturb.apply import complete
 
     if step.command[0] == "language_variations":  # which reads translations, which may not exist yet
         env = {key: value for key, value in step.options.items() if key == "env"}

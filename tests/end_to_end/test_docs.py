@@ -276,8 +276,8 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
     if page == "docs/your_model.md":
         save_roberta(folder / "my_nli", length=512)  # random and tiny
     for step in steps(PAGES[page]):
-        if step.argv[1:3] == ["suite", "sample"]:
-            continue  # that is test_sample_suite.py
+        if step.argv[1:3] in (["suite", "sample"], ["suite", "tools"]):
+            continue  # those are test_sample_suite.py and test_tools_suite.py
         if page == "README.md" and "--variants" in step.argv:
             continue  # two slow lines: `make test-all` runs them as printed
         if step.argv[0] == "ls":

@@ -27,9 +27,8 @@ from parapet.transforms.crowd import answer_files, lexicon, rules, times, vet, w
 from parapet.transforms.crowd.hits import markup
 from parapet.transforms.crowd.rewritten_turns import rules as wording
 from parapet.transforms.crowd.rewritten_turns.tasks import SourceTurn
-from parapet.transforms.perturb import edits, typos
-from parapet.transforms.perturb import language as english
-from parapet.transforms.perturb.entities import forms
+from parapet.transforms.perturb import edits, english, typos
+from parapet.transforms.perturb.entities import kinds
 from parapet.transforms.perturb.speech.spoken import spoken_words
 from parapet.transforms.report import markdown, text
 
@@ -110,7 +109,7 @@ OF_TEXTS: dict[str, Callable[[str], Any]] = {
     "spoken_words": lambda one: spoken_words(one),
     "question_xml": lambda one: markup.question_xml(markup.carriable(markup.shown(one))),
     "markdown": lambda one: (markdown.text(one), markdown.code(one)),
-    "kinds": lambda one: [getattr(forms, name)(one) for name in KINDS],
+    "kinds": lambda one: [getattr(kinds, name)(one) for name in KINDS],
     "fuzzy_score": lambda one: fuzzy_score(one[:2_000], "port alder at noon"),
     "lexical": lambda one: (parse_claim(one), Lexical().entailment([(one, "The city is Oslo.")])),
     "knowledge": lambda one: (placeholders(one), is_said(one[:50], one), is_said("oslo", one)),

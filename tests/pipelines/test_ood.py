@@ -11,7 +11,7 @@ from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.layout import read_root
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.perturb.ood.plan import FALLBACKS
-from parapet.transforms.perturb.ood.pool import key_of
+from parapet.transforms.perturb.ood.utterances import key_of
 
 SETS = {"ood-10": 0.1, "ood-20": 0.2, "ood-50": 0.5}
 

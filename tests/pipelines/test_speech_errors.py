@@ -8,10 +8,9 @@ pytest.importorskip("hibari")
 from azure_speech_server import KEY
 from heard_sets import both, dialogues_of, run, three_dialogues
 
-from parapet.transforms.perturb.speech.alignment import align, word_errors
+from parapet.transforms.perturb.speech.alignment import align, respelled, word_errors
 from parapet.transforms.perturb.speech.embedded import Hibari, Moonshine
 from parapet.transforms.perturb.speech.sound import Mixer, digest, make_noise
-from parapet.transforms.perturb.speech.spelling import respelled
 from parapet.transforms.perturb.speech.spoken import spoken_words
 
 EMBEDDED = ["--wer", "0.1,0.3", "--snr", "6,2,-1,-4"]

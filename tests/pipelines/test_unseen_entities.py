@@ -6,7 +6,7 @@ import shutil
 from kit import json_of, rows_of, run, write
 
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturb.entities.words import GENERIC
+from parapet.transforms.perturb.entities.mentions import GENERIC
 
 
 def replace(out, **flags):

@@ -6,9 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.report import charts
-from parapet.transforms.report.charts import Bars, Dot, Dots, Scatter
-from parapet.transforms.report.report import Report, page
+from parapet.transforms.report import report
+from parapet.transforms.report.report import Bars, Dot, Dots, Report, Scatter, page
 
 LABEL = st.text(max_size=40)
 VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))
@@ -91,12 +90,12 @@ def test_dots_lie_on_the_axis_within_their_intervals():
 
 def test_the_chart_of_sets_says_what_costs_most():
     rows = [("original", "ours", 0.631, 0.6, 0.66), ("v4", "ours", 0.5, 0.4, 0.6), ("v5", "ours", 0.31, 0.3, 0.32)]
-    drawn = charts.sets_chart("JGA", rows)
+    drawn = report.sets_chart("JGA", rows)
     assert drawn.note == "At worst, ours falls from 63.1% to 31.0% (v5)."
     assert drawn.references == {"ours": 0.631}
     both = [*rows, ("original", "theirs", 0.2, None, None), ("v4", "theirs", 0.1, None, None)]
     note = "At worst, ours falls from 63.1% to 31.0% (v5), theirs from 20.0% to 10.0% (v4)."
-    assert charts.sets_chart("JGA", both).note == note
-    assert charts.sets_chart("JGA", both, "accuracy").note == "At worst, accuracy falls from 63.1% to 31.0% (v5)."
-    assert charts.sets_chart("JGA", rows[:1]).note == "No number is below its original."
-    assert not charts.sets_chart("JGA", rows[1:]).note
+    assert report.sets_chart("JGA", both).note == note
+    assert report.sets_chart("JGA", both, "accuracy").note == "At worst, accuracy falls from 63.1% to 31.0% (v5)."
+    assert report.sets_chart("JGA", rows[:1]).note == "No number is below its original."
+    assert not report.sets_chart("JGA", rows[1:]).note

@@ -3,8 +3,8 @@
 import pytest
 from kit import frame, run, span, turn
 
-from parapet.transforms.perturb import quality
-from parapet.transforms.perturb.quality import Changed, drawn_turns, quality_of
+from parapet.transforms.perturb import page
+from parapet.transforms.perturb.page import Changed, drawn_turns, quality_of
 from parapet.transforms.report import meaning
 
 SETS = (("typos", "1"), ("verbose", "2"))
@@ -64,7 +64,7 @@ def test_page_and_card_say_it(no_nets, tmp_path):
     made = run("language_variations", kinds="verbose,typos", env="0.5", output=tmp_path / "out")
     found = made.json("statistics.json")["quality"]
     assert sorted(found) == ["typos", "verbose"]  # a mix has no turns of its own
-    assert 0 < found["verbose"]["turns"] <= quality.DRAWN
+    assert 0 < found["verbose"]["turns"] <= page.DRAWN
     cell = f"| verbose | {found['verbose']['turns']} | {found['verbose']['similarity']:g} |"
     assert cell in made.text("README.md")
     assert "How the changed user turns read" in made.text("report.html")

@@ -35,9 +35,8 @@ from parapet.transforms.core.files import HashingWriter, staged, write_staged
 from parapet.transforms.core.progress import expect, tracked
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import stable_digest
-from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Text, Tile, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import babi_format as babi
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from parapet.schemas.rows import IN_WORDS
 from parapet.schemas.service import TASKS
-from parapet.transforms.report.numbers import Metric, Numbers
+from parapet.transforms.report.numbers import Metric, Numbers, sections_of
 from parapet.transforms.report.report import Bars, Dot, Report, Section, Table, Text, Tile
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted, number, percent
 from parapet.transforms.variants.table1 import distance_charts, measures_table, terms_of
 

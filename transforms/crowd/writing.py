@@ -24,8 +24,8 @@ from parapet.transforms.crowd.review import review_order, review_pages, review_s
 from parapet.transforms.crowd.task import Answer, CrowdTask, Notes, Outcome, total
 from parapet.transforms.crowd.work_times import TABLE, work_times
 from parapet.transforms.crowd.worker_ids import without_ids
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Text, page
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 
 AUDIT = "responses.parquet"

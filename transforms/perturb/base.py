@@ -26,9 +26,8 @@ from parapet.transforms.core.counts import (
 from parapet.transforms.core.fence import bad_record
 from parapet.transforms.core.progress import ANALYSIS, tracked
 from parapet.transforms.core.seeding import key_of, seed_text
-from parapet.transforms.perturb import report
-from parapet.transforms.perturb.corpora import Corpus, Item, dialogues_of, in_languages
-from parapet.transforms.perturb.languages import OtherLanguage
+from parapet.transforms.perturb import page
+from parapet.transforms.perturb.corpora import Corpus, Item, OtherLanguage, dialogues_of, in_languages
 from parapet.transforms.report.numbers import Numbers
 
 if TYPE_CHECKING:
@@ -288,7 +287,7 @@ class Perturbation:
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
         """Return the content of ``statistics.json``, by default the summed counts of each set."""
-        return report.statistics_of(self, counts)
+        return page.statistics_of(self, counts)
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yield notes to read before the numbers.

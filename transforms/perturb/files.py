@@ -25,12 +25,11 @@ from parapet.transforms.core.files import write_staged
 from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
 from parapet.transforms.core.set_files import SetFiles
-from parapet.transforms.perturb import quality
+from parapet.transforms.perturb import page
+from parapet.transforms.perturb.apply import Analyzed, Services, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturb.base import Analysis, Perturbation, Perturbed, States, analysis_of
-from parapet.transforms.perturb.corpora import Corpus, Item, read_items
-from parapet.transforms.perturb.corpus import Analyzed, Services, rows_file, services_by_folder, table_of_rows
-from parapet.transforms.perturb.languages import OTHER_LANGUAGES, other_language
-from parapet.transforms.perturb.report import example_of, report_of
+from parapet.transforms.perturb.corpora import OTHER_LANGUAGES, Corpus, Item, other_language, read_items
+from parapet.transforms.perturb.page import example_of, report_of
 from parapet.transforms.report.report import report_files
 
 Element = tuple[DialogueFile, States]  # a file, and the states of its dialogues
@@ -66,7 +65,7 @@ class PerturbCorpus(beam.PTransform):
         write = WriteEach(
             partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
             *map(beam.pvalue.AsDict, analysis.shared.values()),
-            shown=quality.DRAWN,
+            shown=page.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
         of_dialogues: Outputs = elements | "Sets" >> write
@@ -81,7 +80,7 @@ class PerturbCorpus(beam.PTransform):
             ),
             tallies=self.tallies,
             invariants=self.perturbation.invariants(),
-            shown=quality.DRAWN,
+            shown=page.DRAWN,
         )
 
 
@@ -218,7 +217,7 @@ class _FileOfSets:
         result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
-            turns = quality.drawn_turns(place, item.raw, perturbed.dialogue)
+            turns = page.drawn_turns(place, item.raw, perturbed.dialogue)
             result.examples.setdefault(name, []).extend(turns)
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
@@ -235,7 +234,7 @@ class _FileOfSets:
 
 def metadata_files(
     counts: Counts,
-    changed: Mapping[str, Sequence[quality.Changed]],
+    changed: Mapping[str, Sequence[page.Changed]],
     *,
     perturbation: Perturbation,
     options: Mapping[str, object],
@@ -245,8 +244,8 @@ def metadata_files(
     statistics = perturbation.statistics(counts)
     in_order = {name: changed[name] for name in perturbation.sets if name in changed}
     if in_order:
-        statistics["quality"] = {name: quality.quality_of(turns) for name, turns in in_order.items()}
-    examples = {name: [*map(example_of, turns[: quality.SHOWN])] for name, turns in in_order.items()}
+        statistics["quality"] = {name: page.quality_of(turns) for name, turns in in_order.items()}
+    examples = {name: [*map(example_of, turns[: page.SHOWN])] for name, turns in in_order.items()}
     if others := counts.by("value", OTHER_LANGUAGES):
         statistics[OTHER_LANGUAGES] = others
     report = report_of(perturbation, statistics, examples, options)

@@ -11,18 +11,17 @@ import msgspec
 
 from parapet.transforms.core.seeding import DRAW_LIMIT, draws
 from parapet.transforms.core.toml import read_table
-from parapet.transforms.perturb import language
+from parapet.transforms.perturb import english
 from parapet.transforms.perturb.edits import Edit, Range, edited
-from parapet.transforms.perturb.gate import POLARITY, same_polarity
-from parapet.transforms.perturb.language import rule
-from parapet.transforms.perturb.rewording import RULES, Rewrite, anchors_of, reworded
+from parapet.transforms.perturb.english import rule
+from parapet.transforms.perturb.rewrites import POLARITY, RULES, Rewrite, anchors_of, reworded, same_polarity
 from parapet.transforms.perturb.typos import Draw
 from parapet.transforms.perturb.user_turns import UserTurn
 
 _LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
 _MOST_VALUES = 6_400  # number of private-use characters
-_VALUE = re.compile(language.VALUE)
+_VALUE = re.compile(english.VALUE)
 # Quotations, addresses and numbers may be values without annotation.
 _LEFT_ALONE = re.compile(r"\"[^\"]{1,200}\"|(?<!\S)\S*?(?:@|://)\S*|(?<!\S)\S*\d\w*|\b[ap]\.m\.")
 _SLOT = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -102,10 +101,10 @@ def load_rules() -> Rules:
     """Load the rules and compile their patterns."""
     table = read_table(__package__, "paraphrases.toml")
     kinds = table["verbs"]
-    verbs = {verb: language.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
+    verbs = {verb: english.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
     macros = {
         **table["macros"],
-        "V": language.VALUE,
+        "V": english.VALUE,
         "VERB": rf"(?=(?:{'|'.join(verbs)})\b)",
         "ORDER": rf"(?=(?:{'|'.join(kinds['order'])})\b)",
     }
@@ -152,12 +151,12 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
     start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
     new = "".join(
         f"{_sentence(body, marks, draw)}{gap}" if body else f"{marks}{gap}"
-        for body, marks, gap in language.sentences(inner)
+        for body, marks, gap in english.sentences(inner)
     )
     new = f"{start}{new}{end}"
     if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
         return Rewrite(reason="no_rule")
-    if language.plain_words(new) == language.plain_words(text):
+    if english.plain_words(new) == english.plain_words(text):
         return Rewrite(reason="no_rule")
     if not same_polarity(text, new):
         return Rewrite(reason=POLARITY)
@@ -191,20 +190,20 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
 
 def _sentence(body: str, marks: str, draw: Draw) -> str:
     """Rephrase the clauses of a sentence; return it with its final marks."""
-    clauses, final = language.clauses(body), marks
+    clauses, final = english.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before has a verb, so a question may become a statement or vice versa
     for i, clause in enumerate(clauses):
         last = i + 1 == len(clauses)
-        is_question = language.asks(clause.text) or (last and "?" in marks)
+        is_question = english.asks(clause.text) or (last and "?" in marks)
         # "What is the price and when does it end" would become a question within a question, and another beside it.
-        is_joined = is_question and not last and "and" in clause.gap and language.asks(clauses[i + 1].text)
+        is_joined = is_question and not last and "and" in clause.gap and english.asks(clauses[i + 1].text)
         new, asks = (clause.text, None) if is_joined else _clause(clause.text, is_question, last and alone, draw)
         if new != clause.text and clause.text:
             # A sentence that begins with a value may begin with a capital.
             first = _VALUE.match(clause.text) if i == 0 else re.match(r"I\b", clause.text)
             capital = (i == 0) if first else clause.text[0].isupper()
-            new = new[:1].upper() + new[1:] if capital else language.with_small_letter(new)
+            new = new[:1].upper() + new[1:] if capital else english.with_small_letter(new)
         if last and asks is not None:
             if not asks:
                 marks = marks.replace("?", ".")
@@ -240,8 +239,8 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
     ]
     if not forms:
         return _with_synonyms(clause, draw, 1), None
-    before = set(language.plain_words(clause))
-    far = [form for form in forms if len(set(language.plain_words(form.text)) - before) > 1]
+    before = set(english.plain_words(clause))
+    far = [form for form in forms if len(set(english.plain_words(form.text)) - before) > 1]
     chosen = (far or forms)[number * len(far or forms) // DRAW_LIMIT]
     return chosen.text, chosen.asks
 
@@ -251,7 +250,7 @@ def _says_the_same(clause: str, new: str) -> bool:
     return (
         same_polarity(clause, new)
         and sorted(_VALUE.findall(clause)) == sorted(_VALUE.findall(new))
-        and language.plain_words(clause) != language.plain_words(new)
+        and english.plain_words(clause) != english.plain_words(new)
     )
 
 
@@ -262,11 +261,11 @@ def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None
         for pattern in frame.patterns:
             if match := pattern.fullmatch(clause):
                 return frame, match
-    if (question := language.embedded(clause, rules.events)) is not None:
-        return rules.wh, language.with_small_letter(question)
-    question = language.embedded_choice(clause, rules.events) if asked else None
+    if (question := english.embedded(clause, rules.events)) is not None:
+        return rules.wh, english.with_small_letter(question)
+    question = english.embedded_choice(clause, rules.events) if asked else None
     if question is not None and not question.startswith("you "):
-        return rules.whether, language.with_small_letter(question)
+        return rules.whether, english.with_small_letter(question)
     return None
 
 
@@ -306,7 +305,7 @@ def _texts(found: re.Match[str]) -> dict[str, str]:
     for name, text in found.groupdict().items():
         if text is not None:
             texts["also" if name.startswith("also") else name] = (
-                language.with_small_letter(text) if found.start(name) == 0 else text
+                english.with_small_letter(text) if found.start(name) == 0 else text
             )
     return texts
 
@@ -343,7 +342,7 @@ def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
         choices = rules.synonyms[str(found.lastgroup)]
         new = choices[draw() * len(choices) // DRAW_LIMIT]
         article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
-        kept = draw() * one_in // DRAW_LIMIT or (article and not language.same_article(found[0], new))
+        kept = draw() * one_in // DRAW_LIMIT or (article and not english.same_article(found[0], new))
         return found[0] if kept else new
 
     return rules.words.sub(synonym, text)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from parapet.transforms.perturb.edits import Range, Ranges
-from parapet.transforms.perturb.language import in_style_of, rule
-from parapet.transforms.perturb.rewording import Rewrite, by_edits
+from parapet.transforms.perturb.english import in_style_of, rule
+from parapet.transforms.perturb.rewrites import Rewrite, by_edits
 from parapet.transforms.perturb.typos import Operation
 from parapet.transforms.perturb.user_turns import UserTurn
 

@@ -19,9 +19,9 @@ from parapet.schemas.plain_texts import longest_first, values_in
 from parapet.schemas.tasks import ANSWERS, answers_beside, by_id
 from parapet.transforms.core.files import Written, write_staged
 from parapet.transforms.core.runs import FileResult
+from parapet.transforms.perturb.apply import perturbed_texts
 from parapet.transforms.perturb.base import Perturbation
-from parapet.transforms.perturb.languages import OTHER_LANGUAGES, check_most, language_of
-from parapet.transforms.perturb.utterances import perturbed_texts
+from parapet.transforms.perturb.corpora import OTHER_LANGUAGES, check_most, language_of
 
 Task = Mapping[str, Any]
 

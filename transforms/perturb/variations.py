@@ -19,7 +19,7 @@ from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.core.counts import Counted, Counts, Exact, Invariant, Tally
 from parapet.transforms.core.seeding import key_of
-from parapet.transforms.perturb import gate, mixes
+from parapet.transforms.perturb import mixes, rewrites
 from parapet.transforms.perturb.base import (
     Analysis,
     Perturbation,
@@ -30,11 +30,17 @@ from parapet.transforms.perturb.base import (
     comma_separated,
     share_of,
 )
-from parapet.transforms.perturb.corpora import Item, listed
-from parapet.transforms.perturb.languages import ENGLISH, language_of
+from parapet.transforms.perturb.corpora import ENGLISH, Item, language_of, listed
 from parapet.transforms.perturb.paraphrase import rephrased
-from parapet.transforms.perturb.rewording import NOT_ANSWERED, Rewrite, by_edits, reworded
-from parapet.transforms.perturb.rewritten import REWRITTEN, Rewritten, unused_lines
+from parapet.transforms.perturb.rewrites import (
+    NOT_ANSWERED,
+    REWRITTEN,
+    Rewrite,
+    Rewritten,
+    by_edits,
+    reworded,
+    unused_lines,
+)
 from parapet.transforms.perturb.simple import simplified
 from parapet.transforms.perturb.typos import Rates, typo_operations
 from parapet.transforms.perturb.user_turns import UserTurn, user_turns
@@ -44,7 +50,7 @@ from parapet.transforms.report.numbers import Metric, Numbers
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturb.generated import Rewriter
+    from parapet.transforms.perturb.chat_rewriter import Rewriter
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -129,8 +135,8 @@ class LanguageVariation(Perturbation):
     def _checked(self, user_turn: UserTurn, rewrite: Rewrite) -> Rewrite:
         if rewrite.text and language_of(user_turn.utterance) not in ("", *self.languages):
             return Rewrite(reason="other_language")
-        if rewrite.text and not gate.keeps_characters(user_turn.utterance, rewrite.text):
-            return Rewrite(reason=gate.CHARACTERS)
+        if rewrite.text and not rewrites.keeps_characters(user_turn.utterance, rewrite.text):
+            return Rewrite(reason=rewrites.CHARACTERS)
         return rewrite
 
     @property
@@ -386,10 +392,10 @@ class LanguageVariations(LanguageVariation):
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yield lines on what a language model would be asked, and its price."""
-        from parapet.transforms.perturb import generated
+        from parapet.transforms.perturb import chat_rewriter
 
         written = {part.name: part.rewriter for part in self.parts if part.rewriter}
-        return generated.plan_lines(files, [*written], next(iter(written.values())))
+        return chat_rewriter.plan_lines(files, [*written], next(iter(written.values())))
 
 
 def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:

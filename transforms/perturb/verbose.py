@@ -13,9 +13,9 @@ from functools import cache
 
 from parapet.transforms.core.seeding import DRAW_LIMIT, draws
 from parapet.transforms.core.toml import read_table
-from parapet.transforms.perturb import language
-from parapet.transforms.perturb.language import rule
-from parapet.transforms.perturb.rewording import RULES, Rewrite, reworded
+from parapet.transforms.perturb import english
+from parapet.transforms.perturb.english import rule
+from parapet.transforms.perturb.rewrites import RULES, Rewrite, reworded
 from parapet.transforms.perturb.user_turns import UserTurn
 
 LEAST, MOST = 1.3, 2.0  # minimum and maximum length relative to the turn
@@ -123,13 +123,13 @@ def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
             yield frame, f"{first}{new}{last}"
     elif "\n" not in text:
         for frame, new in _framed(user_turn, text):
-            yield frame, language.in_style_of(text, new.replace(frame, frame.lower()) if text.islower() else new)
+            yield frame, english.in_style_of(text, new.replace(frame, frame.lower()) if text.islower() else new)
 
 
 def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
-    body, marks, _ = list(language.sentences(text))[-1]
+    body, marks, _ = list(english.sentences(text))[-1]
     start = text[: len(text) - len(body) - len(marks)]
-    *leads, last = language.clauses(body)
+    *leads, last = english.clauses(body)
     lead, clause = body[: len(body) - len(last.text)], re.sub(r",? please$", "", last.text, flags=re.IGNORECASE)
     order = _order(clause)
     mood = mood_of(user_turn, body, marks, bool(order) or _CAN_YOU.match(clause) is not None)
@@ -138,14 +138,14 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
     if not _REPLY.match(text) and not _GREETING.match(text):
         for frame in before:
             yield frame, f"{frame} {text}"
-    elif start and user_turn.before and (_WISH.match(body) if mood == "wish" else language.asks(body)):
+    elif start and user_turn.before and (_WISH.match(body) if mood == "wish" else english.asks(body)):
         for frame in before:
             yield frame, f"{start}{frame} {body}{marks}"
-    if all(lead.text.count(" ") < 3 and not language.asks(lead.text) for lead in leads) and not _GOES_ON.search(clause):
+    if all(lead.text.count(" ") < 3 and not english.asks(lead.text) for lead in leads) and not _GOES_ON.search(clause):
         for kind, words in _indirect(clause, mood, order):
             for frame in frames.get(kind, ()):
-                new = frame.replace("{s}", language.with_small_letter(words))
-                yield frame, f"{start}{lead}{language.with_small_letter(new) if lead else new}"
+                new = frame.replace("{s}", english.with_small_letter(words))
+                yield frame, f"{start}{lead}{english.with_small_letter(new) if lead else new}"
     if mood == "end" and (thanks := _THANKS.search(text)):
         for frame in frames["thanks"]:
             new = frame.capitalize() if thanks[0][0].isupper() else frame
@@ -175,7 +175,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
       is_order: whether that is an order, or a question such as *can you*.
     """
     acts = user_turn.acts
-    asks = language.asks(body) and not _NO_QUESTION.match(body)
+    asks = english.asks(body) and not _NO_QUESTION.match(body)
     if _GREETING.fullmatch(user_turn.utterance.strip(" .!,")):
         return "greet"
     if acts and not acts & {"INFORM", "INFORM_INTENT", "REQUEST", "REQUEST_ALTS"}:
@@ -224,7 +224,7 @@ def _indirect(clause: str, mood: str, order: str) -> Iterator[tuple[str, str]]:
         yield "vp", clause[wish.end() :]
     elif phrase := _PHRASE.fullmatch(clause):
         yield "phrase", phrase["s"]
-    elif not _WHAT_IS.match(clause) and (question := language.embedded(clause, verbs)):
+    elif not _WHAT_IS.match(clause) and (question := english.embedded(clause, verbs)):
         yield "wh", question
-    elif not _CAN_I.match(clause) and (question := language.embedded_choice(clause, verbs)):
+    elif not _CAN_I.match(clause) and (question := english.embedded_choice(clause, verbs)):
         yield "whether", question

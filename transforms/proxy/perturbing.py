@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturb.utterances import perturb_texts
+from parapet.transforms.perturb.apply import perturb_texts
 from parapet.transforms.proxy.conversation import Change
 
 _MOST_TEXTS = 10_000  # that are remembered, since a conversation is sent again with each request

@@ -34,9 +34,8 @@ from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, Letters, RunInfo, Sums, WriteEach
 from parapet.transforms.core.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.perturb.corpora import dialogues_of, domain_of, domains_of, services_in, without
-from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import number
 
 FILE = "dialogues_001.json"

@@ -24,9 +24,8 @@ from parapet.schemas.tool_texts import identifiers
 from parapet.schemas.tools import ToolFile
 from parapet.transforms.core.counts import Tally, check_bad
 from parapet.transforms.core.fence import needed
-from parapet.transforms.report.numbers import Metric, Numbers
+from parapet.transforms.report.numbers import Metric, Numbers, sections_of
 from parapet.transforms.report.report import Report, Table, Tile, page
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import Conventions, counted, join_words, name_words, number
 from parapet.transforms.translate.memory import ENGLISH, MEMORY_FILE, by_languages, memory_bytes, merge
 from parapet.transforms.translate.translate import Untranslated

@@ -35,9 +35,8 @@ from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.core.fence import needed
-from parapet.transforms.report.numbers import Metric, Numbers
+from parapet.transforms.report.numbers import Metric, Numbers, sections_of
 from parapet.transforms.report.report import Bars, Dot, Report, Section, Tile
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import aligned, counted, number, percent
 from parapet.transforms.variants import matching
 from parapet.transforms.variants.distance import levenshtein_ratio

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
 
-from parapet.transforms.perturb.gate import refusal
+from parapet.transforms.perturb.rewrites import refusal
 from parapet.transforms.report import meaning
 
 

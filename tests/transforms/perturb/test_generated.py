@@ -10,8 +10,8 @@ from test_rewording import said
 from parapet.transforms.core.chat import Endpoint
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Reply, Unreadable
-from parapet.transforms.perturb.generated import Rewriter, marked
-from parapet.transforms.perturb.rewording import Rewrite
+from parapet.transforms.perturb.chat_rewriter import Rewriter, marked
+from parapet.transforms.perturb.rewrites import Rewrite
 
 BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"

@@ -11,7 +11,7 @@ from kit import corpus, dialogue, frame, refused, run, sample_dialogues, turn
 
 import parapet
 from parapet.schemas.layout import sample_root
-from parapet.transforms.perturb.languages import language_of
+from parapet.transforms.perturb.corpora import language_of
 
 # Six dialogues of users in each language, of three turns.
 TALKS = {
@@ -436,6 +436,6 @@ def test_no_accent_emoji_or_mark_is_lost(data, name):
 
 @pytest.mark.parametrize("answer", ["I want a table at cafe Zurich.", "I want a table at caf' Z'rich - -."])
 def test_turns_that_lose_characters_are_refused(answer):
-    from parapet.transforms.perturb.gate import CHARACTERS, refusal
+    from parapet.transforms.perturb.rewrites import CHARACTERS, refusal
 
     assert refusal("I would like a table at café Zürich 🙂.", answer) == CHARACTERS

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kit import cases
 from test_verbose import said
 
-from parapet.transforms.perturb import language
+from parapet.transforms.perturb import english
 from parapet.transforms.perturb.paraphrase import rephrased
 from parapet.transforms.perturb.user_turns import Span, UserTurn
 from parapet.transforms.perturb.variations import Paraphrase
@@ -161,25 +161,25 @@ def test_a_turn_without_end():
     ("what did they say", None),
 )
 def test_a_question_inside_another_sentence(question, expected):
-    assert language.embedded(question, VERBS) == expected
+    assert english.embedded(question, VERBS) == expected
 
 
 def test_forms_of_verbs():
     doubling = TABLE["verbs"]["doubling"]
-    forms = {verb: language.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
+    forms = {verb: english.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
     expected = {"see": "seeing", "make": "making", "get": "getting", "buy": "buying", "give": "giving", "do": "doing"}
     assert ({verb: forms[verb] for verb in expected}, len(set(forms.values()))) == (expected, len(forms))
     thirds = {"have": "has", "be": "is", "go": "goes", "fly": "flies", "play": "plays", "finish": "finishes"}
-    assert {verb: language.third_person(verb) for verb in thirds} == thirds
+    assert {verb: english.third_person(verb) for verb in thirds} == thirds
 
 
 @given(st.lists(WORDS, max_size=16))
 def test_sentences_and_clauses_are_the_whole_text(words):
     text = " ".join(words)
-    parts = list(language.sentences(text))
+    parts = list(english.sentences(text))
     assert "".join("".join(part) for part in parts) == text
     for body, _, _ in parts:
-        assert "".join(clause.text + clause.gap for clause in language.clauses(body)) == body
+        assert "".join(clause.text + clause.gap for clause in english.clauses(body)) == body
 
 
 def test_a_second_verb_keeps_its_subject():

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from kit import cases
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
-from parapet.transforms.perturb.rewording import reworded
-from parapet.transforms.perturb.rewritten import Line, Rewritten, read_lines
+from parapet.transforms.perturb.rewrites import Line, Rewritten, read_lines, reworded
 from parapet.transforms.perturb.user_turns import Span as Place
 from parapet.transforms.perturb.user_turns import UserTurn
 from parapet.transforms.perturb.variations import KINDS, Verbose

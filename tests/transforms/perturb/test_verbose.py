@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kit import cases, dialogue, dialogues_of, sample_dialogues, turn
 
 from parapet.schemas.dialogue import typed
-from parapet.transforms.perturb.gate import affirms, denies
+from parapet.transforms.perturb.rewrites import affirms, denies
 from parapet.transforms.perturb.simple import simplified
 from parapet.transforms.perturb.user_turns import Span, UserTurn, user_turns
 from parapet.transforms.perturb.variations import KINDS, Typos, Verbose, write_into

@@ -22,8 +22,8 @@ from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, Publishe
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.times import read_time
 from parapet.transforms.crowd.work_times import TABLE, Work, work_times
+from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import aligned, number
 
 LEDGER, PAGE = "ledger.csv", "status.html"

@@ -27,9 +27,8 @@ from parapet.transforms.crowd.rank import draw
 from parapet.transforms.crowd.rewritten_turns import rules, tasks
 from parapet.transforms.crowd.rewritten_turns.tasks import FIELD_OF, SourceTurn
 from parapet.transforms.perturb.corpora import dialogues_of
-from parapet.transforms.report.numbers import Metric, Numbers, metrics_named
+from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Table
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted, number
 from parapet.transforms.variants.distance import levenshtein
 

@@ -1,4 +1,4 @@
-"""Choose new values: made up, or from a gazetteer."""
+"""Replace the values of one dialogue: choose new ones, made up or from a gazetteer, and write them to its turns."""
 
 from __future__ import annotations
 
@@ -8,17 +8,30 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import lru_cache, partial
+from typing import Any
 
 import msgspec
 
+from parapet.schemas.dialogue import Dialogue, is_marker
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_text
 from parapet.transforms.core.seeding import stable_hash
-from parapet.transforms.perturb.entities import forms, names
-from parapet.transforms.perturb.entities.kinds import FORMS, NAMES, is_none
-from parapet.transforms.perturb.entities.mentions import DialogueValues, Group, Kinds, Slot
-from parapet.transforms.perturb.entities.words import leaks, words_of
+from parapet.transforms.perturb.edits import Edit, move_spans
+from parapet.transforms.perturb.entities import kinds, names
+from parapet.transforms.perturb.entities.kinds import FORMS, KINDS, NAMES, is_none
+from parapet.transforms.perturb.entities.mentions import (
+    DialogueValues,
+    Group,
+    Kinds,
+    Mention,
+    Slot,
+    find_mentions,
+    find_values,
+    leaks,
+    words_of,
+)
+from parapet.transforms.perturb.entities.names import in_case_of
 
 GENERATED = "generated"
 ATTEMPTS = 120  # to make a name that does not occur in training
@@ -158,7 +171,7 @@ class Chooser:
                 return False
             shown = {surface: render(surface) for surface in group.surfaces}
             # A date without a month is as common in training as before, and others of the dialogue may be said so, too.
-            texts = {text for text in shown.values() if not (group.kind == "date" and forms.is_relative(text))}
+            texts = {text for text in shown.values() if not (group.kind == "date" and kinds.is_relative(text))}
             fresh = {text.casefold() for text in (new, *texts)}
             if not (fresh.isdisjoint(self.taken) and fresh.isdisjoint(taken)) or any(
                 leaks(self.training, group.kind, text) or self._holds_old(words_of(text)) for text in fresh
@@ -182,9 +195,9 @@ class Chooser:
 
         Dates of one month stay in one month if possible, so that "the 4th of this month" still holds.
         """
-        days = [(group, day) for group in groups if (day := forms.day_of(group.canonical)) is not None]
+        days = [(group, day) for group in groups if (day := kinds.day_of(group.canonical)) is not None]
         for group in groups:
-            group.reason = group.reason or ("" if forms.day_of(group.canonical) else "unknown_form")
+            group.reason = group.reason or ("" if kinds.day_of(group.canonical) else "unknown_form")
         if not days:
             return
         # "next Tuesday" may stay as it is while other dates move; "the 4th" may not
@@ -195,7 +208,7 @@ class Chooser:
             moves.sort(key=lambda move: len({(day + move).replace(day=1) for _, day in days}))
         for move in [] if fixed else moves:
             new = [(group, day + move) for group, day in days]
-            if self._take(*((group, day.isoformat(), partial(forms.said_date, day)) for group, day in new)):
+            if self._take(*((group, day.isoformat(), partial(kinds.said_date, day)) for group, day in new)):
                 return
         for group, _ in days:
             group.reason = group.reason or ("kept_dates" if fixed else "no_unseen_value")
@@ -219,7 +232,7 @@ class Chooser:
         start = self._number("minutes", self.id, times[0][0].key) % len(moves) if moves else 0
         for move in sorted(moves[start:] + moves[:start], key=lambda move: move % 15 != 0):
             new = [(group, time + move) for group, time in times]
-            if self._take(*((group, forms.said_time(n, "00:00"), partial(forms.said_time, n)) for group, n in new)):
+            if self._take(*((group, kinds.said_time(n, "00:00"), partial(kinds.said_time, n)) for group, n in new)):
                 return True
         return False
 
@@ -234,13 +247,13 @@ class Chooser:
         say: Callable[[str, str], str]
         new: Iterable[str]
         if group.kind == "price":
-            parse, say = forms.amount_of, forms.said_price
-            amounts = forms.other_amounts(forms.amount_of(group.canonical) or "0", self._number(*key))
+            parse, say = kinds.amount_of, kinds.said_price
+            amounts = kinds.other_amounts(kinds.amount_of(group.canonical) or "0", self._number(*key))
             new = (amount for amount in amounts if amount not in self.training)
         else:
-            parse, say = forms.code_of, forms.said_code
+            parse, say = kinds.code_of, kinds.said_code
             numbers = (self._number(*key, str(attempt)) for attempt in range(8))
-            new = (forms.other_code(group.kind, forms.code_of(group.canonical), number) for number in numbers)
+            new = (kinds.other_code(group.kind, kinds.code_of(group.canonical), number) for number in numbers)
         parsed = {parse(text) for text in group.surfaces}
         if len(parsed) > 1 or not parsed.isdisjoint(("", None)):
             group.reason = "unknown_form"
@@ -263,7 +276,7 @@ def _name_like(group: Group, name: str) -> Renderer:
 def _unseen_minutes(training: frozenset[str]) -> frozenset[int]:
     """Return the minutes of the day that do not occur in training, neither as ``17:22`` nor as ``5:22 pm``."""
     likes = ("00:00", "5:00 pm")
-    return frozenset(n for n in range(1440) if not any(leaks(training, "time", forms.said_time(n, x)) for x in likes))
+    return frozenset(n for n in range(1440) if not any(leaks(training, "time", kinds.said_time(n, x)) for x in likes))
 
 
 @lru_cache(1 << 14)
@@ -276,7 +289,161 @@ def _moves(training: frozenset[str], time: int, unit: int) -> frozenset[int]:
 
 def _time_of(group: Group) -> int | None:
     """Return the time on which all forms with digits agree, or None."""
-    figures = [forms.minutes_of(group.canonical), *map(forms.minutes_said, sorted(group.surfaces))]
+    figures = [kinds.minutes_of(group.canonical), *map(kinds.minutes_said, sorted(group.surfaces))]
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
     return known[0] if known and all((minutes - known[0]) % 720 == 0 for minutes in known) else None
+
+
+# before a value, with blanks and opening marks between
+_ARTICLE = re.compile(r"(?<![^\W_])(an?)\s+[\"'“‘(]?\Z", re.IGNORECASE)
+_VOWEL = re.compile(r"[aeiouáéíóúàèìòùâêîôûäëïöü]|8|11(?!\d)|18(?!\d)|hour|hono|honest|heir", re.IGNORECASE)
+_CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\b|once\b|ouija)", re.IGNORECASE)
+
+
+def article_of(text: str) -> str:
+    """Return the article before a text: ``a`` or ``an``."""
+    start = text.lstrip("\"'“‘($#")
+    return "an" if _VOWEL.match(start) and not _CONSONANT.match(start) else "a"
+
+
+def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
+    """Return the edits that replace the mentions of groups with a replacement, and the articles before them, in order.
+
+    Args:
+      utterance: the utterance.
+      mentions: the values in it, in order; kept groups produce no edits.
+
+    Raises:
+      InputError: values overlap.
+    """
+    edits: list[Edit] = []
+    free = 0  # the text before this position belongs to another mention
+    for mention in mentions:
+        new = _text_for(mention)
+        if new != mention.text and mention.start < free:
+            raise InputError(f"overlapping: {mention.text!r} occurs inside another value")
+        if new != mention.text:
+            article = _ARTICLE.search(utterance, free, mention.start)
+            wanted = article_of(new)
+            # In "a 11:45 am", "a" is not an article but a misspelled "at".
+            if article and wanted != article[1].casefold() == article_of(mention.text):
+                edits.append(Edit(*article.span(1), wanted.capitalize() if article[1][0] == "A" else wanted))
+            edits.append(Edit(mention.start, mention.end, new))
+        free = max(free, mention.end)
+    return edits
+
+
+def _text_for(mention: Mention) -> str:
+    """Return the replacement of a mention in its case; its own text if it is kept."""
+    if mention.group is None or not mention.group.replacement:
+        return mention.text
+    shown = mention.group.shown
+    return shown.get(mention.text) or in_case_of(shown[mention.like], mention.text)
+
+
+class Replaced(msgspec.Struct):
+    """A dialogue with replaced values.
+
+    Attributes:
+      dialogue: the dialogue in the format of its file.
+      rows: a row for every value of every open slot, see ``parapet.schemas.rows``.
+      turns_changed: the number of changed turns.
+      leaks: the number of new values that occur in training, which the run asserts to be 0.
+    """
+
+    dialogue: dict[str, Any]
+    rows: list[dict[str, Any]]
+    turns_changed: int
+    leaks: int
+
+
+def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Replaced:
+    """Replace the values of one dialogue.
+
+    Args:
+      raw: the dialogue in the format of its file; it is not modified.
+      dialogue: the same dialogue, typed.
+      replacer: the data for replacing values.
+
+    Raises:
+      InputError: the dialogue cannot be made consistent and must not be used.
+    """
+    values = find_values(dialogue, replacer.kinds)
+    mentions = find_mentions(dialogue, values)
+    Chooser(dialogue.dialogue_id, values, replacer).choose()
+    new_texts = {old: new for group in values.groups for old, new in group.shown.items()}
+    turns, turns_changed = [], 0
+    for position, of_turn in enumerate(mentions):
+        turn = raw["turns"][position]
+        turn = {**turn, "frames": [_new_frame(frame, replacer, new_texts) for frame in turn["frames"]]}
+        turns.append(turn)
+        if edits := edits_of(turn["utterance"], of_turn):
+            if torn := move_spans(turn, edits):
+                reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
+                raise InputError(reason, "", f"turns[{position}]")
+            turns_changed += 1
+    leaking = sum(
+        leaks(replacer.training, group.kind, text)
+        for group in values.groups
+        for text in group.shown.values()
+        if not (group.kind == "date" and kinds.is_relative(text))
+    )
+    rows = [_row(dialogue.dialogue_id, slot, group) for group in values.groups for slot in group.slots]
+    rows.sort(key=lambda row: (row["service"], row["slot"], row["canonical"]))
+    return Replaced({**raw, "turns": turns}, rows, turns_changed, leaking)
+
+
+def _new_frame(frame: dict[str, Any], replacer: Replacer, new_texts: dict[str, str]) -> dict[str, Any]:
+    """Return a frame with the new values of its open slots."""
+
+    def new(slot: str, value: Any) -> Any:
+        if replacer.kinds.get((frame["service"], slot)) not in KINDS:
+            return value
+        if isinstance(value, str):
+            return new_texts.get(value, value)
+        return list(dict.fromkeys(new_texts.get(text, text) for text in value))  # variants may become equal
+
+    copy = dict(frame)
+    if frame.get("slots"):
+        copy["slots"] = [
+            {**span, "value": new(span["slot"], span["value"])} if span.get("value") else dict(span)
+            for span in frame["slots"]
+        ]
+    if frame.get("actions"):
+        copy["actions"] = [
+            action | {key: [new(action["slot"], text) for text in action[key]] for key in _VALUE_KEYS if key in action}
+            if action["slot"] and not is_marker(action["act"], action["slot"])
+            else action
+            for action in frame["actions"]
+        ]
+    for key, below in (("state", "slot_values"), ("service_call", "parameters")):
+        if (frame.get(key) or {}).get(below):
+            copy[key] = {**frame[key], below: {slot: new(slot, value) for slot, value in frame[key][below].items()}}
+    if frame.get("service_results"):
+        copy["service_results"] = [
+            {slot: new(slot, value) for slot, value in result.items()} for result in frame["service_results"]
+        ]
+    return copy
+
+
+_VALUE_KEYS = ("values", "canonical_values")
+
+
+def _row(dialogue_id: str, slot: tuple[str, str], group: Group) -> dict[str, Any]:
+    # The forms other than the canonical one, unless it is the only one.
+    spoken = sorted(group.surfaces - {group.canonical}) or [group.canonical]
+    return {
+        "dialogue_id": dialogue_id,
+        "service": slot[0],
+        "slot": slot[1],
+        "kind": group.kind,
+        "status": "replaced" if group.replacement else "kept",
+        "reason": group.reason,
+        "value": spoken,
+        "replacement": list(dict.fromkeys(group.shown[text] for text in spoken)) if group.replacement else [],
+        "canonical": group.canonical,
+        "canonical_replacement": group.replacement,
+        # dates without a month are as common in training as before
+        "unseen": bool(group.replacement) and not (group.kind == "date" and any(map(kinds.is_relative, spoken))),
+    }

@@ -1,4 +1,7 @@
-"""Find the values of a dialogue, with all forms of a value in one group, and their mentions."""
+"""Find the values of a dialogue and their mentions, with all forms of a value in one group.
+
+Utterances, values and training are split into words in the same way, and the words of training are indexed.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,121 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Frame, SlotSpan, Turn, is_marker
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturb.entities import forms
-from parapet.transforms.perturb.entities.kinds import FORMS, KINDS, OTHER, is_none, kind_of_value
-from parapet.transforms.perturb.entities.words import folded, is_number, located_words, words_of
+from parapet.transforms.perturb.entities.kinds import (
+    FORMS,
+    KINDS,
+    OTHER,
+    is_none,
+    is_relative,
+    kind_of_value,
+    minutes_of,
+)
+from parapet.transforms.perturb.entities.names import GENERIC
+
+# A number is one word with its points, colons and dashes (7:17, 2019-03-05, 408-971-8523), and so is an ordinal (5th).
+# A possessive 's is a separate word, so that "Milpitas's" contains Milpitas.
+WORD = re.compile(
+    r"\d+(?:[.,:/-]\d+)*(?:(?:st|nd|rd|th)(?![^\W\d_]))?|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)*", re.IGNORECASE
+)
+
+
+def _plain(word: str) -> str:
+    """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
+    return word.casefold().replace(",", "").replace("'", "").replace("’", "")
+
+
+def words(text: str) -> list[str]:
+    """Split a text into case-folded words without punctuation."""
+    if text.isascii() and "'" not in text and "," not in text:
+        return WORD.findall(text.lower())
+    return [_plain(word) for word in WORD.findall(text)]
+
+
+def located_words(text: str) -> list[tuple[str, int, int]]:
+    """Return the words of a text, each with its start and end."""
+    return [(word, *match.span()) for word, match in zip(words(text), WORD.finditer(text), strict=True)]
+
+
+@lru_cache(1 << 16)
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a value, cached because most values recur."""
+    return tuple(words(text))
+
+
+def folded(text: str) -> str:
+    """Normalise case and spaces, in which spellings of the same value may differ."""
+    return " ".join(text.casefold().split())
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a bare number: ``7`` may count anything; ``7:17`` and ``5th`` are not bare numbers.
+
+    Numbers of six digits or more are not bare, either: they are references or phone numbers.
+    """
+    digits = word.replace(".", "", 1)
+    return digits.isdecimal() and len(digits) < 6
+
+
+@lru_cache(1 << 16)
+def leaks(training: frozenset[str], kind: str, text: str) -> bool:
+    """Whether a new value of one word, or any two adjacent words of a longer one, occur in training.
+
+    Pairs of generic words ("international airport") are ignored unless the value has no others; in times, pairs without
+    digits ("the evening"). Phone numbers, references and postcodes keep a part of the old, so all pairs count.
+
+    Args:
+      training: the words and pairs of adjacent words in training. A longer sequence cannot occur if no pair of it does.
+      kind: the kind of the value.
+      text: the value.
+    """
+    text_words = words_of(text)
+    pairs = grams_of(text_words)
+    if kind in ("phone", "postcode", "code"):
+        return training.issuperset(pairs)
+    if kind == "time":
+        return any(pair in training for pair in pairs if not pair.replace(" ", "").isalpha())
+    telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
+    return not training.isdisjoint(telling or pairs)
+
+
+def _are_generic(*text_words: str) -> bool:
+    return all(word in GENERIC or word[0].isdecimal() for word in text_words)
+
+
+def grams_of(text_words: Iterable[str]) -> list[str]:
+    """Return a single word, or each pair of adjacent words."""
+    text_words = list(text_words)
+    return text_words if len(text_words) < 2 else [f"{first} {other}" for first, other in pairwise(text_words)]
+
+
+def grams_in(texts: Iterable[str]) -> set[str]:
+    """Return all words and pairs of adjacent words in texts."""
+    grams: set[str] = set()
+    for text in texts:
+        text_words = words(text)
+        grams.update(text_words)
+        grams.update(grams_of(text_words))
+    return grams
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    """Yield every string in nested lists and in the values of objects, in no particular order."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, list):
+            left.extend(value)
+
 
 Slot = tuple[str, str]  # service, slot
 Kinds = Mapping[Slot, str]
@@ -56,7 +165,7 @@ class Group(msgspec.Struct, eq=False):
         """Set canonical form and kind once all spellings are known, and the reason if it is kept."""
         # without a canonical form, the form that a state would have: a time in 24 hours, else the longest form
         self.canonical = min(self.named, key=lambda text: (text.casefold(), text), default="") or max(
-            self.surfaces, key=lambda text: (forms.minutes_of(text) is not None, len(text), text)
+            self.surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text)
         )
         self.kind = kind_of_value(min((kinds[slot] for slot in self.slots), key=_RANKS.__getitem__), self.canonical)
         if len({text.casefold() for text in self.named}) > 1:
@@ -292,7 +401,7 @@ def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple
 
 def marked_only(group: Group, text: str) -> bool:
     """Whether a value only counts where a span marks it: bare numbers, and dates without a month."""
-    return is_number(text.replace(",", "")) or (group.kind == "date" and forms.is_relative(text))
+    return is_number(text.replace(",", "")) or (group.kind == "date" and is_relative(text))
 
 
 def _marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:

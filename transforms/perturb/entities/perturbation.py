@@ -1,25 +1,209 @@
-"""Unseen entities as a perturbation: slot values that do not occur in training."""
+"""Unseen entities as a perturbation: slot values that do not occur in training.
+
+Its prerequisites are the training data and the kinds of slots. Each file is read by one worker, and the results are
+merged. Only a vocabulary grows with the corpus: the distinct values of each slot and, for training, its words and pairs
+of adjacent words.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
+import msgspec
+from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.dialogue import DialogueFile, typed
 from parapet.schemas.errors import InputError
+from parapet.schemas.layout import SplitSchemas
 from parapet.schemas.rows import REPLACEMENTS
 from parapet.transforms.core.counts import Balance, Counted, Invariant, Least, Zero
+from parapet.transforms.core.fence import Fault, bad_record, needed
+from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.perturb.base import REFUSED, Analysis, Perturbation, Perturbed, Place, Shared, share_of
-from parapet.transforms.perturb.corpora import Corpus, read_corpus
-from parapet.transforms.perturb.entities.choosing import GENERATED, Replacer
-from parapet.transforms.perturb.entities.replacing import replaced
-from parapet.transforms.perturb.entities.study import Inputs, inputs_of, study_corpus
-from parapet.transforms.perturb.languages import ENGLISH
+from parapet.transforms.perturb.corpora import (
+    ENGLISH,
+    Corpus,
+    check_language,
+    in_languages,
+    inlined,
+    read_corpus,
+    read_items,
+)
+from parapet.transforms.perturb.entities import choosing, kinds, mentions
+from parapet.transforms.perturb.entities.choosing import GENERATED, Replacer, replaced
+from parapet.transforms.perturb.entities.mentions import Slot, distinct_annotations
+from parapet.transforms.perturb.entities.names import country_of
 from parapet.transforms.report.numbers import Metric, Numbers
+
+Values = dict[Slot, tuple[set[str], set[str]]]  # slot to (its values as said, its values known to be canonical)
+
+
+class StudiedFile(NamedTuple):
+    """A dialogue file, whether models are trained on it, and whether its values are to be replaced."""
+
+    file: DialogueFile
+    in_training: bool
+    is_perturbed: bool
+
+
+class Inputs(NamedTuple):
+    """The inputs of the study, listed but not read yet.
+
+    Attributes:
+      seed: the seed of all choices.
+      values: the source of new values: ``generated``, or a gazetteer's path.
+      files: the dialogue files.
+      schemas: the schemas of the splits to perturb.
+      named: the values named in training's schemas.
+      gazetteer: the rows of the gazetteer, if one is used.
+    """
+
+    seed: str
+    values: str
+    files: list[StudiedFile]
+    schemas: list[SplitSchemas]
+    named: list[str]
+    gazetteer: list[choosing.Row]
+
+
+def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, seed: str, values: str) -> Inputs:
+    """List what must be read before values can be replaced.
+
+    Args:
+      corpus: the corpus with all its splits.
+      splits: the splits to perturb; if empty, all.
+      training: the corpus whose split train models have seen; if it has no splits, all of it, and if it is the corpus
+        itself and has no such split, too.
+      root: the path of another training corpus, for messages; empty if it is the corpus itself.
+      seed: the seed of all choices.
+      values: the source of new values.
+
+    Raises:
+      InputError: training has no split train, or the gazetteer is invalid.
+    """
+    trained = inlined(training, ["" if {*training.folders} == {""} else "train"]) or ([] if root else inlined(training))
+    if not trained:
+        known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
+        raise InputError(
+            "it is not known which values occur in training, because there are no dialogues in 'train' "
+            f"(these splits have some: {known}): --training must be the corpus that models are trained on",
+            root,
+        )
+    perturbed = inlined(corpus, splits)
+    in_training, is_perturbed = set(trained), set(perturbed)
+    files = [
+        StudiedFile(in_languages(file, (ENGLISH,)), file in in_training, file in is_perturbed)
+        for file in dict.fromkeys([*trained, *perturbed])
+    ]
+    services = [service for split in {file.split for file in trained} for service in training.folders[split].services]
+    named = [value for service in services for slot in service.slots for value in slot.possible_values]
+    gazetteer = [] if values == choosing.GENERATED else choosing.read_gazetteer(values)
+    schemas = [schemas for name, schemas in corpus.folders.items() if not splits or name in splits]
+    return Inputs(seed, values, files, schemas, named, gazetteer)
+
+
+class Learned(msgspec.Struct):
+    """The data of one file. Beam pickles it as a whole, since its own coders refuse the lone surrogates of some values.
+
+    Attributes:
+      grams: the words and pairs of adjacent words, for a file of training.
+      perturbed: values by slot, for a file to perturb.
+    """
+
+    grams: set[str] = set()
+    perturbed: Values = {}
+
+
+def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
+    """Collect the words of a file of training, and the values by slot of a file to perturb.
+
+    Also yields (place, fault) for dialogues to perturb on which our code fails; the step that writes the set reports
+    other errors itself.
+
+    Raises:
+      InputError: a file of training cannot be read, so that its content is unknown.
+    """
+    texts: set[str] = set()
+    values: Values = {}
+    file = studied.file
+    try:
+        for position, raw in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
+            if studied.in_training:
+                if isinstance(raw, InputError):
+                    raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
+                with needed(file.path, f"[{position}]"):
+                    texts.update(mentions.strings_of(raw))
+            try:
+                dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
+                for slot, same, canonical in distinct_annotations(dialogue) if dialogue else ():
+                    spoken, named = values.setdefault(slot, (set(), set()))
+                    spoken.update(same)
+                    named.update(() if canonical is None else (canonical,))
+            except Exception as error:
+                if isinstance(bad := bad_record(error), Fault):
+                    yield TaggedOutput(REFUSED, ((file.relative, position), bad))
+    except InputError:
+        if studied.in_training:
+            raise
+    yield Learned(mentions.grams_in(texts), values)
+
+
+def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]:
+    """Infer the kind of every slot from its values in all dialogues.
+
+    Args:
+      values: the values of each slot.
+      schemas: the schemas of the same splits.
+    """
+    seen_of = {name: sorted(named or spoken) for name, (spoken, named) in sorted(values.items())}
+    about = {(s.service_name, slot.name): slot for split in schemas for s in split.services for slot in s.slots}
+    return {
+        name: "categorical"
+        if name in about and about[name].is_categorical
+        else kinds.kind_of(name[1], about[name].description if name in about else "", seen, name[0])
+        for name, seen in seen_of.items()
+    }
+
+
+def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
+    """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
+    grams = mentions.grams_in(inputs.named)
+    values: Values = {}
+    for file in files:
+        grams.update(file.grams)
+        for slot, (spoken, named) in file.perturbed.items():
+            known = values.setdefault(slot, (set(), set()))
+            known[0].update(spoken)
+            known[1].update(named)
+    of_slots = kinds_of(values, inputs.schemas)
+    times = [slot for slot, kind in of_slots.items() if kind == "time"]
+    quarters = frozenset(slot for slot in times if kinds.are_quarters(values[slot][1] or values[slot][0]))
+    numbers = [text for slot, kind in of_slots.items() if kind in ("phone", "postcode") for text in values[slot][0]]
+    return choosing.Replacer(
+        inputs.seed,
+        of_slots,
+        frozenset(grams),
+        choosing.pools_of(inputs.gazetteer, inputs.values, of_slots),
+        country_of(numbers),
+        quarters,
+    )
+
+
+def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
+    """Read training and the dialogues to perturb.
+
+    Returns PCollections of one Replacer, and of (place, error) for dialogues that raised exceptions.
+    """
+    expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
+    read: Any = beam.FlatMap(learn).with_outputs(REFUSED, main="learned")
+    results = pipeline | "Files" >> beam.Create(inputs.files) | "Read" >> read
+    once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
+    return once | "Study" >> beam.Map(study_of, beam.pvalue.AsIter(results["learned"])), results[REFUSED]
+
 
 _REPLACER = "replacer"
 

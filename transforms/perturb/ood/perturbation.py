@@ -22,14 +22,17 @@ from parapet.transforms.perturb.base import (
     comma_separated,
     share_of,
 )
-from parapet.transforms.perturb.corpora import Corpus
-from parapet.transforms.perturb.languages import ENGLISH
+from parapet.transforms.perturb.corpora import ENGLISH, Corpus
 from parapet.transforms.perturb.ood import CHAT, OWN
-from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, set_name
-from parapet.transforms.perturb.ood.planning import plan_injections
-from parapet.transforms.perturb.ood.pool import STATUSES, pool_numbers
-from parapet.transforms.perturb.ood.requests import Topics, topics_of_services
-from parapet.transforms.perturb.ood.sources import list_sources, names_of
+from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, plan_injections, set_name
+from parapet.transforms.perturb.ood.utterances import (
+    STATUSES,
+    Topics,
+    list_sources,
+    names_of,
+    pool_numbers,
+    topics_of_services,
+)
 from parapet.transforms.report.numbers import Metric, Numbers
 
 

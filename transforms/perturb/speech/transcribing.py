@@ -23,9 +23,8 @@ from parapet.transforms.core.progress import advance, expect
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.base import REFUSED
 from parapet.transforms.perturb.speech import alignment, sound, spoken
-from parapet.transforms.perturb.speech.alignment import Calibration
+from parapet.transforms.perturb.speech.alignment import Calibration, respelled
 from parapet.transforms.perturb.speech.engine import RATE, Recogniser, Synthesiser
-from parapet.transforms.perturb.speech.spelling import respelled
 from parapet.transforms.perturb.speech.spoken import Occurrence, Speakers, Utterance
 
 if TYPE_CHECKING:

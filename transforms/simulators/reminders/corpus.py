@@ -23,9 +23,8 @@ from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.seeding import SeededRng
 from parapet.transforms.core.set_files import SetFiles
-from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators.common import count_distinct, state, system_turn, user_turn
 from parapet.transforms.simulators.reminders.user import (

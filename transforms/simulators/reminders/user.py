@@ -22,7 +22,7 @@ import msgspec
 
 from parapet.transforms.core.seeding import SeededRng
 from parapet.transforms.core.toml import read_table
-from parapet.transforms.perturb.entities.forms import ordinal
+from parapet.transforms.perturb.entities.kinds import ordinal
 from parapet.transforms.simulators import common
 
 SERVICE = "Reminders_1"

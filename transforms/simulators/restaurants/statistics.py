@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.transforms.core.counts import Counts
-from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators.restaurants.simulating import RATES, Dialogue, World
 

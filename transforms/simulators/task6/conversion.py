@@ -23,9 +23,8 @@ from parapet.transforms.core.fence import bad_record, trace_of
 from parapet.transforms.core.progress import expect, tracked
 from parapet.transforms.core.runs import FileResult
 from parapet.transforms.core.set_files import SetFiles
-from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted
 from parapet.transforms.simulators import babi_format as babi
 from parapet.transforms.simulators import common

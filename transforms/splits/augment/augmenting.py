@@ -30,9 +30,8 @@ from parapet.transforms.core.progress import tracked
 from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.core.set_files import SetFiles
 from parapet.transforms.perturb.corpora import read_items
-from parapet.transforms.report.numbers import Numbers, metrics_named
+from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files
-from parapet.transforms.report.sections import sections_of
 from parapet.transforms.report.text import counted, number
 from parapet.transforms.splits.augment.plan import ORIGINAL, Augmentation, Plan, TrainingSet
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes

@@ -8,9 +8,8 @@ import msgspec
 from kit import act, span
 
 from parapet.schemas.dialogue import Dialogue
-from parapet.transforms.perturb.entities.choosing import Replacer
-from parapet.transforms.perturb.entities.replacing import Replaced, replaced
-from parapet.transforms.perturb.entities.words import grams_in
+from parapet.transforms.perturb.entities.choosing import Replaced, Replacer, replaced
+from parapet.transforms.perturb.entities.mentions import grams_in
 
 SERVICE = "Trips_1"
 _KINDS = {"other_city": "city", "name": "business", "seats": "number", "artist": "person", "street": "address"}

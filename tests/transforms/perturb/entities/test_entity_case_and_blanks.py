@@ -10,10 +10,10 @@ from multiwoz_corpus import write_corpus
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
+from parapet.transforms.perturb.apply import fitted
 from parapet.transforms.perturb.corpora import read_corpus
-from parapet.transforms.perturb.corpus import fitted
+from parapet.transforms.perturb.entities.choosing import replaced
 from parapet.transforms.perturb.entities.perturbation import UnseenEntities
-from parapet.transforms.perturb.entities.replacing import replaced
 
 CASES = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}
 

@@ -15,19 +15,19 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas
 from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
+from parapet.transforms.perturb.apply import fitted
 from parapet.transforms.perturb.corpora import read_corpus
-from parapet.transforms.perturb.corpus import fitted
+from parapet.transforms.perturb.entities.choosing import replaced
 from parapet.transforms.perturb.entities.mentions import (
     DialogueValues,
     Group,
     Table,
     distinct_annotations,
     find_values,
+    located_words,
+    words_of,
 )
-from parapet.transforms.perturb.entities.perturbation import UnseenEntities
-from parapet.transforms.perturb.entities.replacing import replaced
-from parapet.transforms.perturb.entities.study import kinds_of
-from parapet.transforms.perturb.entities.words import located_words, words_of
+from parapet.transforms.perturb.entities.perturbation import UnseenEntities, kinds_of
 
 MUTATED = 12_000 if THOROUGH else 300
 CHANGES = [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kit import cases, raised, state
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturb.entities.forms import ordinal
-from parapet.transforms.perturb.entities.words import leaks
+from parapet.transforms.perturb.entities.kinds import ordinal
+from parapet.transforms.perturb.entities.mentions import leaks
 
 
 def rows_by_slot(made):

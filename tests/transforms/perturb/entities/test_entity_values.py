@@ -12,13 +12,12 @@ from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.counts import Counts, check_invariants
-from parapet.transforms.perturb.entities import forms
-from parapet.transforms.perturb.entities.choosing import pools_of, read_gazetteer
+from parapet.transforms.perturb.entities import kinds
+from parapet.transforms.perturb.entities.choosing import article_of, pools_of, read_gazetteer
 from parapet.transforms.perturb.entities.kinds import NAMES, are_quarters, kind_of, kind_of_value
+from parapet.transforms.perturb.entities.mentions import GENERIC, leaks, words
 from parapet.transforms.perturb.entities.names import country_of, made_up_name, short_form, subject
 from parapet.transforms.perturb.entities.perturbation import UnseenEntities
-from parapet.transforms.perturb.entities.replacing import article_of
-from parapet.transforms.perturb.entities.words import GENERIC, leaks, words
 
 SAYABLE = ["red", "blue", "Red", "7", "7:17", "o'clock", "the", "park", "Of"]
 SAID = st.lists(st.sampled_from(SAYABLE), max_size=8).map(" ".join)
@@ -148,17 +147,17 @@ def test_parts_of_names():
 def test_dates_and_times():
     day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
-    assert [forms.said_date(day, one) for one in like] == [
+    assert [kinds.said_date(day, one) for one in like] == [
         "2019-07-22", "July 22nd", "july 22nd", "Jul 22", "the 22nd", "next Tuesday", "22nd of July",
     ]  # fmt: skip
-    assert [forms.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
+    assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "30th",
     ]  # fmt: skip
-    assert [forms.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
+    assert [kinds.said_time(17 * 60 + 22, one) for one in ("17:00", "5:00", "5 pm", "half past 5", "05:10")] == [
         "17:22", "5:22", "5:22 pm", "5:22 pm", "17:22",
     ]  # fmt: skip
-    assert [forms.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
-    assert (forms.minutes_of("24:00"), forms.minutes_of("-8:17"), forms.day_of("2019-02-30")) == (None, None, None)
+    assert [kinds.said_time(n, "noon") for n in (7, 719, 725)] == ["12:07 am", "11:59 am", "12:05 pm"]
+    assert (kinds.minutes_of("24:00"), kinds.minutes_of("-8:17"), kinds.day_of("2019-02-30")) == (None, None, None)
 
 
 def test_quarters():
@@ -171,7 +170,7 @@ def test_quarters():
 def test_amounts(whole, cents, number):
     """Each once, of as many digits, half to twice as much, and as round."""
     old = f"{whole}{cents}"
-    amounts = list(forms.other_amounts(old, number))
+    amounts = list(kinds.other_amounts(old, number))
     assert len(set(amounts)) == len(amounts) <= 200
     for new in amounts:
         assert len(new) == len(old)
@@ -181,16 +180,16 @@ def test_amounts(whole, cents, number):
 
 @given(st.sampled_from(["408-971-8523", "+44 20 7706 4660", "01223 353888", "1"]), st.integers(0, 2**64 - 1))
 def test_phone_numbers(like, number):
-    digits = forms.code_of(like)
-    new = forms.said_code(forms.other_code("phone", digits, number), like)
+    digits = kinds.code_of(like)
+    new = kinds.said_code(kinds.other_code("phone", digits, number), like)
     assert re.sub(r"\d", "0", new) == re.sub(r"\d", "0", like)
     assert new[:3] == like[:3] or len(like) < 3
 
 
 @given(st.integers(0, 1439), st.sampled_from(["5 pm", "5pm", "5:10 P.M.", "5:10 am", "17:10", "5:10", "noon", ""]))
 def test_times_in_the_style_of_others(minutes, like):
-    text = forms.said_time(minutes, like)
-    found = forms.minutes_said(text)
+    text = kinds.said_time(minutes, like)
+    found = kinds.minutes_said(text)
     assert found is not None
     assert (found - minutes) % 720 == 0
     assert like in ("5:10", "17:10") or found == minutes

@@ -15,7 +15,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.ood import plan as plans
-from parapet.transforms.perturb.ood.pool import utterance_of
+from parapet.transforms.perturb.ood.utterances import utterance_of
 
 STATE = {**kit.state("Find", ["price"], city=["Ulm"]), "note": 1}
 

@@ -5,8 +5,7 @@ from importlib.resources import files
 from kit import cases
 
 from parapet.transforms.perturb import ood
-from parapet.transforms.perturb.ood.pool import key_of, merged, pool_numbers, pool_of, utterance_of
-from parapet.transforms.perturb.ood.requests import Topics
+from parapet.transforms.perturb.ood.utterances import Topics, key_of, merged, pool_numbers, pool_of, utterance_of
 
 TOPICS = Topics({"bus": frozenset({"Buses"})}, {})
 

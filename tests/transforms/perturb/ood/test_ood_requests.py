@@ -10,7 +10,7 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
-from parapet.transforms.perturb.ood import requests
+from parapet.transforms.perturb.ood import utterances
 
 ALONE = """I need a bus to Fresno, can you find one?|I want to rent a car and keep it until the 8th of March.
 Is there any rain forecast for the weekend in Paris?|Some friends told me that they love the album Mercury Lane.
@@ -28,7 +28,7 @@ def test_what_stands_alone(texts, alone):
     assert [
         text
         for text in re.split(r"[|\n]", texts)
-        if requests.is_self_contained(requests.without_greeting(text)) != alone
+        if utterances.is_self_contained(utterances.without_greeting(text)) != alone
     ] == []
 
 
@@ -43,7 +43,7 @@ def test_what_stands_alone(texts, alone):
     ("My cat is sitting on my keyboard.", False, False),
 )
 def test_what_is_asked(text, asks, action):
-    assert (requests.is_request(text), requests.asks_for_action(text)) == (asks, action)
+    assert (utterances.is_request(text), utterances.asks_for_action(text)) == (asks, action)
 
 
 @cases(
@@ -54,7 +54,7 @@ def test_what_is_asked(text, asks, action):
     ("Hiking boots, please", "Hiking boots, please"),
 )
 def test_greetings_are_left_out(text, said):
-    assert requests.without_greeting(text) == said
+    assert utterances.without_greeting(text) == said
 
 
 SERVICES = [
@@ -63,7 +63,7 @@ SERVICES = [
     Service("Plays_1", "Theatres", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
     Service("Games_1", "Matches", [Slot("ticket", "")], [Intent("BuyTicket", "")]),
 ]
-TOPICS = requests.topics_of_services(SERVICES)
+TOPICS = utterances.topics_of_services(SERVICES)
 
 
 @cases(
@@ -86,7 +86,11 @@ def test_what_several_services_have_names_none():
 
 
 def test_words_without_a_topic():
-    assert requests.topics_of("I would like to find two hotels in a place near Ulm, please") == {"near", "hotel", "ulm"}
+    assert utterances.topics_of("I would like to find two hotels in a place near Ulm, please") == {
+        "near",
+        "hotel",
+        "ulm",
+    }
 
 
 def dialogue(*said):
@@ -103,7 +107,7 @@ def test_requests_start_something_new():
         ("Can you find me a place in Ulm?", "Plays_1", "BuyTicket"),
         ("I want a bus to Bonn.", "Buses_1", "NONE"),
     )
-    assert list(requests.requests_of(made, TOPICS)) == [
+    assert list(utterances.requests_of(made, TOPICS)) == [
         (0, "I need a hotel in Ulm."),
         (2, "Can you find me a bus to Ulm?"),
     ]
@@ -112,8 +116,8 @@ def test_requests_start_something_new():
 def test_sgd(real_data):
     """Of services that no rule was written on: a request in every second dialogue, and no answers."""
     root = real_data / "sgd_more"
-    topics = requests.topics_of_services(service for of in read_root(root) for service in of.services)
+    topics = utterances.topics_of_services(service for of in read_root(root) for service in of.services)
     dialogues = [one for file in read_corpus(root, ["train"]).files[:3] for *_, one in dialogues_of(file)]
-    texts = [text for one in dialogues for _, text in requests.requests_of(one, topics)]
+    texts = [text for one in dialogues for _, text in utterances.requests_of(one, topics)]
     assert len(texts) > len(dialogues) / 2
     assert not [text for text in texts if re.match(r"(?:yes|no|thanks|thank you|hi|hello)\b", text, re.I)]

@@ -15,11 +15,10 @@ if find_spec("moonshine_voice") is None:
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.perturb.speech.alignment import align, word_errors
+from parapet.transforms.perturb.speech.alignment import align, respelled, word_errors
 from parapet.transforms.perturb.speech.embedded import SPEAKERS, Hibari, Moonshine
 from parapet.transforms.perturb.speech.engine import RATE
 from parapet.transforms.perturb.speech.sound import Mixer, active_power, make_noise
-from parapet.transforms.perturb.speech.spelling import respelled
 from parapet.transforms.perturb.speech.spoken import spoken_words
 
 TEXTS = ["i want a table for two at ten a m", "no thank you"]

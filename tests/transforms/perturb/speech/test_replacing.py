@@ -17,7 +17,7 @@ from parapet.transforms.perturb.speech.alignment import (
     word_errors,
     written,
 )
-from parapet.transforms.perturb.speech.replacing import recognised_turn, unchanged_turn, write_into
+from parapet.transforms.perturb.speech.perturbation import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturb.speech.spoken import SpokenTurn, spoken_words
 from parapet.transforms.perturb.speech.transcribing import Transcript
 

@@ -5,11 +5,9 @@ import pytest
 pytest.importorskip("scipy")
 
 from parapet.transforms.core.counts import Counts
-from parapet.transforms.perturb.quality import Changed
-from parapet.transforms.perturb.report import example_of, report_of
+from parapet.transforms.perturb.page import Changed, example_of, report_of
 from parapet.transforms.perturb.speech.alignment import set_name
-from parapet.transforms.perturb.speech.perturbation import SpeechErrors
-from parapet.transforms.perturb.speech.replacing import set_statistics
+from parapet.transforms.perturb.speech.perturbation import SpeechErrors, set_statistics
 from parapet.transforms.report.report import Dots, Table, card, page
 
 MADE_WITH = {

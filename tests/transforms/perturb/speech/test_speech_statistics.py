@@ -3,8 +3,8 @@
 import random
 
 from parapet.transforms.core.counts import Counts
-from parapet.transforms.perturb.speech import replacing
-from parapet.transforms.perturb.speech.replacing import set_statistics
+from parapet.transforms.perturb.speech import perturbation
+from parapet.transforms.perturb.speech.perturbation import set_statistics
 
 WRONG = ("substitutions", "deletions", "insertions")
 
@@ -22,7 +22,7 @@ def test_numbers_are_plain_sums_over_the_turns():
     dialogues = [[row_of(drawn) for _ in range(10)] for _ in range(30)]
     counts = Counts()
     for rows in dialogues:
-        for name, n in replacing.counts(rows).items():
+        for name, n in perturbation.counts(rows).items():
             counts.add(name, n, set="SR-20", split="test")
     heard = [row for rows in dialogues for row in rows if row["status"] == "heard"]
     sums = {kind: sum(row[kind] for row in heard) for kind in ("words", *WRONG)}

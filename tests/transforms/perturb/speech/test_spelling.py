@@ -7,8 +7,7 @@ from kit import cases
 
 pytest.importorskip("num2words")
 
-from parapet.transforms.perturb.speech.alignment import align, word_errors
-from parapet.transforms.perturb.speech.spelling import respelled
+from parapet.transforms.perturb.speech.alignment import align, respelled, word_errors
 from parapet.transforms.perturb.speech.spoken import spoken_words
 
 PAIRS = [("okay", "ok"), ("that'll", "that will"), ("a m", "am"), ("i do not", "i don't"), ("round trip", "roundtrip")]

@@ -22,10 +22,10 @@ from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Me
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Unreadable
 from parapet.transforms.core.toml import read_table
-from parapet.transforms.perturb import gate
+from parapet.transforms.perturb import rewrites
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.perturb.edits import Edit, edited
-from parapet.transforms.perturb.rewording import NOT_ANSWERED, Rewrite, anchors_of, reworded
+from parapet.transforms.perturb.rewrites import NOT_ANSWERED, Rewrite, anchors_of, reworded
 from parapet.transforms.perturb.user_turns import UserTurn, user_turns
 
 LLM = "llm"  # the source of its words
@@ -118,7 +118,7 @@ def marked(user_turn: UserTurn) -> str:
     """
     text, anchors = user_turn.utterance, anchors_of(user_turn)
     rest = edited(text, [Edit(anchor.start, anchor.end, "") for anchor in anchors])
-    if user_turn.wrong or not any(map(str.isalpha, rest)) or len(_WORD.findall(text)) < gate.SHORTEST:
+    if user_turn.wrong or not any(map(str.isalpha, rest)) or len(_WORD.findall(text)) < rewrites.SHORTEST:
         return ""
     if "[" in text or "]" in text:
         return text
@@ -148,7 +148,7 @@ def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
         return LENGTH
     if kind == "simple" and len(_WORD.findall(after)) >= len(_WORD.findall(before)):
         return LENGTH
-    return gate.refusal(before, after, values)
+    return rewrites.refusal(before, after, values)
 
 
 def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], rewriter: Rewriter) -> Iterator[str]:

@@ -1,15 +1,16 @@
-"""Apply the installed perturbations to a corpus: it is fitted and analyzed immediately, and perturbed when read."""
+"""Apply the installed perturbations to a corpus, which is perturbed when read, or to single texts."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 import logging
 import os
 import pickle
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,33 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
 from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.json_text import compact_json
 from parapet.schemas.layout import sample_root, services_by_name
+from parapet.schemas.plain_texts import dialogue_of, longest_first, plain_service, user_turn
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.transforms.core import plugins
 from parapet.transforms.core.fence import PLUGIN, Fault, is_plugin
 from parapet.transforms.perturb import base
-from parapet.transforms.perturb.base import CHANGED_TURNS, REFUSED, Perturbation, Perturbed, Place, Shared, States
-from parapet.transforms.perturb.corpora import Corpus, Item, check_languages, checked_items, inlined, read_corpus
-from parapet.transforms.perturb.languages import other_language
-from parapet.transforms.perturb.quality import span_texts
+from parapet.transforms.perturb.base import (
+    CHANGED_TURNS,
+    REFUSED,
+    Perturbation,
+    Perturbed,
+    Place,
+    Shared,
+    States,
+    set_of,
+)
+from parapet.transforms.perturb.corpora import (
+    Corpus,
+    Item,
+    check_languages,
+    checked_items,
+    corpus_of,
+    inlined,
+    other_language,
+    read_corpus,
+)
+from parapet.transforms.perturb.page import span_texts
 
 _STATES = ".states"  # beside the names of shared data
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
@@ -563,3 +582,48 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
 def _meaning(turn: Any) -> list[tuple[Any, Any]]:
     """Return (service, state) of each frame, and ((service, slot), text) of each span."""
     return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *span_texts(turn)]
+
+
+_SPLIT = "test"
+
+
+def perturb_texts(
+    texts: Sequence[str],
+    which: str | type[Perturbation] | Perturbation,
+    set_name: str | None,
+    protect: Iterable[str],
+    options: dict[str, Any],
+) -> list[str]:
+    """Perturb single texts. For arguments and errors see ``parapet.perturb_text``."""
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
+    values = [protect] if isinstance(protect, str) or not isinstance(protect, Iterable) else list(protect)
+    if not all(isinstance(value, str) for value in values):
+        raise InputError(f"expected a list of texts, found {protect!r}", "protect")
+    perturbation = perturbation_of(which, options)
+    name = set_of(perturbation, set_name)
+    check_needs_none(perturbation, "plain texts")
+    values = longest_first(values)
+    # An id depends on the text alone, so that its random draws do not depend on other texts.
+    ids = {text: hashlib.sha256(text.encode()).hexdigest()[:32] for text in texts if text.strip()}
+    perturbed = perturbed_texts({ids[text]: (text, values) for text in ids}, perturbation, [name])[name]
+    return [perturbed[ids[text]] if text in ids else text for text in texts]
+
+
+def perturbed_texts(
+    texts: Mapping[str, tuple[str, Sequence[str]]], perturbation: Perturbation, set_names: Sequence[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Return the texts in every set, by set and id.
+
+    Args:
+      texts: by id, each text and the values in it that must stay, in the order of :func:`longest_first`.
+      perturbation: the perturbation, which is fitted here.
+      set_names: the sets to return; None for all.
+    """
+    dialogues = [dialogue_of(name, [user_turn(text, values)]) for name, (text, values) in texts.items()]
+    sets = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, set_names)
+    return {
+        name: {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in of_set.dialogues()}
+        for name, of_set in sets.items()
+    }

@@ -1,4 +1,4 @@
-"""The requests of a corpus's users that make sense without what was said before.
+"""Utterances for other dialogues: requests of the corpus's users, small talk and files, and the pool of distinct texts.
 
 "Is there wifi?" and "I want to leave on the 5th" can only be understood in their dialogues. A turn that is inserted
 into another one must say itself what it is about, as "I need a bus to Fresno, can you find one?" does.
@@ -9,15 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from importlib.resources import files
+from typing import Any
 
 import msgspec
 
-from parapet.schemas.dialogue import Dialogue
+from parapet.schemas.dialogue import Dialogue, DialogueFile
+from parapet.schemas.errors import InputError
+from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_there
+from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.perturb.corpora import NO_INTENT, domain_of
+from parapet.transforms.core.counts import Counts
+from parapet.transforms.core.files import read_bytes
+from parapet.transforms.perturb.corpora import NO_INTENT, dialogues_of, domain_of, domains_of
 from parapet.transforms.perturb.edits import DECISIVE
-from parapet.transforms.perturb.language import rule
-from parapet.transforms.report.text import words
+from parapet.transforms.perturb.english import rule
+from parapet.transforms.perturb.ood import CHAT, OWN
+from parapet.transforms.report.text import check_plain_text, words
 
 # Words of services that name no topic.
 _GENERIC_WORDS = """
@@ -212,3 +220,180 @@ def _is_known(text: str, at: int) -> bool:
     nouns = [word.casefold() for word in re.findall(r"[^\W\d_]+", text[at + 3 :])[:2] if len(word) > 3]
     before = {word.casefold() for word in re.findall(r"[^\W\d_]+", text[:at])}
     return bool(nouns) and not before.isdisjoint(nouns)
+
+
+LONGEST = 400  # characters; longer texts are not turns of a dialogue
+
+# The statuses of texts: the key in statistics.json, and its meaning.
+KEPT, GENERIC = "kept", "generic"
+STATUSES = {
+    KEPT: "may be injected",
+    GENERIC: "has no word that says what it is about",
+    "refers_back": 'turn of a dialogue that refers to something said before it, as in "is it furnished?"',
+    "too_long": f"more than {LONGEST} characters",
+    "empty": "without words",
+}
+
+
+class Utterance(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A foreign utterance.
+
+    Attributes:
+      key: its words, by which utterances are compared.
+      source: its origin: file and line, or file, dialogue and turn.
+      text: the text, with single spaces.
+      origin: ``own``, ``chat``, or the name of a file or folder.
+      about: domains where it must not be used: those that it comes from, or whose schemas have one of its words.
+      splits: the splits where it may be used; empty for all.
+      status: one of ``STATUSES``.
+    """
+
+    key: str
+    source: str
+    text: str
+    origin: str
+    about: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    status: str = KEPT
+
+
+def key_of(text: str) -> str:
+    """Return the text by which utterances are compared: lower-case words without punctuation, separated by spaces."""
+    return " ".join(words(text))
+
+
+def utterance_of(
+    text: str, source: str, origin: str, about: Iterable[str] = (), splits: tuple[str, ...] = (), status: str = KEPT
+) -> Utterance:
+    """Make an utterance of the pool."""
+    key, text = key_of(text), " ".join(text.split())
+    if not key:
+        status = "empty"
+    elif len(text) > LONGEST:
+        status = "too_long"
+    elif origin not in (OWN, CHAT) and not topics_of(text):
+        status = GENERIC
+    return Utterance(key, source, text, origin, tuple(sorted(about)), splits, status)
+
+
+def merged(utterances: Iterable[Utterance]) -> list[Utterance]:
+    """Merge utterances with the same words: the first by source, with the domains and splits of all."""
+    merged: dict[str, Utterance] = {}
+    for one in sorted(utterances):
+        if (first := merged.get(one.key)) and (one.about, one.splits) != (first.about, first.splits):
+            about, splits = {*first.about, *one.about}, {*first.splits, *one.splits}
+            one = msgspec.structs.replace(first, about=tuple(sorted(about)), splits=tuple(sorted(splits)))
+            merged[one.key] = one
+        merged.setdefault(one.key, one)
+    return [*merged.values()]
+
+
+def pool_of(utterances: Iterable[Utterance], topics: Topics) -> tuple[list[Utterance], Counts]:
+    """Return the utterances that may be injected, and the number of utterances by status.
+
+    Args:
+      utterances: of the corpus and of the sources; some may have the same words.
+      topics: what the services of the corpus are about.
+    """
+    kept, counts = [], Counts()
+    for utterance in merged(utterances):
+        counts.add("pool", value=utterance.status)
+        if utterance.status == KEPT:
+            about = topics.about(utterance.text).union(utterance.about)
+            kept.append(msgspec.structs.replace(utterance, about=tuple(sorted(about))))
+    return kept, counts
+
+
+def pool_numbers(counts: Counts) -> dict[str, Any]:
+    """Return the numbers of foreign utterances: read, distinct, and by status."""
+    return {
+        "utterances": counts.sum("source_rows"),
+        "different": counts.sum("pool"),
+        **{status: counts.sum("pool", value=status) for status in STATUSES},
+    }
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A file of foreign utterances: its name below the source, and its path, which is empty for our own small talk."""
+
+    name: str
+    path: str
+
+
+def names_of(source: str) -> list[str]:
+    """Split ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
+    return [source] if is_there(source) else [name for part in source.split(",") if (name := part.strip())]
+
+
+def list_sources(source: str) -> list[SourceFile]:
+    """List the files of ``--source`` except the corpus itself, sorted by name for each of its parts.
+
+    Raises:
+      InputError: a source does not exist, has no files, or one has an unknown format.
+    """
+    names = names_of(source)
+    if not names:
+        raise InputError("must be one or more of own, chat, files and folders", "--source")
+    return [file for name in names if name != OWN for file in _files_of(name)]
+
+
+def _files_of(name: str) -> list[SourceFile]:
+    if name == CHAT:
+        return [SourceFile(CHAT, "")]
+    place = as_path(name)
+    if place.is_file():
+        folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
+    else:
+        dialogues = [path for path in place.rglob("*.json") if DIALOGUE_FILE.fullmatch(path.name)]
+        folder, paths = place, sorted(dialogues or place.rglob("*.txt"))
+    if not paths:
+        problem = "contains no utterances" if is_there(name) else "there is no such file or folder"
+        reason = f"{problem}; give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
+        raise InputError(reason, name, "--source")
+    return [SourceFile(path.relative_to(folder).as_posix(), str(path)) for path in paths]
+
+
+def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
+    """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
+    return _sgd(file) if file.path.endswith(".json") else _text(file)
+
+
+def _text(file: SourceFile) -> Iterator[Utterance | InputError]:
+    if file.path:
+        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
+        check_plain_text(data[:1000], file.name)
+    else:
+        data = files(__package__).joinpath("small_talk.txt").read_bytes()
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            if text := line.decode().strip():
+                yield utterance_of(text, f"{file.name}:{number}", _origin(file))
+        except UnicodeDecodeError as error:
+            yield InputError(f"not_utf8: byte {error.start}; save the file as UTF-8", file.name, f"line {number}")
+
+
+def _sgd(file: SourceFile) -> Iterator[Utterance | InputError]:
+    for position, _, dialogue in dialogues_of(DialogueFile("", file.name, file.path, 0)):
+        if isinstance(dialogue, InputError):
+            yield InputError(dialogue.reason, file.name, f"[{position}].{dialogue.where}")
+            continue
+        domains = domains_of(dialogue)
+        for turn in user_turns_of(dialogue):
+            text = dialogue.turns[turn].utterance
+            source = source_id(file.name, dialogue.dialogue_id, turn)
+            status = KEPT if is_self_contained(text) else "refers_back"
+            yield utterance_of(text, source, _origin(file), domains, status=status)
+
+
+def _origin(file: SourceFile) -> str:
+    return file.name.partition("/")[0]
+
+
+def source_id(name: str, dialogue_id: str, turn: int) -> str:
+    """Return the id of a dialogue's turn as a source, for the rows."""
+    return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
+
+
+def user_turns_of(dialogue: Dialogue) -> list[int]:
+    """Returns the positions of user turns."""
+    return [t for t, turn in enumerate(dialogue.turns) if turn.speaker == "USER"]
