@@ -58,14 +58,8 @@ CASES = {
     "mixed": ("verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
     "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, ONE_ENV, {}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
-    "a source": (
-        *("ood", "test", {"source": "{source}"}),
-        *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
-    ),
-    "generated values": (
-        *("unseen_entities", "sample", {"training": "{sample}"}),
-        *(FEW, {}),
-    ),
+    "a source": (*("ood", "test", {"source": "{source}"}), *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]})),
+    "generated values": (*("unseen_entities", "sample", {"training": "{sample}"}), *(FEW, {})),
     "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
 }
 
@@ -193,11 +187,7 @@ UNSEEN = (
     ("unseen_entities", {"training": 7}, r"^training: expected a corpus or a path, found int$"),
     ("unseen_entities", {"training": "nowhere"}, r"^nowhere: there is no such file or folder$"),
     ("unseen_entities", {"training": sample_root() / "README.md"}, r"README.md"),
-    (
-        "unseen_entities",
-        {"splits": "test"},
-        rf"^unseen_entities got .* 'splits': its options are {KNOWN}",
-    ),
+    ("unseen_entities", {"splits": "test"}, rf"^unseen_entities got .* 'splits': its options are {KNOWN}"),
     ("unseen_entities", {"training": "test only"}, UNSEEN),
 )
 def test_bad_options(name, options, message, capfd):

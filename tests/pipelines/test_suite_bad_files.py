@@ -186,10 +186,7 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
     (["sample", "--set", "corpuss.sgd=x"], ("'corpuss'", "did you mean 'corpus'")),
     (["sample", "--set", "systems.name.model=x"], ("--set", "'name'", "did you mean 'names'")),
-    (
-        ["sample", "--set", "systems.mine.modle=x"],
-        ("systems[2]", "give name, and model"),
-    ),
+    (["sample", "--set", "systems.mine.modle=x"], ("systems[2]", "give name, and model")),
     (["sample", "--set", "systems.mine.model=x", "--set", "systems.mine.stile=x"], ("mine", "option 'stile'")),
     (["sample", "--set", "title.text=x"], ("--set", "title")),
     (["sample", "--only", "typo"], ("--only", "'typo'")),
