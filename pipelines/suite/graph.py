@@ -20,9 +20,8 @@ from parapet.pipelines import endpoint_flags, main
 from parapet.pipelines.app import flags_of
 from parapet.pipelines.corpora import of_run
 from parapet.pipelines.perturb import TOOLKITS
-from parapet.pipelines.suite import steps as suite_steps
-from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
-from parapet.pipelines.suite.suite_file import SEED, SuiteFile
+from parapet.pipelines.suite import suite_file as suite_steps
+from parapet.pipelines.suite.suite_file import SAMPLE, SEED, Options, Step, SuiteFile, references
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.core.toml import toml_of

@@ -18,8 +18,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import judge, over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, command_of, without
-from parapet.pipelines.suite.suite_file import read_suite
+from parapet.pipelines.suite.suite_file import RESULTS, command_of, read_suite, without
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 

@@ -166,7 +166,7 @@ def test_a_bad_file_ends_in_one_line_before_anything_is_made(name, tmp_path, cap
 
 
 def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
-    from parapet.pipelines.suite import steps as options
+    from parapet.pipelines.suite import suite_file as options
 
     monkeypatch.setattr(options, "_is_installed", lambda extra: False)
     path = tmp_path / "bad.toml"
