@@ -83,29 +83,17 @@ def test_without_a_network_buckets_are_refused_at_once(monkeypatch, tmp_path):
         assert "storage.googleapis.com cannot be reached (no route to host): check the network" in said
 
 
-def test_outputs_and_inputs_are_apart(tmp_path):
-    """What would replace its own input, or make it unreadable, is refused."""
-    corpus, out = tmp_path / "corpus", tmp_path / "out"
+def test_outputs_and_inputs_are_apart_under_any_name(tmp_path):
+    """The law of all commands, ``test_laws.py``, has paths as they are; here are links and other spellings."""
+    corpus, link = tmp_path / "corpus", tmp_path / "link"
     kit.corpus(corpus, test=sample_dialogues()[:2])
-    (tmp_path / "link").symlink_to(corpus)
-
-    def typos(sgd, output, status=0):
-        return run("perturb", "typos", "--quiet", sgd=sgd, output=output, status=status)
-
-    typos(corpus, out)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    for sgd in (out / "typos", out / "typos/test"):
-        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, out, status=2).errors
-    for sgd in (corpus, tmp_path / "link"):
-        for folder in ("", "test", "out", "train/deep/out/"):
-            said = typos(sgd, corpus / folder, status=2).errors
-            assert "--output: is the same as --sgd or lies inside it: choose another folder" in said
-        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, tmp_path, status=2).errors
-    said = run("back_translate", schemas=corpus / "test/schema.json", output=corpus / "test", status=2).errors
-    assert "--output: contains --schemas: choose a folder beside it" in said
-    assert "is the same as --sgd" in typos(f"{tmp_path}/./corpus", f"{corpus}/", status=2).errors
-    assert "is the same as --sgd or lies inside it" in typos(corpus, f"{tmp_path}/link/out", status=2).errors
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    link.symlink_to(corpus)
+    before = files_of(tmp_path)
+    for sgd, output in ((link, corpus), (corpus, link / "train/deep/out/"), (f"{tmp_path}/./corpus", f"{corpus}/")):
+        said = refused("perturb", "typos", sgd=sgd, output=output)
+        assert "--output: is the same as --sgd or lies inside it: choose another folder" in said
+    assert "--output: contains --sgd: choose a folder beside it" in refused("ood", sgd=link, output=tmp_path)
+    assert files_of(tmp_path) == before
 
 
 def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback():
