@@ -1,7 +1,7 @@
 """System utterances from acts: the input of a generator, and its predictions, which may be reranked by faithfulness.
 
 The input has a template for each act (T2G2; Kale and Rastogi 2020). Users may write their own templates, see
-:mod:`parapet.evaluation.generation.templates`. Acts without one have a sentence made from the schema's words, like the
+:mod:`parapet.evaluation.generation.corpus`. Acts without one have a sentence made from the schema's words, like the
 reference sentences of SGSAcc, so that unseen services and variants have sentences, too.
 """
 

@@ -272,7 +272,7 @@ def write_into(turn: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
 
 
 def row_of(user_turn: UserTurn, rewrite: Rewrite, level: int) -> dict[str, Any]:
-    """Return a row of ``parapet.schemas.perturbed_turns``."""
+    """Return a row of ``parapet.schemas.rows.PERTURBED_TURNS``."""
     return {
         "dialogue_id": user_turn.dialogue_id,
         "turn": user_turn.position,
