@@ -239,11 +239,6 @@ def _with_verb(aux: str, subject: str, tail: str) -> str | None:
     return f"{subject} {third_person(verb) if aux == 'does' else verb} {rest}".rstrip()
 
 
-def same_article(before: str, word: str) -> bool:
-    """Whether two words take the same of *a* and *an*, by their first letters."""
-    return (before[:1].lower() in "aeiou") == (word[:1].lower() in "aeiou")
-
-
 def plain_words(text: str) -> list[str]:
     """Return the lower-case words with contractions expanded, so that spellings of the same word compare equal."""
     return [_FULL.get(word[1:], word) if word[0] in "'’" else word for word in _WORD.findall(text.lower())]

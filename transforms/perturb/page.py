@@ -182,7 +182,7 @@ def report_of(
     return Report(
         command=perturbation.name,
         title=title,
-        headline=summary_of(type(perturbation)) or title,
+        headline=(inspect.getdoc(type(perturbation)) or "").partition("\n")[0].rstrip(".") or title,
         lead=", ".join(counts) + (". Read the examples before you use the set." if counts and examples else ""),
         tiles=tiles_of(tables[0], statistics) if tables else [],
         sections=sections,
@@ -220,11 +220,6 @@ def _listed(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(_listed, value))
     return "" if value is None else str(value)
-
-
-def summary_of(perturbation: type[Perturbation]) -> str:
-    """Return the first line of a perturbation's docstring, without its full stop."""
-    return (inspect.getdoc(perturbation) or "").partition("\n")[0].rstrip(".")
 
 
 def example_of(changed: Changed) -> Example:

@@ -342,7 +342,8 @@ def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
         choices = rules.synonyms[str(found.lastgroup)]
         new = choices[draw() * len(choices) // DRAW_LIMIT]
         article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
-        kept = draw() * one_in // DRAW_LIMIT or (article and not english.same_article(found[0], new))
+        another_article = article and (found[0][0].lower() in "aeiou") != (new[0].lower() in "aeiou")
+        kept = draw() * one_in // DRAW_LIMIT or another_article
         return found[0] if kept else new
 
     return rules.words.sub(synonym, text)

@@ -38,7 +38,7 @@ def measure() -> str:
 
 def similarity(text: str, other: str) -> float:
     """Return the cosine of two texts, from -1 to 1: of their embeddings if the model is installed, else of n-grams."""
-    return _embedded(text, other) if has_model() else of_grams(text, other)
+    return float(embedding(text) @ embedding(other)) if has_model() else of_grams(text, other)
 
 
 def of_grams(text: str, other: str) -> float:
@@ -52,10 +52,6 @@ def of_grams(text: str, other: str) -> float:
 def _grams(text: str) -> Counter[str]:
     plain = " ".join(["", *re.findall(r"\w+", text.lower()), ""])
     return Counter(plain[i : i + n] for n in _GRAMS for i in range(len(plain) - n + 1))
-
-
-def _embedded(text: str, other: str) -> float:
-    return float(embedding(text) @ embedding(other))
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -89,12 +89,12 @@ def leaks(training: frozenset[str], kind: str, text: str) -> bool:
         return training.issuperset(pairs)
     if kind == "time":
         return any(pair in training for pair in pairs if not pair.replace(" ", "").isalpha())
-    telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
+    telling = [
+        " ".join(pair)
+        for pair in pairwise(text_words)
+        if not all(word in GENERIC or word[0].isdecimal() for word in pair)
+    ]
     return not training.isdisjoint(telling or pairs)
-
-
-def _are_generic(*text_words: str) -> bool:
-    return all(word in GENERIC or word[0].isdecimal() for word in text_words)
 
 
 def grams_of(text_words: Iterable[str]) -> list[str]:

@@ -169,13 +169,11 @@ def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[st
     name = set_name(rate)
     distinct = counts.by("value", "distinct_of_source", set=name)
     turns = counts.by("value", "sources", set=name)
+    per_split = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
     return {
         "rate": float(rate),
-        "splits": {split or "all": _numbers_of_split(rate, split, counts) for split in splits},
+        "splits": {
+            split or "all": {count: counts.sum(count, set=name, split=split) for count in per_split} for split in splits
+        },
         "sources": {source: {"turns": turns.get(source, 0), "distinct": n} for source, n in distinct.items()},
     }
-
-
-def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
-    names = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
-    return {name: counts.sum(name, set=set_name(rate), split=split) for name in names}

@@ -266,13 +266,9 @@ class AzureRecogniser(_Azure):
             return ""
         # Azure cannot answer for a sound shorter than its time step.
         whole = np.pad(sound.astype("<i2"), (0, -len(sound) % _STEP)).tobytes()
-        answers = self._answer(lambda: self._recognise(whole))
+        answers = self._answer(lambda: _Ear(self._config).hear(whole))
         # the first of equally good hypotheses is the one that the service shows
         return " ".join(word for answer in answers for word in answer["NBest"][0]["Lexical"].split())
-
-    def _recognise(self, sound: bytes) -> list[dict[str, Any]]:
-        """Return the service's answer for each phrase of a sound."""
-        return _Ear(self._config).hear(sound)
 
 
 class _Ear:

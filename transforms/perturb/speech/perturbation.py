@@ -272,9 +272,7 @@ class SpeechErrors(base.Perturbation):
             chart="dots",
         ),
     )  # fmt: skip
-    links: ClassVar = {
-        "SET/turns/": "a row for every user turn",
-    }
+    links: ClassVar = {"SET/turns/": "a row for every user turn"}
 
     speakers: spoken.Speakers  # set by prepare(), as is the channel
     channel: Channel
