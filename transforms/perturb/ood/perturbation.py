@@ -23,16 +23,8 @@ from parapet.transforms.perturb.base import (
     share_of,
 )
 from parapet.transforms.perturb.corpora import ENGLISH, Corpus
-from parapet.transforms.perturb.ood import CHAT, OWN
+from parapet.transforms.perturb.ood import CHAT, OWN, utterances
 from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, plan_injections, set_name
-from parapet.transforms.perturb.ood.utterances import (
-    STATUSES,
-    Topics,
-    list_sources,
-    names_of,
-    pool_numbers,
-    topics_of_services,
-)
 from parapet.transforms.report.numbers import Metric, Numbers
 
 
@@ -68,14 +60,15 @@ class OutOfDomain(Perturbation):
                 Metric("dialogues_with_ood", "dialogues with one"),
             ),
         ),
-        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
+        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), utterances.STATUSES,
+                chart="bars"),
         Numbers("Injected turns by source", "sets/*/sources/*", ("set", "source"),
                 (Metric("turns", "turns"), Metric("distinct", "distinct"))),
     )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # the same utterance must not be injected into two splits
 
-    topics: Topics  # set by prepare()
+    topics: utterances.Topics  # set by prepare()
 
     def __init__(
         self,
@@ -88,12 +81,12 @@ class OutOfDomain(Perturbation):
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
         self.rates, self.source = tuple(mixes.parse_rates(comma_separated(rates), "--rates")), str(source)
-        self.sources = list_sources(self.source)
+        self.sources = utterances.list_sources(self.source)
 
     @property
     def config(self) -> Config:
         """Return the options that determine the sets."""
-        return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in names_of(self.source))
+        return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in utterances.names_of(self.source))
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -102,17 +95,19 @@ class OutOfDomain(Perturbation):
 
     def recorded_options(self) -> dict[str, object]:
         """Return the options, with the names of files."""
-        names = [name if name in (OWN, CHAT) else PurePath(name).name for name in names_of(self.source)]
+        names = [name if name in (OWN, CHAT) else PurePath(name).name for name in utterances.names_of(self.source)]
         return {"source": ", ".join(names), "rates": list(self.rates), "seed": self.seed}
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Return the sources that are files or folders."""
-        names = names_of(self.source)
+        names = utterances.names_of(self.source)
         return [("--source", name) for name in names if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: Corpus) -> None:
         """Learn what the services of the corpus are about."""
-        self.topics = topics_of_services(service for schemas in corpus.folders.values() for service in schemas.services)
+        self.topics = utterances.topics_of_services(
+            service for schemas in corpus.folders.values() for service in schemas.services
+        )
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
         """Plan the injections, which are the state of a dialogue."""
@@ -151,7 +146,7 @@ class OutOfDomain(Perturbation):
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {
             "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
-            "pool": pool_numbers(counts),
+            "pool": utterances.pool_numbers(counts),
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:

@@ -26,19 +26,11 @@ from parapet.transforms.core import plugins
 from parapet.transforms.core.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.perturb import base, corpora
 from parapet.transforms.perturb.corpora import ENGLISH
-from parapet.transforms.perturb.speech import AUDIO, AZURE, LONGEST, RATIOS, alignment, spoken
+from parapet.transforms.perturb.speech import AUDIO, AZURE, LONGEST, RATIOS, alignment, spoken, transcribing
 from parapet.transforms.perturb.speech.alignment import Calibration, Found, choose_ratio, set_name
 from parapet.transforms.perturb.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturb.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturb.speech.spoken import SpokenTurn, joined
-from parapet.transforms.perturb.speech.transcribing import (
-    Channel,
-    Outcome,
-    Transcriber,
-    Transcript,
-    read_transcripts,
-    transcribe,
-)
 from parapet.transforms.report.numbers import Metric, Numbers
 from parapet.transforms.report.text import counted
 
@@ -69,7 +61,7 @@ def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str
     return {**raw, "turns": turns}
 
 
-def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str, object]) -> Replaced:
+def recognised_turn(turn: SpokenTurn, transcript: transcribing.Transcript, sound: Mapping[str, object]) -> Replaced:
     """Return a turn with its transcript.
 
     Args:
@@ -219,7 +211,7 @@ class State(NamedTuple):
 
     place: base.Place
     calibration: Calibration
-    outcomes: Mapping[int, Outcome]
+    outcomes: Mapping[int, transcribing.Outcome]
 
 
 class SpeechErrors(base.Perturbation):
@@ -275,9 +267,9 @@ class SpeechErrors(base.Perturbation):
     links: ClassVar = {"SET/turns/": "a row for every user turn"}
 
     speakers: spoken.Speakers  # set by prepare(), as is the channel
-    channel: Channel
+    channel: transcribing.Channel
     try_engines = True  # once, before workers start
-    _transcriber: Transcriber | None = None  # on workers of a run of whole files
+    _transcriber: transcribing.Transcriber | None = None  # on workers of a run of whole files
 
     def __init__(
         self,
@@ -300,7 +292,7 @@ class SpeechErrors(base.Perturbation):
         super().__init__(seed=seed)
         self.max_bad = base.share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        self.transcripts = read_transcripts(str(transcripts)) if transcripts else {}
+        self.transcripts = transcribing.read_transcripts(str(transcripts)) if transcripts else {}
         self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
@@ -337,7 +329,9 @@ class SpeechErrors(base.Perturbation):
         voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
         recogniser = self._engine("listener", Recogniser)
-        self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache, self.transcripts)
+        self.channel = transcribing.Channel(
+            synthesiser, recogniser, make_noise(self.noise), self.seed, cache, self.transcripts
+        )
         synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
@@ -382,7 +376,7 @@ class SpeechErrors(base.Perturbation):
     def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Transcribe all turns."""
         calibration = Calibration(tuple(self.ratios), tuple(self.targets))
-        turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
+        turns, calibrated, refused = transcribing.transcribe(files, self.speakers, self.channel, calibration)
         states = (
             turns
             | "By dialogue" >> beam.MapTuple(lambda use, outcome: ((use.file, use.dialogue), (use.turn, outcome)))
@@ -396,7 +390,9 @@ class SpeechErrors(base.Perturbation):
             dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
         )
 
-    def state_of(self, place: base.Place, state: Mapping[int, Outcome] | None, shared: base.Shared) -> State:
+    def state_of(
+        self, place: base.Place, state: Mapping[int, transcribing.Outcome] | None, shared: base.Shared
+    ) -> State:
         """Return the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
@@ -413,14 +409,14 @@ class SpeechErrors(base.Perturbation):
 
     def open(self) -> None:
         """Create a transcriber for the sound of turns; its engines are opened on first use."""
-        self._transcriber = Transcriber(self.channel)
+        self._transcriber = transcribing.Transcriber(self.channel)
 
     def close(self) -> None:
         """Close the engines."""
         if self._transcriber:
             self._transcriber.close()
 
-    def _replaced(self, dialogue: Dialogue, level: int, outcomes: Mapping[int, Outcome]) -> list[Replaced]:
+    def _replaced(self, dialogue: Dialogue, level: int, outcomes: Mapping[int, transcribing.Outcome]) -> list[Replaced]:
         """Return the user turns of a dialogue in the set with this level."""
         speakers, noise = self.speakers, self.channel.noise.name
         voice = spoken.voice_of(dialogue.dialogue_id, speakers)
@@ -516,12 +512,12 @@ def check_packages(engines: Iterable[plugins.Chosen]) -> None:
             raise MissingExtra(package, ",".join(sorted(extras or {"speech"})))
 
 
-def _counts(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[Any, int]]:
+def _counts(use: spoken.Occurrence, outcome: transcribing.Outcome) -> Iterator[tuple[Any, int]]:
     yield tuple(CountKey("spoken_turns")), 1
     yield tuple(CountKey("failed_turns")), int(bool(outcome.failure))
 
 
-def _dead_letters(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
+def _dead_letters(use: spoken.Occurrence, outcome: transcribing.Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
     """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
     if outcome.failure:
         split, _, name = use.file.rpartition("/")

@@ -15,21 +15,6 @@ pytest.importorskip("num2words")
 from parapet.schemas.dialogue import Turn
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturb.speech import alignment
-from parapet.transforms.perturb.speech.alignment import (
-    LEVELS,
-    Calibration,
-    align,
-    alignment_text,
-    choose_ratio,
-    find_span,
-    recognised_positions,
-    respelled,
-    set_name,
-    share,
-    with_levels,
-    word_errors,
-    written,
-)
 from parapet.transforms.perturb.speech.perturbation import recognised_turn, unchanged_turn, write_into
 from parapet.transforms.perturb.speech.spoken import DRAWS, SpokenTurn, spoken_words
 from parapet.transforms.perturb.speech.transcribing import Transcript
@@ -211,8 +196,8 @@ def heard_right(aligned):
 
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
-    aligned = align(reference, heard)
-    assert word_errors(aligned).total() == errors(reference, heard)
+    aligned = alignment.align(reference, heard)
+    assert alignment.word_errors(aligned).total() == errors(reference, heard)
     at = (0, 0)
     for kind, start, end, heard_start, heard_end in aligned:
         assert (start, heard_start) == at
@@ -224,7 +209,8 @@ def test_fewest_errors_and_all_words_once(reference, heard):
 
 def test_the_text():
     reference, heard = ["i", "want", "three", "a", "b", "c"], ["i", "want", "tree", "b", "c", "the"]
-    assert alignment_text(reference, heard, align(reference, heard)) == "i want three>tree a> b c >the"
+    aligned = alignment.align(reference, heard)
+    assert alignment.alignment_text(reference, heard, aligned) == "i want three>tree a> b c >the"
 
 
 @given(heard_wrong(), st.data())
@@ -233,11 +219,11 @@ def test_what_is_found_is_what_was_said(drawn, data):
     start = data.draw(st.integers(0, len(utterance)))
     end = data.draw(st.integers(start, len(utterance)))
     words = spoken_words(utterance)
-    aligned = align([word.text for word in words], heard)
-    positions = recognised_positions(aligned)
+    aligned = alignment.align([word.text for word in words], heard)
+    positions = alignment.recognised_positions(aligned)
     own = [word for word in words if word.start < end and start < word.end] if start < end else []
-    text, ranges = written(utterance, words, positions, heard, ())
-    span = find_span(start, end, words, positions, ranges)
+    text, ranges = alignment.written(utterance, words, positions, heard, ())
+    span = alignment.find_span(start, end, words, positions, ranges)
     assert text == " ".join(heard)
     if span is not None:
         assert text[span.start : span.end].split(" ") == [word.text for word in own]
@@ -253,18 +239,18 @@ OTHERS = st.sampled_from(["yes", "to", "the", "trip", "will", "i'll", "am", "not
 
 
 def errors_spelling(reference, hypothesis):
-    return word_errors(align(reference, hypothesis)).total()
+    return alignment.word_errors(alignment.align(reference, hypothesis)).total()
 
 
 @given(st.lists(st.one_of(st.sampled_from(PAIRS), OTHERS.map(lambda word: (word, word)))), st.booleans())
 def test_only_the_spelling_differs(pairs, other_way):
     reference, hypothesis = (" ".join(pair[side] for pair in pairs).split() for side in (other_way, not other_way))
-    assert respelled(reference, hypothesis) == reference
+    assert alignment.respelled(reference, hypothesis) == reference
 
 
 @given(*[st.lists(OTHERS | st.sampled_from([word for pair in PAIRS for word in pair[0].split()]), max_size=6)] * 2)
 def test_never_more_errors_and_nothing_invented(reference, hypothesis):
-    found = respelled(reference, hypothesis)
+    found = alignment.respelled(reference, hypothesis)
     assert errors_spelling(reference, found) <= errors_spelling(reference, hypothesis)
     assert set(found) <= {*reference, *hypothesis}
 
@@ -277,7 +263,7 @@ def test_never_more_errors_and_nothing_invented(reference, hypothesis):
     ("i can", "i can't", "i can't"),
 )
 def test_other_words_stay(reference, hypothesis, found):
-    assert respelled(reference.split(), hypothesis.split()) == found.split()
+    assert alignment.respelled(reference.split(), hypothesis.split()) == found.split()
 
 
 def test_initials_are_said_letter_by_letter_in_capitals_only():
@@ -287,7 +273,7 @@ def test_initials_are_said_letter_by_letter_in_capitals_only():
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
 TARGETS = (0.1, 0.2, 0.3)
-SETS = Calibration(RATIOS, TARGETS)
+SETS = alignment.Calibration(RATIOS, TARGETS)
 
 DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, DRAWS // 2, DRAWS - 1]))
 
@@ -306,9 +292,9 @@ def plain_share(draw, level):
     return low
 
 
-@given(DRAW, st.integers(1, LEVELS - 1))
+@given(DRAW, st.integers(1, alignment.LEVELS - 1))
 def test_shares_are_of_a_triangular_distribution(draw, level):
-    assert share(draw, level) == pytest.approx(plain_share(draw, level / LEVELS), abs=1e-6)
+    assert alignment.share(draw, level) == pytest.approx(plain_share(draw, level / alignment.LEVELS), abs=1e-6)
 
 
 # What a text was heard as: errors by ratio, of some words; a recogniser may hear better through a louder noise.
@@ -328,22 +314,22 @@ def searched(errors, words, *draws, plan=SETS):
 
 def plain_choice(heard, words, draw, level):
     """The ratio whose errors are nearest to the turn's share: the fewest of equals, then the highest."""
-    wanted = share(draw, level) * words
+    wanted = alignment.share(draw, level) * words
     return min((abs(errors - wanted), errors, -snr, snr) for snr, errors in heard.items())[-1]
 
 
-@given(HEARD, DRAW, st.integers(0, LEVELS))
+@given(HEARD, DRAW, st.integers(0, alignment.LEVELS))
 def test_the_choice_is_that_of_a_plain_search(heard, draw, level):
     words, errors = heard
     known = dict(zip(RATIOS, errors, strict=True))
-    assert choose_ratio(known, words, draw, level) == plain_choice(known, words, draw, level)
+    assert alignment.choose_ratio(known, words, draw, level) == plain_choice(known, words, draw, level)
 
 
-@given(HEARD, DRAW, st.lists(st.integers(0, LEVELS), min_size=2, max_size=4))
+@given(HEARD, DRAW, st.lists(st.integers(0, alignment.LEVELS), min_size=2, max_size=4))
 def test_a_turn_has_no_fewer_errors_in_the_set_of_a_higher_rate(heard, draw, levels):
     words, errors = heard
     known = searched(errors, words, draw)
-    chosen = [choose_ratio(known, words, draw, level) for level in sorted(levels)]
+    chosen = [alignment.choose_ratio(known, words, draw, level) for level in sorted(levels)]
     assert [known[snr] for snr in chosen] == sorted(known[snr] for snr in chosen)
     # As many errors are the same errors: nothing else is heard where a rate asks for no more.
     assert len(set(chosen)) == len({known[snr] for snr in chosen})
@@ -357,8 +343,8 @@ def test_where_noise_makes_errors_the_search_finds_what_all_ratios_would_give(he
     known, every = searched(errors, words, *draws), dict(zip(RATIOS, errors, strict=True))
     for draw in draws:
         for level in (500, 1000, 2000, 3500, 4800):
-            ratio = choose_ratio(known, words, draw, level)
-            assert known[ratio] == every[choose_ratio(every, words, draw, level)]
+            ratio = alignment.choose_ratio(known, words, draw, level)
+            assert known[ratio] == every[alignment.choose_ratio(every, words, draw, level)]
     assert [snr for snr in RATIOS if snr in known] == sorted(known, reverse=True)
     at = [RATIOS.index(snr) for snr in known]
     assert max(at) - min(at) + 1 == len(at), "no ratio between two is passed over"
@@ -381,20 +367,20 @@ def test_the_level_is_the_nearest_of_all(turns, target, drawn):
     assert list(totals.values()) == sorted(totals.values())
     wanted = target * sum(words for _, words, _ in known)
     best = min(abs(errors - wanted) for errors in totals.values())
-    plan = Calibration(RATIOS, (target,))
+    plan = alignment.Calibration(RATIOS, (target,))
     every = max(sum(words for _, words, _ in known), 1)
     if not min(totals.values()) <= wanted <= max(totals.values()) and best > alignment.CLOSE * every:
-        raised(InputError, with_levels, plan, given, match=f"{set_name(target)}: ")
+        raised(InputError, alignment.with_levels, plan, given, match=f"{alignment.set_name(target)}: ")
         return
-    (found,) = with_levels(plan, given).levels
+    (found,) = alignment.with_levels(plan, given).levels
     reached = sum(errors[plain_choice(errors, words, draw, found)] for errors, words, draw in known)
     assert abs(reached - wanted) == pytest.approx(best, abs=1e-9)
 
 
 @given(st.integers(1, 9999))
 def test_each_hundredth_of_a_percent_has_its_own_name(n):
-    assert float(set_name(n / 10000).removeprefix("SR-")) == pytest.approx(n / 100, rel=1e-9)
-    assert len(set_name(n / 10000)) <= len("SR-99.99")
+    assert float(alignment.set_name(n / 10000).removeprefix("SR-")) == pytest.approx(n / 100, rel=1e-9)
+    assert len(alignment.set_name(n / 10000)) <= len("SR-99.99")
 
 
 @cases("target", 0.1, 0.6)
@@ -402,5 +388,5 @@ def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     hint = "a higher --snr" if target == 0.1 else "a lower --snr"
     said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}; {hint} causes "
-    raised(InputError, with_levels, Calibration(RATIOS, (target,)), bins, match=re.escape(said))
-    assert with_levels(Calibration(RATIOS, (0.29,)), iter(bins)).levels == (400,)
+    raised(InputError, alignment.with_levels, alignment.Calibration(RATIOS, (target,)), bins, match=re.escape(said))
+    assert alignment.with_levels(alignment.Calibration(RATIOS, (0.29,)), iter(bins)).levels == (400,)
