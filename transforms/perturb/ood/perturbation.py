@@ -85,41 +85,41 @@ class OutOfDomain(Perturbation):
 
     @property
     def config(self) -> Config:
-        """Return the options that determine the sets."""
+        """Returns the options that determine the sets."""
         return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in utterances.names_of(self.source))
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return the names of sets (``ood-10``), one for each rate."""
+        """Returns the names of sets (``ood-10``), one for each rate."""
         return tuple(self.config.sets)
 
     def recorded_options(self) -> dict[str, object]:
-        """Return the options, with the names of files."""
+        """Returns the options, with the names of files."""
         names = [name if name in (OWN, CHAT) else PurePath(name).name for name in utterances.names_of(self.source)]
         return {"source": ", ".join(names), "rates": list(self.rates), "seed": self.seed}
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return the sources that are files or folders."""
+        """Returns the sources that are files or folders."""
         names = utterances.names_of(self.source)
         return [("--source", name) for name in names if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: Corpus) -> None:
-        """Learn what the services of the corpus are about."""
+        """Learns what the services of the corpus are about."""
         self.topics = utterances.topics_of_services(
             service for schemas in corpus.folders.values() for service in schemas.services
         )
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Plan the injections, which are the state of a dialogue."""
+        """Plans the injections, which are the state of a dialogue."""
         return plan_injections(files, self.config, self.sources, self.topics)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return a tally of the rows of the source."""
+        """Returns a tally of the rows of the source."""
         left_out = counts.sum("source_rows_left_out")
         return [Tally("source row", counts.sum("source_rows") + left_out, left_out)]
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
-        """Return the dialogue with the injections of a set, and a row for every user turn."""
+        """Returns the dialogue with the injections of a set, and a row for every user turn."""
         least = len(self.sets) - self.sets.index(set_name)
         injections = [injection for injection in state or () if injection.sets >= least]
         new, rows = injected(dialogue, injections, self.seed)
@@ -131,7 +131,7 @@ class OutOfDomain(Perturbation):
         return Perturbed(new, rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that rates are exact, and original turns are kept."""
+        """Checks that rates are exact, and original turns are kept."""
         rates: list[Invariant] = []
         for rate in self.rates:
             name = set_name(rate)
@@ -142,7 +142,7 @@ class OutOfDomain(Perturbation):
         return (*super().invariants(), *rates)
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
-        """Count the turns of each set and split, and the pool by status."""
+        """Counts the turns of each set and split, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {
             "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
@@ -150,7 +150,7 @@ class OutOfDomain(Perturbation):
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield warnings about utterances that are used often."""
+        """Yields warnings about utterances that are used often."""
         for name, numbers in statistics["sets"].items():
             most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
             if most > MOST_USES:
