@@ -1,4 +1,4 @@
-"""Every public name has a docstring with an example, and every example gives what it says."""
+"""Every public name has a docstring whose examples hold; the blocks of ``docs/python.md`` run in order."""
 
 import doctest
 import importlib
@@ -95,9 +95,6 @@ import parapet.pipelines.main
 
 def test_it_runs_in_a_checkout_that_is_not_installed():
     subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=Path(parapet.__file__).parents[1])
-
-
-# ``docs/python.md``: its blocks run in order, and its Beam pipeline as a program of its own, elsewhere.
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
