@@ -1,4 +1,4 @@
-"""Every public name has a docstring with an example, and every example gives what it says."""
+"""Every public name has a docstring whose examples hold; the blocks of ``docs/python.md`` run in order."""
 
 import doctest
 import importlib
@@ -58,14 +58,29 @@ corpus = parapet.load_corpus()
 assert sum(1 for _ in corpus.dialogues("test"))
 from parapet.evaluation.dst.trackers import Names
 parapet.score_states(corpus, Names()).frames
-crowd = parapet.sample_root() / "crowd"
-parapet.compose(corpus, crowd / "names.csv").statistics
 assert "apache_beam" not in sys.modules
 """
 
 
 def test_the_import_loads_nothing_heavy_and_only_pipelines_need_beam():
     done = subprocess.run([sys.executable, "-c", LOADED], check=True, capture_output=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+COMPOSED = """
+import sys
+from parapet import compose
+made = compose(sys.argv[1], sys.argv[1] + "/crowd/names.csv")
+made.statistics, made.shortfall
+assert "apache_beam" not in sys.modules
+made.save(sys.argv[2])
+"""
+
+
+@pytest.mark.thorough
+def test_a_composition_prints_nothing_and_needs_no_beam_until_it_is_saved(sample, tmp_path):
+    command = [sys.executable, "-c", COMPOSED, str(sample), str(tmp_path / "out")]
+    done = subprocess.run(command, check=True, capture_output=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
@@ -80,9 +95,6 @@ import parapet.pipelines.main
 
 def test_it_runs_in_a_checkout_that_is_not_installed():
     subprocess.run([sys.executable, "-c", UNINSTALLED], check=True, cwd=Path(parapet.__file__).parents[1])
-
-
-# ``docs/python.md``: its blocks run in order, and its Beam pipeline as a program of its own, elsewhere.
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
