@@ -2,11 +2,8 @@
 
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
+from kit import cases, json_of, lacking, rows_of, run, sample_dialogues
 from kit import corpus as corpus_of
-
-from parapet.evaluation.generation import corpus
-from parapet.evaluation.generation.corpus import tampered
 
 
 def evaluate(*flags, status=0):
@@ -130,30 +127,6 @@ def test_with_a_model(sample, tmp_path):
     assert details["scorer"]["model"].startswith("roberta@")
     assert 0 < details["coverage"]["acts"]["valid"] < details["coverage"]["acts"]["acts"]
     assert "Judged by a model of natural language inference: roberta@" in (tmp_path / "first/report.html").read_text()
-
-
-@pytest.mark.thorough
-def test_on_sgd(real_data, tmp_path):
-    """The lexical scorer on SGD: nearly all acts count, and wrong values are seen."""
-    root = real_data / "sgd"
-    read_in = corpus.read(root, "train")
-    lines = []
-    for turn in read_in.turns:
-        said = turn.utterance
-        for i, act in enumerate(turn.acts):
-            other = tampered(act, read_in.pools, "another seed", turn.dialogue_id, str(turn.turn), str(i))
-            if other is not None and act.kind == "free":
-                said = said.replace(act.values[0], other.values[0])
-        lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
-    path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
-    evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet")
-    details, of_all = read(out, "details.json"), read(out, "metrics.json")["#ALL"]
-    assert details["coverage"]["acts"]["acts"] == 2506
-    assert details["coverage"]["turns"]["share_valid"] > 0.95
-    assert details["tampered_references"]["original"]["f1"] > 0.98
-    by_type = details["by_slot_type"]
-    assert by_type["free"]["sgsacc_acts"] < 0.5 < 0.95 < by_type["boolean"]["sgsacc_acts"]
-    assert of_all["slot_error_rate"] > 0.4
 
 
 def test_the_corpus_against_itself(corpus_scores):
