@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from parapet.pipelines import app
-from parapet.pipelines.command import import_beam
+from parapet.pipelines.command import configure_logging, import_beam
 from parapet.pipelines.command import run as run_command
 from parapet.pipelines.corpora import CorpusPipeline
 from parapet.pipelines.main import canonical, spelling
@@ -231,6 +231,7 @@ def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     flags = {canonical(argument.partition("=")[0]) for argument in argv}
     try:
         if name not in DECLARED and name not in TOOLKITS:
+            configure_logging(quiet=True)  # Beam warns about what is not installed
             import_beam(argv)
         kind = command(name, "__tasks" in flags, program)
         if issubclass(kind, Perturb) and "messages" in kind.without and "__messages" in flags:

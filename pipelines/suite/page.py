@@ -142,7 +142,7 @@ def _missing(graph: Graph, lost: Mapping[str, Outcome]) -> report.Table:
         failed = outcome.status == FAILED
         todo = f"see .suite/logs/{name}.log" if failed else "run the suite again"
         rows.append([name, "failed" if failed else "not run", outcome.reason, todo])
-    columns = ["step", "", "why", "what to do"]
+    columns = ["step", "outcome", "why", "what to do"]
     return report.Table(title="What is missing", columns=columns, rows=rows, text_columns=4, numbers_in="run.json")
 
 
