@@ -267,14 +267,14 @@ def intervals(numbers: Sequence[Parts], seed: str) -> list[Interval]:
     drawn = _totals(numbers, partial(weights, seed))
     computed: list[Interval] = []
     for parts in numbers:
-        replicated = means(drawn(parts)).mean(axis=1)
+        replicates = means(drawn(parts)).mean(axis=1)
         rows = [row for sums in parts for row in sums.values()]
         if any(not 0 <= total <= n for total, n in rows):
-            computed.append(interval(replicated))  # not a share
+            computed.append(interval(replicates))  # not a share
         elif len(parts) == 1 and all(n == 1 and total in (0, 1) for total, n in rows):
             computed.append(wilson_interval(sum(total for total, _ in rows), len(rows)))
         else:
-            computed.append(share_interval(replicated, len(set().union(*parts))))
+            computed.append(share_interval(replicates, len(set().union(*parts))))
     return computed
 
 

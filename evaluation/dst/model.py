@@ -14,19 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from parapet.evaluation import user_code
+from parapet.evaluation import sets, user_code
 from parapet.evaluation.dst import frames as state_frames
-from parapet.evaluation.sets import (
-    ORIGINAL,
-    Kind,
-    SetRoot,
-    Sources,
-    check_has_dialogues,
-    common_dialogues,
-    find_sets,
-    prediction_files,
-    services_of_train,
-)
+from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources
 from parapet.evaluation.statistics import REPLICATES, Policy
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
@@ -158,15 +148,15 @@ def make_plan(sources: Sources) -> Plan:
       InputError: dialogues, schemas, variants, or the predictions of a set are missing.
     """
     remarks: list[str] = []
-    sets: dict[str, Set] = {}
+    by_name: dict[str, Set] = {}
     dialogues = {}
-    for root in find_sets(sources):
-        sets[root.name], dialogues[root.name] = _read_set(root, sources.split, sets.get(ORIGINAL), remarks)
+    for root in sets.find_sets(sources):
+        by_name[root.name], dialogues[root.name] = _read_set(root, sources.split, by_name.get(ORIGINAL), remarks)
     predicted = {}
     if sources.predictions is not None:
-        predicted = {name: prediction_files(sources.predictions, sources.split, name) for name in sets}
+        predicted = {name: sets.prediction_files(sources.predictions, sources.split, name) for name in by_name}
     jobs, loose = _jobs(dialogues, predicted)
-    return Plan(sets, jobs, loose, _originals(sets), remarks)
+    return Plan(by_name, jobs, loose, _originals(by_name), remarks)
 
 
 def comparable(plan: Plan) -> Plan:
@@ -181,7 +171,7 @@ def comparable(plan: Plan) -> Plan:
     for member in (member for job in plan.jobs for member in job.members):
         references = state_frames.parse_dialogues(read_input(member.reference, MAX_DIALOGUE_FILE), member.reference)
         dialogues[member.set].update(dialogue.dialogue_id for dialogue in references)
-    common, whole = common_dialogues(dialogues), len(dialogues[ORIGINAL])
+    common, whole = sets.common_dialogues(dialogues), len(dialogues[ORIGINAL])
     return msgspec.structs.replace(plan, common=common, dialogues=whole)
 
 
@@ -189,7 +179,7 @@ def _read_set(
     root: SetRoot, split: str, original: Set | None, remarks: list[str]
 ) -> tuple[Set, dict[str, tuple[str, int]]]:
     """Reads a set; also returns the path and size of its files, by name."""
-    check_has_dialogues(root)
+    sets.check_has_dialogues(root)
     corpus = read_corpus(root.path, [split])
     check_no_id_twice(corpus.files)
     schemas = {schemas.split: schemas for schemas in read_root(root.path, leave_out_bad=True)}
@@ -211,7 +201,7 @@ def _seen(
     if root.kind == "variant" and original is not None:
         # A variant's train/schema.json may have services that the original's lacks, such as all of SGD-X.
         return seen_variants(originals_of(root.name, services, original.services), original.seen)
-    if (seen := services_of_train(root.path, schemas)) is not None:
+    if (seen := sets.services_of_train(root.path, schemas)) is not None:
         return seen
     if root.kind == "other" and original is not None:
         return original.seen  # it uses the original's names
@@ -570,7 +560,7 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, st
     place = "predictions"
     if isinstance(predictions, str | Path):
         place, name = str(predictions), references.of.name
-        files = prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
+        files = sets.prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
         place = place if len(files) > 1 else next(iter(files.values()))
         rows: list[state_frames.Predicted] = [
             row for path in files.values() for row in state_frames.read_predictions(path)

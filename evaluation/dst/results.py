@@ -10,23 +10,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parapet.evaluation import results as all_results
 from parapet.evaluation import statistics, task
 from parapet.evaluation.dst.failures import Ranked, failure_files, page_place
 from parapet.evaluation.dst.frames import AGGREGATES, METRICS, Totals, means, slot_accuracy
 from parapet.evaluation.dst.model import Config, Plan
-from parapet.evaluation.results import (
-    FLOOR,
-    JGA,
-    RESULTS,
-    SEEN,
-    UNSEEN,
-    VARIANTS,
-    WHOLE,
-    ResultRow,
-    results_bytes,
-    sensitivity_is_defined,
-)
-from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
+from parapet.evaluation.results import FLOOR, JGA, RESULTS, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.counts import Counts
@@ -87,7 +76,7 @@ def metadata_files(config: Config, counts: Counts, _examples: object, scores: Se
     files = {
         "metrics.json": _json(numbers["sets"][ORIGINAL]["metrics"]),
         "robustness.json": _json(numbers),
-        RESULTS: results_bytes(result_rows(config, of_all, numbers)),
+        RESULTS: all_results.results_bytes(result_rows(config, of_all, numbers)),
         "report.html": page(dst_report(numbers, [task.NOISE_REMARK] * config.is_noisy)).encode(),
     }
     for name, numbers_of_set in numbers["sets"].items():
@@ -135,7 +124,7 @@ def result_rows(config: Config, scores: FileScores, numbers: Mapping[str, Any]) 
       numbers: ``robustness.json``.
     """
     system, plan = config.system, config.plan
-    groups = {**dict(zip(AGGREGATES, (WHOLE, SEEN, UNSEEN), strict=True)), **plan.originals}
+    groups = {**dict(zip(AGGREGATES, (WHOLE, all_results.SEEN, all_results.UNSEEN), strict=True)), **plan.originals}
     for name, of_set in sorted(numbers["sets"].items()):
         for key, metrics in sorted(of_set["metrics"].items()):
             for metric, value in sorted(metrics.items()) if key in groups else ():
@@ -144,8 +133,8 @@ def result_rows(config: Config, scores: FileScores, numbers: Mapping[str, Any]) 
                 yield ResultRow(system, "dst", name, groups[key], metric, value, low, high, n)
     variants = numbers.get("variants", {"table": {}})
     for key, row in sorted(variants["table"].items()):
-        values = {**variants["average"][key], SCHEMA_SENSITIVITY: row[SCHEMA_SENSITIVITY]}
-        intervals = {JGA: row.get("variants_interval"), SCHEMA_SENSITIVITY: row.get("schema_sensitivity_interval")}
+        values = {**variants["average"][key], all_results.SENSITIVITY: row[all_results.SENSITIVITY]}
+        intervals = {JGA: row.get("variants_interval"), all_results.SENSITIVITY: row.get("schema_sensitivity_interval")}
         for metric, value in values.items() if key in groups else ():
             low, high = intervals.get(metric) or (None, None)
             yield ResultRow(system, "dst", VARIANTS, groups[key], metric, value, low, high)
@@ -382,7 +371,7 @@ def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | No
 
 def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
     """Formats the schema sensitivity of a row of the table of variants, or says that it is not defined."""
-    is_defined = sensitivity_is_defined(row.get("original"), row.get("variants"))
+    is_defined = all_results.sensitivity_is_defined(row.get("original"), row.get("variants"))
     return _share(row["schema_sensitivity"], interval) if is_defined else task.NOT_DEFINED
 
 

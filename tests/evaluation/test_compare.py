@@ -385,16 +385,6 @@ def test_groups_of_services_only(trackers):
     assert table_of(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
 
 
-def test_one_system(trackers):
-    board = board_of({"ft": trackers["ft"]})
-    assert board.tests == []
-    first = table_of(board, "Joint goal accuracy by set, %")
-    assert (len(first.rows), first.best) == (1, [])
-    assert leader(board).startswith("ft: joint goal accuracy, mean over 4 sets: ")
-    assert table_of(board, "Differences").rows == []
-    assert b"ft: joint goal accuracy, mean over 4 sets" in files_of(board)["report.html"]
-
-
 BASE = [1.0, 0.0, 1.0, 1.0]
 SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
 

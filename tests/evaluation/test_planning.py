@@ -1,4 +1,4 @@
-"""Planning: variances by their definition, numbers by the formula, and the power that planned studies reach."""
+"""Planning: variances by their definition, the power that planned studies reach, and ``parapet plan``."""
 
 import math
 from statistics import NormalDist
@@ -6,9 +6,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from compare_folders import intents, states
-from kit import raised, write
+from kit import cases, raised, refused, run, write
 
-from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power, thresholds
+from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power
 from parapet.evaluation.planning import Study, Variance, estimate, read_pilot
 from parapet.evaluation.repeats import over_runs
 from parapet.evaluation.results import results_bytes, sha256_of
@@ -72,14 +72,12 @@ def test_items_of_a_dialogue_that_are_always_alike_count_once():
     assert (single.items, thrice.items) == (1, 3)
 
 
-@pytest.mark.parametrize(
+@cases(
     "name",
-    [
-        "tasks, half right, no noise",
-        "dialogues of 12 turns, large effect",
-        "the same, 10 comparisons",
-        "original and 5 wordings, 3 runs",
-    ],
+    "tasks, half right, no noise",
+    "dialogues of 12 turns, large effect",
+    "the same, 10 comparisons",
+    "original and 5 wordings, 3 runs",
 )
 def test_planned_studies_reach_their_power(name):
     """``python -m benchmarks.planning`` has more of them."""
@@ -97,12 +95,6 @@ def test_the_benchmark_tests_as_compare_does():
     sums = (right[0].astype(float) - right[1])[None]
     assert p_values(sums, random)[0] == pytest.approx(test.p, abs=0.02)
     assert 0.01 < test.p < 0.9
-
-
-def test_the_known_difference_is_that_of_the_accuracies():
-    means, difference = thresholds(BY_NAME["tasks, 60 % right"])
-    assert difference == pytest.approx(0.05)
-    assert means.shape == (1, 2)
 
 
 # Twelve dialogues of two frames: ten are right in all variants, the eleventh in v1, the last in none.
@@ -136,19 +128,65 @@ def test_what_cannot_be_a_pilot(tmp_path):
     alone = states(tmp_path / "alone", {"original": [0.0] * 24})
     keys = [("original", f"d{i}", 0) for i in range(12)]
     other = intents(tmp_path / "intents", {"original": {"accuracy": 1.0, "macro_f1": 0.5}}, [1.0] * 12, keys)
+    fewer = "fewer than 10 dialogues or tasks have '{}' of single examples in all of original"
     for paths, metric, reason in (
         ([ours, ours], "", "the two have the same joint_goal_accuracy everywhere"),
-        (
-            [few],
-            "",
-            "fewer than 10 dialogues or tasks have 'joint_goal_accuracy' of single examples in all of original, v1",
-        ),
+        ([few], "", f"{fewer.format('joint_goal_accuracy')}, v1"),
         ([alone], "", "has no variants: give the scores of a second system, too"),
         ([ours, other], "", "different tasks, dst and intent"),
-        (
-            [other, other],
-            "macro_f1",
-            "fewer than 10 dialogues or tasks have 'macro_f1' of single examples in all of orig",
-        ),
+        ([other, other], "macro_f1", fewer.format("macro_f1")),
     ):
         raised(InputError, read_pilot, paths, metric, match=reason)
+
+
+@pytest.fixture
+def scores(tmp_path):
+    """Two systems on twelve dialogues of two frames; they differ on four of 24 frames, in both variants."""
+    ours = {name: [*RIGHT, 1, 1, 1, 1] for name in ("original", "v1", "v2")}
+    theirs = {name: [*RIGHT[2:], 0, 0, 1, 1, 0, 0] for name in ("original", "v1", "v2")}
+    return [states(tmp_path / "ours", ours), states(tmp_path / "theirs", theirs)]
+
+
+def test_a_pilot_of_two_systems(scores):
+    output = run("plan", scores=scores, difference=10).output
+    ours, theirs = scores
+    assert output.splitlines() == [
+        f"pilot: joint_goal_accuracy of {ours} and {theirs} on v1, v2",
+        "12 dialogues, 24 examples, 1 run",
+        "difference +16.7 points; the two differ on 16.7% of the examples",
+        "power 80% in a paired, two-sided test at the level 0.05",
+        "repeats  wordings  dialogues for 10 points  points that 12 dialogues show",
+        "1               1                      135                           49.4",
+        "1               5                      127                           43.2",
+        "what repeats would bring is unknown: a pilot with repeats shows it",
+    ]
+
+
+def test_a_pilot_of_one_system(tmp_path):
+    variant = [0, 0, *RIGHT[2:], 1, 1, 1, 0]
+    lines = run("plan", scores=states(tmp_path / "ours", {"original": [1.0] * 24, "v1": variant})).output.splitlines()
+    assert lines[0] == f"pilot: joint_goal_accuracy of the original and variants of {tmp_path / 'ours'} on v1"
+    assert lines[2] == "difference +12.5 points; the two differ on 12.5% of the examples"
+    assert lines[-1] == "what more wordings would bring is unknown: a pilot with variants shows it"
+
+
+def test_a_guess_without_a_pilot():
+    output = run("plan", flips=15, examples=400).output
+    assert "guess: the two differ on 15.0% of the examples" in output
+    assert "1               1                  1,373                            5.7" in output
+    assert "points that 200 examples show" in run("plan", flips=15).output
+    output = run("plan", flips=15, alpha=0.005, power=0.9).output
+    assert "power 90% in a paired, two-sided test at the level 0.005" in output
+    assert f" {Study(Variance(0.15, has_difference=True), power=0.9, alpha=0.005).dialogues(0.03):,} " in output
+
+
+@cases(
+    "flags reason",
+    ({}, "--scores, --flips: give either a pilot, or a guess"),
+    ({"flips": 2}, "--flips: must be at least 3, the difference: it consists of flips"),
+    ({"flips": 0}, "0.0: must be above 0 and at most 100"),
+    ({"scores": "nowhere"}, "there is no such file or folder"),
+    ({"scores": [".", ".", "."]}, "3 folders: give those of two systems, or one"),
+)
+def test_mistakes(flags, reason):
+    assert reason in " ".join(refused("plan", **flags).split())

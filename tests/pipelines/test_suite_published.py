@@ -178,18 +178,15 @@ def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
     assert shown_changes[4:] == [["SGD-Baseline, oracle", "50", "-25"]]
 
 
-def test_detectors_are_trained_on_foreign_utterances_of_the_users(tmp_path):
+def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_path):
+    """Each rate trains a model; those test sets are predicted and scored whose utterances are given."""
     given = settings("raddle", tmp_path)
     assert Graph(read_suite("raddle", given)).systems == ["meaning"]
     graph = Graph(read_suite("raddle", [*given, "inputs.foreign=own"]))
     assert graph.systems == ["meaning", "classifier-10", "classifier-20", "classifier-50"]
     assert graph.steps["ood_training-20"].options["source"] == "own"
     assert graph.steps["models/classifier-20/ood"].options["train"] == "@ood_training-20"
-
-
-def test_gpt2_and_soloist_are_trained_on_foreign_turns_and_on_reminders(tmp_path):
-    """Each rate trains a model; those test sets are predicted and scored whose utterances are given."""
-    given = [*settings("raddle", tmp_path), "inputs.gpt2=gpt2"]
+    given = [*given, "inputs.gpt2=gpt2"]
     steps = Graph(read_suite("raddle", given)).steps
     assert [name for name in steps if name.startswith("Table-6")] == []
     assert {name for name in steps if name.startswith("Table-7-GPT-2")} == {

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import intent, service, slot
+from kit import cases, intent, service, slot
 
 import parapet
 from parapet.evaluation.dst.model import Context, Example
@@ -11,6 +11,7 @@ from parapet.evaluation.dst.trackers import Meaning, Names, values_in
 from parapet.schemas.dialogue import Action
 from parapet.schemas.service import Service, parse_service
 
+VISIT = ("shop_name", "visit_date", "visit_time")
 SHOPS = parse_service(
     service(
         "Shops_1",
@@ -25,25 +26,14 @@ SHOPS = parse_service(
         ],
         [
             intent("FindShop", "Search for a shop", "city", goods="dontcare", has_parking="dontcare"),
-            intent(
-                "BookVisit",
-                "Reserve a visit to a shop",
-                "shop_name",
-                "visit_date",
-                "visit_time",
-                transactional=True,
-                number_of_guests="1",
-            ),
+            intent("BookVisit", "Reserve a visit to a shop", *VISIT, transactional=True, number_of_guests="1"),
         ],
     )
 )
 REWORDED = parse_service(
     service(
         "Shops_12",
-        [
-            slot("where_one_lives", "Town or city of the shop"),
-            slot("day_for_it", "Day of the visit"),
-        ],
+        [slot("where_one_lives", "Town or city of the shop"), slot("day_for_it", "Day of the visit")],
         [intent("Discover", "Search for a shop", "where_one_lives", "day_for_it")],
     )
 )
@@ -98,12 +88,6 @@ def test_values_are_in_the_text_in_order_and_apart(text: str) -> None:
         place = text.index(value.text, place) + len(value.text)
 
 
-@given(st.integers(1, 12), st.integers(0, 59), st.sampled_from(["am", "pm"]))
-def test_every_time_is_found(hour: int, minute: int, half: str) -> None:
-    time = f"{hour}:{minute:02} {half}"
-    assert [(value.text, value.kind) for value in values_in(f"Please come at {time}.")] == [(time, "time")]
-
-
 @BOTH
 @given(st.lists(st.text(max_size=60) | st.text(st.sampled_from("ab A. ?!"), max_size=20), min_size=1, max_size=3))
 def test_any_text_gives_a_state(tracker: Names, texts: list[str]) -> None:
@@ -117,31 +101,26 @@ def test_values_go_to_the_slots_of_the_request(tracker: Names) -> None:
     text = "Find me a shop in Dunwick that sells hats."
     assert values(tracker, text) == {"city": "Dunwick", "goods": "hats"}
     assert state(tracker, text)["active_intent"] == "FindShop"
-    assert values(tracker, "Book a visit for two people on Friday at 5 pm.") == {
-        "number_of_guests": "2",
-        "visit_date": "Friday",
-        "visit_time": "5 pm",
-    }
+    booked = {"number_of_guests": "2", "visit_date": "Friday", "visit_time": "5 pm"}
+    assert values(tracker, "Book a visit for two people on Friday at 5 pm.") == booked
 
 
 OFFER = ("How about Elm Store?", [Action("OFFER", "shop_name", ["Elm Store"])])
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("answer", "is_accepted"),
-    [
-        ("That sounds great.", True),
-        ("I'll take it. What is the address?", True),
-        ("Is it expensive?", False),
-        ("No, show me another.", False),
-        ("Not my taste, do you have something else?", False),
-        ("Just what we need.", True),
-        ("Can you book a visit on Friday?", True),
-        ("We come by bus. Is it far?", False),
-        ("Tell me the address.", False),
-        ("I would rather see the Elm Store.", True),
-    ],
+@cases(
+    "answer is_accepted",
+    ("That sounds great.", True),
+    ("I'll take it. What is the address?", True),
+    ("Is it expensive?", False),
+    ("No, show me another.", False),
+    ("Not my taste, do you have something else?", False),
+    ("Just what we need.", True),
+    ("Can you book a visit on Friday?", True),
+    ("We come by bus. Is it far?", False),
+    ("Tell me the address.", False),
+    ("I would rather see the Elm Store.", True),
 )
 def test_an_offer_counts_once_it_is_accepted(tracker: Names, answer: str, is_accepted: bool) -> None:
     assert ("shop_name" in values(tracker, "Any shops in Dunwick?", OFFER, answer)) == is_accepted

@@ -2,11 +2,8 @@
 
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
+from kit import cases, json_of, lacking, rows_of, run, sample_dialogues
 from kit import corpus as corpus_of
-
-from parapet.evaluation.generation import corpus
-from parapet.evaluation.generation.corpus import tampered
 
 
 def evaluate(*flags, status=0):
