@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights, wilson_interval
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL
+from parapet.evaluation.statistics import REPLICATES, interval, means, quiet, replicated, weights, wilson_interval
 from parapet.evaluation.task import FILES, Metrics, Result, Stage, Task, files_of, rows_bytes
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit import BUNDLED, cases, json_of, lacking, raised, refused, rows_of, run, write
 
-from parapet.evaluation.compare.board import read_task
 from parapet.evaluation.endpoint.asking import prompt_of
+from parapet.evaluation.results import read_task
 from parapet.evaluation.tools.agent import prompted
 from parapet.evaluation.tools.checking import Fault, fault_of, mean_the_same, with_right_values
 from parapet.evaluation.tools.exports import right_calls
