@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.evaluate_reference import of_folders
 from benchmarks.measuring import measure
-from parapet.evaluation.dst import frames, totals
+from parapet.evaluation.dst import frames
 from parapet.evaluation.dst.frames import slots_of
 from parapet.schemas import layout
 
@@ -76,8 +76,8 @@ def ours(root: Path, split: str) -> dict[str, dict[str, float]]:
         }
         reference = frames.parse_dialogues(path.read_bytes(), path)
         scored = frames.score_dialogues(reference, predicted, services, frames.ScoreConfig())
-        found.append(totals.add_up(scored, seen))
-    return totals.means(totals.merged(found))
+        found.append(frames.add_up(scored, seen))
+    return frames.means(frames.merged(found))
 
 
 def make(source: Path, split: str, root: Path, wanted: int) -> int:

@@ -1,6 +1,7 @@
-"""Scores predicted intents by accuracy and macro-F1, by set and by intent.
+"""Scores predicted intents by accuracy and macro-F1, by set and by intent; and the labelled items of tasks.
 
-The reference is JSON lines, or corpora, whose user turns have active intents.
+The reference is JSON lines, or corpora, whose user turns have active intents. Items and their predictions, which the
+task ood scores, too, are matched by key.
 """
 
 from __future__ import annotations
@@ -11,39 +12,11 @@ from typing import Any
 
 import msgspec
 
-from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
+from parapet.evaluation import sets, task
 from parapet.evaluation.dst.model import originals_of
 from parapet.evaluation.results import results_of
-from parapet.evaluation.sets import (
-    ALL,
-    ORIGINAL,
-    Key,
-    Keyed,
-    Placed,
-    SetRoot,
-    Sources,
-    check_complete,
-    check_has_dialogues,
-    common_dialogues,
-    find_sets,
-    groups_of,
-    keyed_predictions,
-    keyed_rows,
-    read_dialogues,
-    with_mean,
-)
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    set_report,
-    with_group,
-)
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, Keyed, KeyedRow, Placed, named
+from parapet.evaluation.task import Metrics, Result, Stage, with_group
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SINGLE, read_root
@@ -62,6 +35,7 @@ SHORT = {"accuracy": "accuracy", "macro_f1": "macro-F1"}  # for the top of the p
 OF_INTENTS = {"precision": "precision", "recall": "recall", "f1": "F1", "support": "items", "predicted": "predicted"}
 EXAMPLES = 40
 MOST_CONFUSED = 20
+NO_LABEL = "has no label: add it to the row, or give --reference"
 NONE = "NONE"  # the active intent of a turn without an intent
 
 TERMS = {
@@ -69,6 +43,71 @@ TERMS = {
     "Macro-F1": "The unweighted mean of F1 over the intents that the reference of the set has. An intent that is only "
     "predicted is not among them: such a prediction is wrong, and lowers the recall of the right intent.",
 }
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """What the reference says about a user turn.
+
+    Attributes:
+      label: its intent, or whether it is out of domain; empty if unknown.
+      service: the service of the intent.
+      fallback: the system's answer if the turn is out of domain.
+    """
+
+    label: str
+    utterance: str = ""
+    service: str = ""
+    fallback: str = ""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A scored item: its label, and the predicted label, score, or both."""
+
+    label: str
+    predicted: str | None
+    utterance: str
+    score: float | None = None
+
+
+def matched(
+    rows: Iterable[tuple[Key, Placed[KeyedRow]]], truths: Mapping[Key, Truth]
+) -> Iterator[tuple[Key, Placed[KeyedRow], Truth]]:
+    """Yields each prediction with its truth.
+
+    Raises:
+      InputError: a prediction occurs twice, or the reference has no label for it.
+    """
+    seen: set[Key] = set()
+    for key, placed in [*rows]:  # a file that cannot be read is said before a label that differs
+        if key in seen:
+            raise placed.error(f"{named(key)} appears twice")
+        seen.add(key)
+        if key not in truths:
+            raise placed.error(f"the reference has no label for {named(key)}")
+        yield key, placed, truths[key]
+
+
+def item_rows(items: Mapping[Key, Item], metrics: Sequence[str] = ("accuracy",)) -> bytes:
+    """Encodes ``rows.parquet``, see :func:`~parapet.evaluation.task.rows_bytes`."""
+    keys = sorted(items)
+    ordered = [items[key] for key in keys]
+    right = [None if item.predicted is None else float(item.label == item.predicted) for item in ordered]
+    columns = {"accuracy": right, "score": [item.score for item in ordered]}
+    texts = {name: [getattr(item, name) for item in ordered] for name in ("label", "predicted", "utterance")}
+    return task.rows_bytes(keys, {name: columns[name] for name in metrics}, texts)
+
+
+def item_table(title: str, note: str, items: Mapping[Key, Item], keys: Iterable[Key]) -> Table:
+    """Lists some items with their predictions."""
+    rows = []
+    for name, dialogue_id, turn in keys:
+        item = items[name, dialogue_id, turn]
+        score = "" if item.score is None else f"{item.score:.6g}"
+        rows.append([f"{dialogue_id}, {turn}", name, item.utterance, item.label, item.predicted or "", score])
+    columns = ["item", "set", "utterance", "label", "predicted", "score"]
+    if not any(row[-1] for row in rows):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    return Table(title=title, note=note, columns=columns, rows=rows, text_columns=5, in_card=False)
 
 
 class Reference(Keyed, kw_only=True):
@@ -111,7 +150,7 @@ class Labels(msgspec.Struct, frozen=True):
     renamed: dict[str, Renamed] = {}
 
 
-class Intent(Task[Items], frozen=True, kw_only=True):
+class Intent(task.Task[Items], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task intent``.
 
     Attributes:
@@ -122,7 +161,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
     name = "evaluate_intent"
 
     predictions: str
-    sources: Sources
+    sources: sets.Sources
 
     def inputs(self) -> dict[str, str | None]:
         """Returns the files and corpora."""
@@ -136,7 +175,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         Raises:
           InputError: a set cannot be read; or items are missing, unknown or occur twice.
         """
-        roots = find_sets(self.sources)
+        roots = sets.find_sets(self.sources)
         labels = _labels_of_sets(roots, self.sources.split)
         items = _match(self.predictions, self.sources.split, labels)
         if len(roots) == 1:
@@ -144,7 +183,7 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         dialogues: dict[str, set[str]] = {name: set() for name in labels.names}
         for name, dialogue_id, _ in labels.truths:
             dialogues[name].add(dialogue_id)
-        common = common_dialogues(dialogues)
+        common = sets.common_dialogues(dialogues)
         return Items({key: item for key, item in items.items.items() if key[1] in common}, items.without_state)
 
     def score(self, inputs: Items, stage: Stage) -> Result:
@@ -152,16 +191,16 @@ class Intent(Task[Items], frozen=True, kw_only=True):
         metrics, details = evaluate(inputs.items)
         results = results_of("intent", metrics, {name: group["items"] for name, group in details.items()})
         ignored = text.counted(inputs.without_state, "prediction")
-        sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
+        named_sets = {"sets": [name for name in details if name != ALL]} if len(details) > 1 else {}
         rows = item_rows(inputs.items)
         return Result(
-            files=files_of(metrics, results, details, rows, report(inputs.items, metrics, details)),
+            files=task.files_of(metrics, results, details, rows, report(inputs.items, metrics, details)),
             summary=[
-                line(name, values, SHORT)
+                task.line(name, values, SHORT)
                 + (f" of {text.counted(details[name]['items'], 'item')}" if name in details else "")
                 for name, values in metrics.items()
             ],
-            options={"split": self.sources.split, **sets},
+            options={"split": self.sources.split, **named_sets},
             counts={"items": len(inputs.items)},
             warnings=[f"{ignored} for user turns without a state were not scored"] if inputs.without_state else (),
         )
@@ -171,35 +210,33 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     items: dict[Key, Item] = {}
     without_state = 0
-    for key, placed, truth in matched(keyed_predictions(predictions, split, labels.names, Prediction), labels.truths):
+    for key, placed, truth in matched(
+        sets.keyed_predictions(predictions, split, labels.names, Prediction), labels.truths
+    ):
         if not truth.label:
             without_state += 1
             continue
         by_service = labels.renamed.get(key[0], {})
         renamed = {mine: its for names in by_service.values() for mine, its in names.items()}
-        items[key] = _item(placed, truth, renamed | dict(by_service.get(truth.service, {})))
-    check_complete([key for key, truth in labels.truths.items() if truth.label], items, predictions)
+        names = renamed | dict(by_service.get(truth.service, {}))
+        predicted = names.get(placed.row.predicted, placed.row.predicted)
+        if not predicted.strip():
+            raise placed.error("the intent is empty")
+        items[key] = Item(truth.label, predicted, truth.utterance)
+    sets.check_complete([key for key, truth in labels.truths.items() if truth.label], items, predictions)
     return Items(items, without_state)
-
-
-def _item(placed: Placed[Prediction], truth: Truth, renamed: Mapping[str, str]) -> Item:
-    """Makes an item. Raises InputError if the predicted intent is empty."""
-    predicted = renamed.get(placed.row.predicted, placed.row.predicted)
-    if not predicted.strip():
-        raise placed.error("the intent is empty")
-    return Item(truth.label, predicted, truth.utterance)
 
 
 def _truths_of_lines(path: str, name: str | None = None) -> dict[Key, Truth]:
     truths = {}
-    for key, placed in keyed_rows(path, Reference, name):
+    for key, placed in sets.keyed_rows(path, Reference, name):
         if not placed.row.label.strip():
             raise placed.error(NO_LABEL)
         truths[key] = Truth(placed.row.label, placed.row.utterance)
     return truths
 
 
-def _labels_of_sets(roots: Sequence[SetRoot], split: str) -> Labels:
+def _labels_of_sets(roots: Sequence[sets.SetRoot], split: str) -> Labels:
     if len(roots) == 1 and roots[0].path.is_file():
         truths = _truths_of_lines(str(roots[0].path))
         return Labels(truths, list(dict.fromkeys(key[0] for key in truths)))
@@ -207,7 +244,7 @@ def _labels_of_sets(roots: Sequence[SetRoot], split: str) -> Labels:
     originals: dict[str, Service] = {}
     for name, root in zip(labels.names, roots, strict=True):
         set_name, path, kind = root
-        check_has_dialogues(root)
+        sets.check_has_dialogues(root)
         if path.is_file():
             labels.truths.update(_truths_of_lines(str(path), name))
             continue
@@ -218,7 +255,7 @@ def _labels_of_sets(roots: Sequence[SetRoot], split: str) -> Labels:
         labels.renamed[name] = renamed
         truths = {
             (name, dialogue.dialogue_id, turn): truth
-            for _, dialogue in read_dialogues(path, split)
+            for _, dialogue in sets.read_dialogues(path, split)
             for turn, truth in user_turns(dialogue, renamed)
         }
         if not any(truth.label for truth in truths.values()):
@@ -279,9 +316,9 @@ def renamed_intents(
 
 def evaluate(items: Mapping[Key, Item]) -> tuple[Metrics, dict[str, Details]]:
     """Computes (``metrics.json``, ``details.json``) of the items."""
-    groups = {name: [items[key] for key in keys] for name, keys in groups_of(items).items()}
+    groups = {name: [items[key] for key in keys] for name, keys in sets.groups_of(items).items()}
     details = {name: details_of(of_group) for name, of_group in groups.items()}
-    return with_mean({name: overall(groups[name], details[name]) for name in groups}), details
+    return sets.with_mean({name: overall(groups[name], details[name]) for name in groups}), details
 
 
 def details_of(items: Sequence[Item]) -> Details:
@@ -326,7 +363,7 @@ def overall(items: Sequence[Item], details: Details) -> dict[str, float | None]:
 
 def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, Details]) -> Report:
     """Makes the report: scores by set, confusions, scores by intent, and some wrong items."""
-    everything, group = details[ALL], main_group(metrics)
+    everything, group = details[ALL], task.main_group(metrics)
     ranked = sorted(everything["classes"].items(), key=lambda pair: (pair[1]["f1"], pair[0]))
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
@@ -334,13 +371,13 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
     columns = ["intent", "predicted", "items"]
     tables = [
         Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
-        group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
-        group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
+        task.group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
+        task.group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
         item_table(
             "Wrong items", f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}.", items, wrong[:EXAMPLES]
         ),
     ]
-    return set_report(
+    return task.set_report(
         metrics,
         {**HEADINGS, "items": "items"},
         sizes={name: {"items": numbers["items"]} for name, numbers in details.items()},

@@ -11,32 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation.classify import NO_LABEL, Item, Truth, item_rows, item_table, matched
+from parapet.evaluation import sets, task
+from parapet.evaluation.intent import NO_LABEL, Item, Truth, item_rows, item_table, matched
 from parapet.evaluation.results import read_parquet, results_of
-from parapet.evaluation.sets import (
-    ALL,
-    MEAN,
-    ORIGINAL,
-    Key,
-    Keyed,
-    Placed,
-    Sources,
-    check_complete,
-    find_sets,
-    groups_of,
-    keyed_predictions,
-    keyed_rows,
-    named,
-    read_dialogues,
-    with_mean,
-)
-from parapet.evaluation.task import Metrics, Result, Stage, Task, check_scored, files_of, line, set_report
+from parapet.evaluation.sets import ALL, ORIGINAL, Key, Keyed, Placed, named
+from parapet.evaluation.task import Metrics, Result, Stage
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, is_root, is_there
 from parapet.transforms.perturb.ood.plan import FALLBACK, FALLBACKS
@@ -70,20 +55,12 @@ Numbers = dict[str, float | None]
 ScoredItem = tuple[float, bool]  # a score, and whether the item is of the positive class
 
 
-class Curve(NamedTuple):
-    """The right (``tp``) and wrong (``fp``) items from each distinct score on, the highest first."""
-
-    thresholds: NDArray[np.float64]
-    tp: NDArray[np.int64]
-    fp: NDArray[np.int64]
-
-
-def curve_of(items: Sequence[ScoredItem]) -> Curve:
-    """Returns the curve of at least one item."""
+def curve_of(items: Sequence[ScoredItem]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Returns each distinct score, the highest first, and how many items from it on are right, and wrong."""
     scores, places = np.unique([-score for score, _ in items], return_inverse=True)
     positive = np.array([label for _, label in items])
     tp, fp = (np.bincount(places, of_class).cumsum().astype(int) for of_class in (positive, ~positive))
-    return Curve(-scores, tp, fp)
+    return -scores, tp, fp
 
 
 def areas(items: Sequence[ScoredItem]) -> Numbers:
@@ -194,7 +171,7 @@ def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, 
       InputError: items are missing, unknown or occur twice; there is neither a score nor a predicted label; or only
         some items have a score, or a predicted label.
     """
-    rows = keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
+    rows = sets.keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
     fallbacks = {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
     words = set(map(_words, fallbacks))
     items: dict[Key, Item] = {}
@@ -212,8 +189,8 @@ def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, 
             if (getattr(row, name) is None) != (getattr(first, name) is None):
                 lacks, has = ("a", "none") if getattr(first, name) is None else ("no", "one")
                 raise placed.error(f"has {lacks} {name}, but the first row has {has}: give it in all rows, or in none")
-    check_complete(truths, {*items, *refused}, predictions)
-    check_scored(items, predictions)
+    sets.check_complete(truths, {*items, *refused}, predictions)
+    task.check_scored(items, predictions)
     return items, dict(Counter(key[0] for key in sorted(refused)))
 
 
@@ -231,7 +208,7 @@ def _words(response: str) -> str:
     return " ".join(re.findall(r"\w+", response.casefold()))
 
 
-def read_truths(sources: Sources) -> tuple[Truths, frozenset[str]]:
+def read_truths(sources: sets.Sources) -> tuple[Truths, frozenset[str]]:
     """Reads the labels of a reference and of further sets, and the names of the sets whose turns are all in domain.
 
     Args:
@@ -243,7 +220,7 @@ def read_truths(sources: Sources) -> tuple[Truths, frozenset[str]]:
     """
     if not is_there(sources.reference):
         raise InputError("there is no such file or folder", sources.reference)
-    (_, place, _), *others = find_sets(sources)
+    (_, place, _), *others = sets.find_sets(sources)
     roots: list[tuple[str | None, Path]]
     if place.is_dir() and (is_of_ood(str(place)) or not is_root(place)):
         roots = [(name, place / name) for name in _sets_of(place)]
@@ -269,7 +246,7 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
     Only JSON lines may have no name, as their rows can name their sets.
     """
     if name is None or root.is_file():
-        for key, placed in keyed_rows(str(root), Labelled, name):
+        for key, placed in sets.keyed_rows(str(root), Labelled, name):
             if placed.row.label is None:
                 raise placed.error(NO_LABEL)
             yield str(root), key, Truth(_label(placed.row.label), placed.row.utterance)
@@ -279,12 +256,12 @@ def _truths_of(root: Path, name: str | None, split: str, in_domain: set[str]) ->
                 key = name, row.dialogue_id, row.turn
                 yield str(path), key, Truth(row.label, row.utterance or "", fallback=row.fallback or "")
     elif is_of_ood(str(root)) and not is_root(root):
-        sets = _sets_of(root)
-        reason = f"contains the sets {', '.join(sets)}: give one of them, such as {sets[0]}={root / sets[0]}"
+        names = _sets_of(root)
+        reason = f"contains the sets {', '.join(names)}: give one of them, such as {names[0]}={root / names[0]}"
         raise InputError(reason, root, "--sets")
     else:
         in_domain.add(name)
-        for file, dialogue in read_dialogues(root, split):
+        for file, dialogue in sets.read_dialogues(root, split):
             for position, turn in enumerate(dialogue.turns):
                 if turn.speaker == "USER":
                     yield file, (name, dialogue.dialogue_id, position), Truth(IN_DOMAIN, turn.utterance)
@@ -350,7 +327,7 @@ class Detections(msgspec.Struct, frozen=True):
     refused: dict[str, int]
 
 
-class OodDetection(Task[Detections], frozen=True, kw_only=True):
+class OodDetection(task.Task[Detections], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task ood``.
 
     Attributes:
@@ -362,7 +339,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
     name = "evaluate_ood"
 
     predictions: str
-    sources: Sources
+    sources: sets.Sources
     dev: str | None = None
     dev_split: str = "dev"
 
@@ -399,7 +376,7 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         if in_folder:
             truths, _ = read_truths(msgspec.structs.replace(self.sources, split=self.dev_split))
         else:
-            truths, _ = read_truths(Sources(dev, self.dev_split))
+            truths, _ = read_truths(sets.Sources(dev, self.dev_split))
         items, _ = read_items(dev, self.dev_split, truths)
         pairs = scored(items.values())
         if not pairs:
@@ -417,10 +394,10 @@ class OodDetection(Task[Detections], frozen=True, kw_only=True):
         rows = item_rows(inputs.items, ("accuracy", "score"))
         results = results_of("ood", metrics, {name: size["turns"] for name, size in sizes.items()})
         return Result(
-            files=files_of(metrics, results, details, rows, report(inputs, metrics, sizes, note)),
+            files=task.files_of(metrics, results, details, rows, report(inputs, metrics, sizes, note)),
             summary=[
                 *(
-                    line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
+                    task.line(name, values, SHORT if "f1" in values else {"accuracy": "accuracy"}, 1)
                     + (f"; {text.counted(sizes[name]['turns'], 'turn')}" if name in sizes else "")
                     for name, values in metrics.items()
                 ),
@@ -440,13 +417,13 @@ def evaluate(detections: Detections) -> tuple[Metrics, dict[str, dict[str, int]]
     """Computes (``metrics.json``, the size of each group)."""
     metrics: Metrics = {}
     sizes = {}
-    for name, keys in groups_of(detections.items).items():
+    for name, keys in sets.groups_of(detections.items).items():
         items = [detections.items[key] for key in keys]
         metrics[name] = metrics_of(items)
         if name in detections.in_domain:  # no turn is out of domain
             metrics[name] = {"accuracy": metrics[name]["accuracy"]}
         sizes[name] = {"turns": len(items), "ood": sum(item.label == OOD for item in items)}
-    return with_mean(metrics), sizes
+    return sets.with_mean(metrics), sizes
 
 
 def about_threshold(detections: Detections) -> str:
@@ -466,14 +443,14 @@ def report(detections: Detections, metrics: Metrics, sizes: Mapping[str, Mapping
     defined = {name for values in metrics.values() for name, value in values.items() if value is not None}
     headings = {name: label for name, label in HEADINGS.items() if name in defined}
     chart = "f1" if "f1" in headings else "auroc"
-    return set_report(
+    return task.set_report(
         metrics,
         {**headings, "turns": "turns", "ood": "out-of-domain"},
         sizes=sizes,
         sections=worst(detections.items),
         tiles=headings,
         chart={chart: HEADINGS[chart]},
-        overall=MEAN if MEAN in metrics else ALL,
+        overall=sets.MEAN if sets.MEAN in metrics else ALL,
         terms=TERMS,
         refused=detections.refused,
         title="Out-of-domain detection",

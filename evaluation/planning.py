@@ -17,11 +17,9 @@ from statistics import NormalDist
 import msgspec
 import numpy as np
 
-from parapet.evaluation.compare.board import read_task
-from parapet.evaluation.compare.kinds import main_metric
-from parapet.evaluation.results import variants_of
-from parapet.evaluation.rows import Real, read_values
+from parapet.evaluation.results import main_metric, read_task, read_values, variants_of
 from parapet.evaluation.sets import ORIGINAL
+from parapet.evaluation.statistics import Real
 from parapet.schemas.errors import InputError
 
 LEAST = 10  # dialogues of a pilot
@@ -120,7 +118,7 @@ def read_pilot(paths: Sequence[str], metric: str = "") -> Pilot:
         raise InputError("has no variants: give the scores of a second system, too", paths[0], "--scores")
     sets = names if len(paths) > 1 else [ORIGINAL, *names]
     runs = min(len(task.runs) for task in tasks)
-    folders = [folder for task in tasks for folder in task.runs[:runs]]
+    folders = [folder for task in tasks for folder in [*task.runs][:runs]]
     dialogue_ids, values = read_values(folders, metric, sets)
     if len(set(dialogue_ids)) < LEAST:
         reason = f"fewer than {LEAST} dialogues or tasks have {metric!r} of single examples in all of {', '.join(sets)}"

@@ -13,23 +13,10 @@ from typing import Any
 
 import msgspec
 
+from parapet.evaluation import sets, task
 from parapet.evaluation.results import results_of
-from parapet.evaluation.sets import ALL, ORIGINAL, Key, existing_file, group_label, read_lines, with_mean
-from parapet.evaluation.task import (
-    Metrics,
-    Result,
-    Stage,
-    Task,
-    check_scored,
-    files_of,
-    group_table,
-    line,
-    main_group,
-    rows_bytes,
-    set_report,
-    shown,
-    with_group,
-)
+from parapet.evaluation.sets import ALL, ORIGINAL, Key
+from parapet.evaluation.task import Metrics, Result, Stage, files_of, with_group
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
@@ -108,24 +95,24 @@ class Answers(msgspec.Struct, frozen=True):
     candidates: frozenset[str] | None = None
 
 
-def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, list[str]]:
+def list_tests(reference: Sequence[str], others: Mapping[str, str]) -> dict[str, list[str]]:
     """Lists the test files of each set: ``original`` has those of the reference.
 
     Args:
       reference: files.
-      sets: name to a file, or to a folder with files ``*tst*.txt``, or ``*.txt`` if none has such a name.
+      others: name to a file, or to a folder with files ``*tst*.txt``, or ``*.txt`` if none has such a name.
 
     Raises:
       InputError: a file is missing, two files of a set have the same name, a folder has no files, or there are none at
         all.
     """
-    if ORIGINAL in sets:
+    if ORIGINAL in others:
         reason = f"the name {ORIGINAL!r} is taken by the files of --reference: give this set another name"
         raise InputError(reason, "--sets")
-    if not reference and not sets:
+    if not reference and not others:
         raise InputError("is required, unless --sets is given: name the test files", "--reference")
     files = {ORIGINAL: list(reference)} if reference else {}
-    for name, root in sets.items():
+    for name, root in others.items():
         if not is_there(root):
             raise InputError("there is no such file or folder", root, "--sets")
         texts = sorted(map(str, as_path(root).glob("*.txt"))) if as_path(root).is_dir() else [root]
@@ -137,7 +124,7 @@ def list_tests(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
             if n > 1:
                 raise InputError(f"two files are called {stem!r}", "--reference")
         for path in paths:
-            existing_file(path)
+            sets.existing_file(path)
     return files
 
 
@@ -204,7 +191,7 @@ def read_test(
             keys = [(name or stem, f"{stem}/{d}", t) for t in range(len(exchanges))]
             rows = zip(keys, exchanges, rankings, score_dialogue(exchanges, rankings, top), strict=True)
             responses += [Response(key, of.user, of.bot, ranking[0], values) for key, of, ranking, values in rows]
-    check_scored(responses, predictions)
+    task.check_scored(responses, predictions)
     return TestFile(stem, name or stem, responses, sum(not ranking for ranking in answers.values()))
 
 
@@ -214,7 +201,7 @@ def read_candidates(path: str) -> frozenset[str]:
 
 
 def _bytes(path: str) -> bytes:
-    return read_whole(existing_file(path), MAX_DIALOGUE_FILE)
+    return read_whole(sets.existing_file(path), MAX_DIALOGUE_FILE)
 
 
 def _read_answers(
@@ -222,7 +209,7 @@ def _read_answers(
 ) -> dict[tuple[int, int], list[str]]:
     """Reads the answers to each dialogue and turn, the best first; none for a refused request."""
     answers: dict[tuple[int, int], list[str]] = {}
-    for number, row in read_lines(path, Answer):
+    for number, row in sets.read_lines(path, Answer):
         key = row.dialogue, row.turn
         turns = len(dialogues[row.dialogue]) if 0 <= row.dialogue < len(dialogues) else 0
         ranking = [answer.strip() for answer in (row.answers or [])[:top]] if top > 1 else [row.answer.strip()]
@@ -305,7 +292,7 @@ def means(responses: Sequence[Response], metrics: Sequence[str]) -> Values:
     return averages
 
 
-class Ranking(Task[Answers], frozen=True, kw_only=True):
+class Ranking(task.Task[Answers], frozen=True, kw_only=True):
     """The task of ``parapet evaluate --task ranking``.
 
     Attributes:
@@ -347,7 +334,7 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
         """Computes accuracy by set, or by file if there are no sets."""
         metrics, details = evaluate(inputs, self.top)
         responses = [response for file in inputs.files for response in file.responses]
-        rows = rows_bytes(
+        rows = task.rows_bytes(
             [response.key for response in responses],
             {name: [response.values[name] for response in responses] for name in metrics_of(self.top)},
             {name: [getattr(response, name) for response in responses] for name in ("user", "reference", "answer")},
@@ -359,9 +346,9 @@ class Ranking(Task[Answers], frozen=True, kw_only=True):
             refused[file.group] += file.refused
         refused = +refused
         headings = {_within(metric, self.top): label for metric, label in HEADINGS.items()}
-        lines = [line(name, values, headings, 1) for name, values in metrics.items()]
+        lines = [task.line(name, values, headings, 1) for name, values in metrics.items()]
         if self.top > 1:
-            ranks = (shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
+            ranks = (task.shown(RECIPROCAL_RANK, values[RECIPROCAL_RANK]) for values in metrics.values())
             within = f" within the top {self.top}, mean reciprocal rank "
             lines = [of_group + within + rank for of_group, rank in zip(lines, ranks, strict=True)]
         return Result(
@@ -401,29 +388,33 @@ def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
         files[file.name if file.group == file.name else f"{file.group}/{file.name}"] = details
     metrics = {name: means(responses, metrics_of(top)) for name, responses in groups.items()}
     n_candidates = None if answers.candidates is None else len(answers.candidates)
-    return with_mean(metrics), {"files": files, "candidates": n_candidates}
+    return sets.with_mean(metrics), {"files": files, "candidates": n_candidates}
 
 
 def report(
-    responses: Sequence[Response], metrics: Metrics, details: Mapping[str, Any], top: int, refused: Mapping[str, int]
+    responses: Sequence[Response],
+    metrics: Metrics,
+    details: Mapping[str, Any],
+    top: int,
+    refused: Mapping[str, int],
 ) -> Report:
     """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
-    files, group = details["files"], main_group(metrics)
+    files, group = details["files"], task.main_group(metrics)
     of_file = {**HEADINGS, "responses": "responses", "dialogues": "dialogues"}
     if details["candidates"] is not None:
         of_file[NO_CANDIDATE] = "not among the candidates"
     within = {_within(metric, k): f"{label}, top {k}" for k in range(1, top + 1) for metric, label in HEADINGS.items()}
     within[RECIPROCAL_RANK] = "mean reciprocal rank"
-    with_calls = {group_label(name): values for name, values in metrics.items() if values[API_CALL] is not None}
-    rank_groups = {group_label(name): values for name, values in metrics.items()} if top > 1 else {}
+    with_calls = {sets.group_label(name): values for name, values in metrics.items() if values[API_CALL] is not None}
+    rank_groups = {sets.group_label(name): values for name, values in metrics.items()} if top > 1 else {}
     tables = [
-        group_table("Files", "file", files, of_file, numbers_in="details.json"),
-        group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
-        group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
+        task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
+        task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
+        task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
         wrong_answers(responses),
     ]
     right = with_group("Right responses", metrics, group, PER_RESPONSE)
-    return set_report(
+    return task.set_report(
         metrics,
         HEADINGS,
         sizes={name: {} for name in metrics},

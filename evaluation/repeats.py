@@ -11,20 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from parapet.evaluation import bootstrap, noise, task
-from parapet.evaluation.compare import kinds, tables
-from parapet.evaluation.compare.board import TaskResults, read_task
-from parapet.evaluation.results import (
-    RESULTS,
-    SENSITIVITY,
-    VARIANTS,
-    WHOLE,
-    ResultRow,
-    macro_average,
-    read_results,
-    results_bytes,
-)
-from parapet.evaluation.rows import Parts, read_runs, read_values
+from parapet.evaluation import results as scores
+from parapet.evaluation import statistics, task
+from parapet.evaluation.compare import board
+from parapet.evaluation.results import RESULTS, SENSITIVITY, VARIANTS, WHOLE, ResultRow, TaskResults, macro_average
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
@@ -54,12 +44,13 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
     Raises:
       InputError: one of them is not a finished evaluation.
     """
-    results = [read_task(path) for path in paths]
-    of_runs = [{row.column: row for row in read_results(as_path(path) / RESULTS)} for path in paths]
+    results = [scores.read_task(path) for path in paths]
+    runs = {path: of_run for result in results for path, of_run in result.runs.items()}
+    of_runs = list(runs.values())
     rows = [replace(row, run=i) for i, of_run in enumerate(of_runs) for row in of_run.values()]
-    shown = kinds.shown_metrics(results[0].task)
+    shown = scores.shown_metrics(results[0].task)
     wanted = [row.column for row in of_runs[0].values() if row.group == WHOLE and row.metric in shown]
-    parts = read_runs(paths, wanted, results[0].variants)
+    parts = scores.read_runs(runs, wanted, results[0].variants)
     for column, first in of_runs[0].items():
         values = [of_run[column].value if column in of_run else None for of_run in of_runs]
         mean = replace(first, value=macro_average(values), low=None, high=None, run=None)
@@ -68,13 +59,13 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
             known = [value for value in values if value is not None]
             rows += _spread(mean, known, [of_run.get(column, ()) for of_run in parts])
     anywhere = replace(rows[0], set=ALL, group=WHOLE, low=None, high=None, n=None, run=None)
-    rows.append(replace(anywhere, metric=noise.RUNS, value=float(len(paths))))
+    rows.append(replace(anywhere, metric=scores.RUNS, value=float(len(paths))))
     if any(row.metric == SENSITIVITY for row in rows):
         rows += _noise_in_sensitivity(results, replace(anywhere, set=VARIANTS))
     return rows
 
 
-def _spread(mean: ResultRow, values: Sequence[float], runs: Sequence[Parts]) -> Iterator[ResultRow]:
+def _spread(mean: ResultRow, values: Sequence[float], runs: Sequence[statistics.Parts]) -> Iterator[ResultRow]:
     """Yields the standard deviation of a number over the runs, its noise floor, and pass^k if items are right or wrong.
 
     Args:
@@ -82,25 +73,25 @@ def _spread(mean: ResultRow, values: Sequence[float], runs: Sequence[Parts]) -> 
       values: its values in the runs.
       runs: the sums that it is the mean of in each run; empty if it is no mean.
     """
-    yield replace(mean, metric=mean.metric + noise.SD, value=stdev(values))
+    yield replace(mean, metric=mean.metric + scores.SD, value=stdev(values))
     if not all(runs):
         return
-    floor = noise.noise_floor([_contributions(parts) for parts in runs], values)
-    yield replace(mean, metric=mean.metric + noise.FLOOR, value=floor)
-    if mean.metric == kinds.main_metric(mean.task) and all(map(_is_right_or_wrong, runs)):
+    floor = statistics.noise_floor([_contributions(parts) for parts in runs], values)
+    yield replace(mean, metric=mean.metric + scores.NOISE_FLOOR, value=floor)
+    if mean.metric == scores.main_metric(mean.task) and all(map(_is_right_or_wrong, runs)):
         items = sorted(set(runs[0][0]).intersection(*(parts[0] for parts in runs[1:])))
         right = [int(sum(parts[0][item][0] for parts in runs)) for item in items]
         for k in range(1, len(runs) + 1):
-            value = noise.pass_power(right, len(runs), k)
-            yield replace(mean, metric=f"{noise.POWER}{k}", value=value, n=len(items))
+            value = statistics.pass_power(right, len(runs), k)
+            yield replace(mean, metric=f"{scores.POWER}{k}", value=value, n=len(items))
 
 
-def _is_right_or_wrong(parts: Parts) -> bool:
+def _is_right_or_wrong(parts: statistics.Parts) -> bool:
     """Whether a number is a share of items that are right, without further structure."""
     return len(parts) == 1 and all(n == 1 and total in (0, 1) for total, n in parts[0].values())
 
 
-def _contributions(parts: Parts) -> dict[str, float]:
+def _contributions(parts: statistics.Parts) -> dict[str, float]:
     """Computes what each dialogue adds to a number, which is the mean of the means of its parts."""
     added: dict[str, float] = defaultdict(float)
     for sums in parts:
@@ -119,18 +110,18 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
       results: the runs.
       anywhere: a row with the system and the task.
     """
-    variants, metric = results[0].variants, kinds.main_metric(anywhere.task)
-    dialogues, values = read_values([result.path for result in results], metric, (ORIGINAL, *variants))
+    variants, metric = results[0].variants, scores.main_metric(anywhere.task)
+    dialogues, values = scores.read_values([result.path for result in results], metric, (ORIGINAL, *variants))
     size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
-    repeated = noise.sensitivities(values[:, 0], size, policy)
-    reworded = np.mean([noise.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
+    repeated = statistics.sensitivities(values[:, 0], size, policy)
+    reworded = np.mean([statistics.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
     excess = reworded - repeated
     known = np.isfinite(excess)
     if known.any():
-        replicates = bootstrap.means(bootstrap.replicated("0", [(dialogues, excess)]))
-        low, high = bootstrap.interval(replicates[:, 0]) or (None, None)
-        yield replace(anywhere, metric=noise.NOISE, value=float(repeated[known].mean()))
-        yield replace(anywhere, metric=noise.EXCESS, value=float(excess[known].mean()), low=low, high=high)
+        replicates = statistics.means(statistics.replicated("0", [(dialogues, excess)]))
+        low, high = statistics.interval(replicates[:, 0]) or (None, None)
+        yield replace(anywhere, metric=scores.NOISE, value=float(repeated[known].mean()))
+        yield replace(anywhere, metric=scores.EXCESS, value=float(excess[known].mean()), low=low, high=high)
 
 
 class Combined(NamedTuple):
@@ -148,12 +139,12 @@ def combine(paths: Sequence[str]) -> Combined:
     for manifest in manifests:
         counts.update(manifest["counts"])
     header = {key: value for key, value in manifests[0].items() if key not in ("files", "inputs")}
-    digests = {run_name(i): task.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
+    digests = {run_name(i): scores.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
     rows = over_runs(paths)
-    together = kinds.defined([row for row in rows if row.run is None])
+    together = scores.defined([row for row in rows if row.run is None])
     means = _mean([_read_json(path, "metrics.json") for path in paths])
     files = {
-        RESULTS: results_bytes(rows),
+        RESULTS: scores.results_bytes(rows),
         "metrics.json": task.json_bytes(means),
         "report.html": page(report(together)).encode(),
     }
@@ -187,38 +178,38 @@ class Spread(NamedTuple):
     def shown(self, metric: str, factor: float = 1.0) -> str:
         """Formats one of the other numbers; empty if there is none."""
         row = self.others.get(metric)
-        return "" if row is None or row.value is None else kinds.shown(self.row.metric, factor * row.value)
+        return "" if row is None or row.value is None else scores.shown(self.row.metric, factor * row.value)
 
     @property
     def mean(self) -> str:
         """The mean and the standard deviation."""
         metric, value = self.row.metric, self.row.value
         is_known = value is not None
-        return f"{tables.with_unit(metric, value)} ± {self.shown(metric + noise.SD)}" if is_known else task.NOT_DEFINED
+        return f"{board.with_unit(metric, value)} ± {self.shown(metric + scores.SD)}" if is_known else task.NOT_DEFINED
 
     @property
     def compared(self) -> list[str]:
         """The schema sensitivity of equally many variants and repeats, the excess and its interval, if defined."""
-        repeated, excess = self.others.get(noise.NOISE), self.others.get(noise.EXCESS)
+        repeated, excess = self.others.get(scores.NOISE), self.others.get(scores.EXCESS)
         if self.row.metric != SENSITIVITY or self.row.value is None or repeated is None or excess is None:
             return []
         reworded = (repeated.value or 0.0) + (excess.value or 0.0)
         values = (reworded, repeated.value, excess.value, excess.low, excess.high)
-        *cells, low, high = (kinds.shown(SENSITIVITY, value) for value in values)
+        *cells, low, high = (scores.shown(SENSITIVITY, value) for value in values)
         return [*cells, f"{low} to {high}"]
 
     @property
     def label(self) -> str:
         """What it is a number of."""
-        label = tables.metric_label(self.row.task, self.row.metric)
+        label = board.metric_label(self.row.task, self.row.metric)
         if self.row.metric == SENSITIVITY:
             return label
         return f"{label}, {'mean over the variants' if self.row.set == VARIANTS else group_label(self.row.set)}"
 
     def power(self, k: int) -> str:
         """Formats pass^k, which belongs to the main metric; empty if there is none."""
-        is_main = self.row.metric == kinds.main_metric(self.row.task)
-        return self.shown(f"{noise.POWER}{k}") if is_main else ""
+        is_main = self.row.metric == scores.main_metric(self.row.task)
+        return self.shown(f"{scores.POWER}{k}") if is_main else ""
 
 
 def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
@@ -232,9 +223,9 @@ def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
     for row in whole:
         places[row.system, row.task, row.set][row.metric] = row
     return [
-        Spread(row, others, int(places[row.system, row.task, ALL][noise.RUNS].value or 0))
+        Spread(row, others, int(places[row.system, row.task, ALL][scores.RUNS].value or 0))
         for row in whole
-        if row.metric + noise.SD in (others := places[row.system, row.task, row.set])
+        if row.metric + scores.SD in (others := places[row.system, row.task, row.set])
     ]
 
 
@@ -246,14 +237,14 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
     first = ["system"] if any(each.row.system for each in numbers) else []
     cells, of_noise = [], []
     for each in numbers:
-        name, floor = [each.row.system] if first else [], each.row.metric + noise.FLOOR
+        name, floor = [each.row.system] if first else [], each.row.metric + scores.NOISE_FLOOR
         floors = [each.shown(floor), each.shown(floor, each.runs**-0.5)]
         cells.append([*name, each.label, f"{each.runs}", each.mean, *floors, *map(each.power, powers)])
         if each.compared:
             reworded, repeated, excess, interval = each.compared
-            value = kinds.shown(SENSITIVITY, each.row.value)
+            value = scores.shown(SENSITIVITY, each.row.value)
             of_noise.append([*name, value, reworded, repeated, f"{excess}\n{interval}"])
-    passes = [f"{noise.POWER}{k}" for k in powers]
+    passes = [f"{scores.POWER}{k}" for k in powers]
     columns = [*first, "number", "runs", "mean", "noise floor", "of means", *passes]
     compared = [*first, "of the variants", "of as many as repeats", "of repeats of the original", "excess"]
     texts = len(first)
@@ -280,10 +271,10 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
     lines = []
     for each in main_of(numbers):
         parts = [f"{each.label}, mean over {each.runs} runs: {each.mean}"]
-        if floor := each.shown(each.row.metric + noise.FLOOR):
+        if floor := each.shown(each.row.metric + scores.NOISE_FLOOR):
             parts.append(f"noise floor of two runs {floor} points")
         if power := each.power(each.runs):
-            parts.append(f"{noise.POWER}{each.runs} {power}%")
+            parts.append(f"{scores.POWER}{each.runs} {power}%")
         if each.compared:
             reworded, repeated, excess, interval = each.compared
             parts.append(f"of repeats of the original {repeated}%, of as many variants {reworded}%")
@@ -300,8 +291,8 @@ def report(rows: Sequence[ResultRow]) -> Report:
     pages = {f"{run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
     return Report(
         command="evaluate",
-        title=f"{tables.capital(rows[0].task.replace('_', ' '))}: {runs}",
-        headline=f"{tables.capital(main[0].label)}, mean over {runs}: {main[0].mean}",
+        title=f"{board.capital(rows[0].task.replace('_', ' '))}: {runs}",
+        headline=f"{board.capital(main[0].label)}, mean over {runs}: {main[0].mean}",
         lead="One system on the same sets, several times.",
         tiles=[Tile(each.label, each.mean) for each in main],
         sections=spread_tables(rows),

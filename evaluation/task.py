@@ -8,16 +8,14 @@ Beam pipeline: ``parapet.evaluation.dst.scoring``. Training writes its JSON and 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized
-from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from parapet.evaluation.results import RESULTS, ResultRow, results_bytes
+from parapet.evaluation.results import FLOOR, RESULTS, ResultRow, results_bytes, sha256_of
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, Key, group_label, mixes
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import as_path
@@ -68,12 +66,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def sha256_of(path: Path) -> str:
-    """Hashes a file, for ``run.json``."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def publish(output: str, files: Mapping[str, bytes], header: Mapping[str, object]) -> None:
@@ -164,9 +156,6 @@ NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 
 Headings = Mapping[str, str]  # metric or count to its heading
 
-# Below this accuracy, schema sensitivity and relative changes say nothing: nearly all frames are wrong under all
-# variants and count as 0, and a few frames more or fewer change the accuracy by hundreds of percent.
-FLOOR = 0.05
 NOT_DEFINED = "not defined"
 UNDEFINED_SENSITIVITY = (
     f"It is not defined where the accuracy on the original, or its mean over the variants, is below {FLOOR:.0%}: a "
@@ -177,11 +166,6 @@ NOISE_REMARK = (
     "Part of the schema sensitivity is noise, since the system is not known to give the same answers in each run and "
     "there is only one run: --repeats shows how much."
 )
-
-
-def sensitivity_is_defined(*accuracies: float | None) -> bool:
-    """Whether schema sensitivity is shown beside the accuracies on the original and over the variants."""
-    return all(accuracy is None or accuracy >= FLOOR for accuracy in accuracies)
 
 
 def relative_change(value: float, original: float, low: float | None) -> float | None:

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-    from parapet.evaluation import bootstrap
-    from parapet.evaluation.dst.frames import Scored
+    from parapet.evaluation import statistics
+    from parapet.evaluation.dst.frames import Coefficients, Scored
     from parapet.evaluation.dst.model import References
-    from parapet.evaluation.dst.totals import Coefficients, Policy
     from parapet.schemas.decisions import Decision
     from parapet.schemas.rows import Assignment, DeadLetter
     from parapet.transforms.crowd.schema_task import Batch, SchemaTask
@@ -516,11 +515,10 @@ class Scores:
           >>> round(low, 2), round(high, 2)
           (0.58, 0.79)
         """
-        from parapet.evaluation.dst.frames import METRICS
-        from parapet.evaluation.dst.totals import statistics
+        from parapet.evaluation.dst.frames import METRICS, metric_values
 
         _check_known(metric, METRICS, "metric")
-        values = statistics(self._dialogues, self._references.of.seen, self._across_turn, metric)
+        values = metric_values(self._dialogues, self._references.of.seen, self._across_turn, metric)
         return _interval(values.get(services, ([], [])), level, replicates, seed, share=True)
 
     @cached_property
@@ -587,7 +585,7 @@ def score_states(
       >>> scores.frames.column_names[:5]
       ['set', 'dialogue_id', 'turn', 'frame', 'service']
     """
-    from parapet.evaluation.dst import model, totals
+    from parapet.evaluation.dst import frames, model
     from parapet.evaluation.dst.frames import ScoreConfig
 
     try:
@@ -599,7 +597,7 @@ def score_states(
         dialogues, passed = model.score(read, predictions, ScoreConfig(fuzzy, official))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", error.filename or "") from None
-    metrics = totals.means(totals.add_up(dialogues, read.of.seen, across_turn))
+    metrics = frames.means(frames.add_up(dialogues, read.of.seen, across_turn))
     return Scores(read.of.name, metrics, msgspec.structs.asdict(passed), dialogues, read, across_turn)
 
 
@@ -626,7 +624,7 @@ def schema_sensitivity(
     scores: Mapping[str, Scores] | Iterable[Scores],
     *,
     metric: str = JGA,
-    zero: Policy = "zero",
+    zero: statistics.Policy = "zero",
     allow_missing: bool = False,
 ) -> float:
     """Computes schema sensitivity: how much a metric varies over schema variants (SGD-X, Lee et al. 2022, equation 1).
@@ -662,20 +660,20 @@ def schema_sensitivity(
       >>> print(f"{parapet.schema_sensitivity(scores):.1%}")
       81.0%
     """
-    from parapet.evaluation.dst import totals
+    from parapet.evaluation.dst import frames
 
     coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = totals.add_up_coefficients(coefficients, zero)
-    return totals.means(sums).get(ALL, {}).get(metric, math.nan)
+    sums = frames.add_up_coefficients(coefficients, zero)
+    return frames.means(sums).get(ALL, {}).get(metric, math.nan)
 
 
 def schema_sensitivity_interval(
     scores: Mapping[str, Scores] | Iterable[Scores],
     *,
     metric: str = JGA,
-    zero: Policy = "zero",
+    zero: statistics.Policy = "zero",
     allow_missing: bool = False,
     level: float = 0.95,
     replicates: int = 1000,
@@ -714,14 +712,14 @@ def schema_sensitivity_interval(
 
 
 def _coefficients(
-    scores: Mapping[str, Scores] | Iterable[Scores], metric: str, zero: Policy, allow_missing: bool
+    scores: Mapping[str, Scores] | Iterable[Scores], metric: str, zero: statistics.Policy, allow_missing: bool
 ) -> Coefficients | None:
     """Computes the coefficients of all frames; None if the variants have no dialogue in common."""
-    from parapet.evaluation.dst import totals
-    from parapet.evaluation.dst.frames import METRICS
+    from parapet.evaluation import statistics
+    from parapet.evaluation.dst import frames
 
-    _check_known(metric, METRICS, "metric")
-    _check_known(zero, totals.POLICIES, "zero")
+    _check_known(metric, frames.METRICS, "metric")
+    _check_known(zero, statistics.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
         raise InputError(
@@ -729,26 +727,26 @@ def _coefficients(
         )
     if not allow_missing:
         _check_same_dialogues(variants)
-    together = totals.aligned([state_scores._dialogues for state_scores in variants.values()])
-    return totals.measured(together, lambda _: (ALL,)) if together else None
+    together = frames.aligned([state_scores._dialogues for state_scores in variants.values()])
+    return frames.measured(together, lambda _: (ALL,)) if together else None
 
 
 def _interval(
-    statistic: bootstrap.Statistic, level: float, replicates: int, seed: int | str, share: bool = False
+    statistic: statistics.Statistic, level: float, replicates: int, seed: int | str, share: bool = False
 ) -> tuple[float, float]:
     """Computes the interval of the mean of some values, which are 0 to 1 with ``share``; NaN if there is none."""
-    from parapet.evaluation import bootstrap
+    from parapet.evaluation import statistics
     from parapet.transforms.core.seeding import seed_text
 
     if not 0 < level < 1:
         raise InputError(f"{level} is not a number between 0 and 1", "level")
     if replicates < 1:
         raise InputError(f"{replicates}: must be 1 or more", "replicates")
-    drawn = bootstrap.replicated(seed_text(seed), [statistic], replicates)
-    values, undefined = bootstrap.means(drawn)[:, 0], (math.nan, math.nan)
+    drawn = statistics.replicated(seed_text(seed), [statistic], replicates)
+    values, undefined = statistics.means(drawn)[:, 0], (math.nan, math.nan)
     if share:
-        return bootstrap.share_interval(values, bootstrap.dialogues_of(drawn[:, 0, 1]), level) or undefined
-    return bootstrap.interval(values, level) or undefined
+        return statistics.share_interval(values, statistics.dialogues_of(drawn[:, 0, 1]), level) or undefined
+    return statistics.interval(values, level) or undefined
 
 
 def _check_known(value: str, known: Sequence[str], place: str) -> None:

@@ -25,7 +25,7 @@ from apache_beam.typehints import with_input_types, with_output_types
 from apache_beam.typehints.decorators import IOTypeHints
 
 from parapet.api import corpus_from
-from parapet.evaluation.dst import frames, totals
+from parapet.evaluation.dst import frames
 from parapet.schemas.dialogue import DialogueFile, dialogue_text, file_bytes, typed
 from parapet.schemas.errors import InputError, UserCodeError
 from parapet.schemas.layout import services_by_name
@@ -349,8 +349,8 @@ class ScoreStates(beam.PTransform):
             keyed
             | "By dialogue" >> beam.CoGroupByKey()
             | "Score" >> beam.FlatMap(_totals, *self.scoring)
-            | "Add up" >> beam.CombineGlobally(totals.merged)  # exact in any order, as all sums are of whole numbers
-            | "Means" >> beam.Map(totals.means)
+            | "Add up" >> beam.CombineGlobally(frames.merged)  # exact in any order, as all sums are of whole numbers
+            | "Means" >> beam.Map(frames.means)
         )
 
 
@@ -380,4 +380,4 @@ def _totals(
     for counter, number in msgspec.structs.asdict(passed).items():
         Metrics.counter("parapet", counter).inc(number)
     if scored:
-        yield totals.add_up(scored, seen, across_turn)
+        yield frames.add_up(scored, seen, across_turn)

@@ -71,7 +71,7 @@ class Leaderboard(Command["Release"]):
 
     def act(self, release: Release) -> None:
         """Scores the submissions and publishes the page. Raises InputError if none can be scored."""
-        from parapet.evaluation.compare import submissions as reading
+        from parapet.evaluation.compare import page as reading
         from parapet.evaluation.compare.board import Config, compare_systems
         from parapet.evaluation.task import publish
         from parapet.pipelines.progress import running
@@ -104,7 +104,7 @@ class Leaderboard(Command["Release"]):
             board = compare_systems(systems, Config(metrics=tuple(self.metrics), replicates=0))
         to = f"{release.manifest.name} {release.manifest.version}"
         lead = f"{counted(len(submissions), 'submission')} to {to}, split {self.split}."
-        files = reading.files_of(board, submissions, refused, release.manifest.title, lead)
+        files = reading.submission_files(board, submissions, refused, release.manifest.title, lead)
         recorded = {"release": to, "split": self.split, "tasks": self.tasks, "metrics": self.metrics}
         counts = {"submissions": len(folders), "scored": len(submissions), "refused": len(refused)}
         publish(self.output, files, {**run_header("leaderboard", recorded), "counts": counts})

@@ -1,26 +1,32 @@
-"""The leaderboard: what systems have in common, their unweighted mean as in RADDLE, intervals and paired tests."""
+"""The leaderboard: what systems have in common, their unweighted mean as in RADDLE, intervals and paired tests.
+
+Its tables are pivots of its rows, for the page, LaTeX, Markdown and the terminal.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
+import pyarrow as pa
 from msgspec.structs import replace
 
-from parapet.evaluation.compare import kinds, significance
-from parapet.evaluation.compare.significance import Difference
-from parapet.evaluation.noise import RUNS, floors_of_means
-from parapet.evaluation.results import RESULTS, VARIANTS, WHOLE, ResultRow, macro_average, read_results, variants_of
-from parapet.evaluation.rows import Parts, of_means, read_runs
-from parapet.evaluation.sets import ALL, ORIGINAL, existing_file, mixes, parse_line
-from parapet.evaluation.task import NOISE_REMARK, sha256_of
+from parapet.evaluation import results as scores
+from parapet.evaluation import statistics
+from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, TaskResults, macro_average
+from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, existing_file, group_label, mixes, parse_line
+from parapet.evaluation.statistics import Difference, Parts
+from parapet.evaluation.task import NOISE_REMARK, NOT_DEFINED, relative_change
+from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there
 from parapet.schemas.limits import read_whole
-from parapet.transforms.report.text import counted
+from parapet.schemas.rows import parquet_bytes
+from parapet.transforms.report import markdown
+from parapet.transforms.report.report import Table, table_markdown
+from parapet.transforms.report.text import aligned, counted, number, percent
 
 Value = TypeVar("Value")
 
@@ -92,67 +98,8 @@ class Board(msgspec.Struct, frozen=True):
     @property
     def numbers(self) -> dict[tuple[str, str], ResultRow]:
         """The numbers and averages by system and column."""
-        averages = {(name, kinds.AVERAGE): row for name, row in self.average.items()}
+        averages = {(name, scores.AVERAGE): row for name, row in self.average.items()}
         return {(row.system, row.column): row for row in self.rows} | averages
-
-
-class TaskResults(msgspec.Struct, frozen=True):
-    """An output folder of ``parapet evaluate``: the results of a system in a task.
-
-    Attributes:
-      variants: the sets that ``#VARIANTS`` averages.
-      options: the options of the evaluation.
-      refused: set to the number of its items that were not scored, as the endpoint refused the requests.
-      runs: the folders of the runs, whose means the rows are; of a single one, this folder.
-      is_noisy: whether it is a single run of a system that may answer differently in another one.
-    """
-
-    system: str
-    task: str
-    path: str
-    rows: list[ResultRow]
-    variants: tuple[str, ...] = ()
-    options: dict[str, Any] = {}
-    refused: dict[str, int] = {}
-    runs: tuple[str, ...] = ()
-    is_noisy: bool = False
-
-
-class _Manifest(msgspec.Struct, frozen=True):
-    """The part of ``run.json`` that comparisons need."""
-
-    pipeline: str
-    options: dict[str, Any] = {}
-    counts: dict[str, Any] = {}
-    runs: dict[str, str] = {}  # the folders of runs to the hashes of their run.json
-    is_deterministic: bool = True
-
-
-def read_task(path: str, system: str = "") -> TaskResults:
-    """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
-    folder = as_path(path)
-    run = folder / "run.json"
-    check_published(path)
-    if not is_there(path) or not run.is_file():
-        raise InputError("there is no finished output of 'parapet evaluate'", path)
-    manifest = parse_line(read_whole(run), msgspec.json.Decoder(_Manifest), str(run), "")
-    if not manifest.pipeline.startswith("evaluate"):
-        reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
-        raise InputError(reason, path)
-    for name, digest in manifest.runs.items():
-        if not (folder / name / "run.json").is_file() or sha256_of(folder / name / "run.json") != digest:
-            raise InputError("has changed since: run 'parapet evaluate' again for all runs", folder / name)
-    shown_run = None if manifest.runs else 0  # the numbers of all runs together, or of the only one
-    rows = [replace(row, system=system) for row in read_results(folder / RESULTS) if row.run == shown_run]
-    rows = kinds.defined(rows)
-    task = manifest.pipeline.removeprefix("evaluate_")
-    sets = {row.set for row in rows}
-    variants = manifest.options.get("variants", ()) if task == "dst" else variants_of(sets)
-    variants = tuple(variants) if VARIANTS in sets else ()
-    refused = {name.partition("/")[2]: n for name, n in manifest.counts.items() if name.startswith("refused")}
-    runs = tuple(str(folder / name) for name in manifest.runs) or (path,)
-    is_noisy = len(runs) == 1 and not manifest.is_deterministic
-    return TaskResults(system, task, path, rows, variants, manifest.options, refused, runs, is_noisy)
 
 
 def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Board:
@@ -168,30 +115,30 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
     for name in systems:
         known = {row.column: ResultRow(name, row.task, row.set, row.group, row.metric, None) for row in columns}
         known |= {row.column: row for row in rows if row.system == name}
-        numbers |= {(name, column): known[column] for column in kinds.with_groups(columns, known.values())}
+        numbers |= {(name, column): known[column] for column in scores.with_groups(columns, known.values())}
         values = [known[row.column].value for row in averaged]
-        scaled = [value and kinds.of_100(row.metric, value) for row, value in zip(averaged, values, strict=True)]
-        numbers[name, kinds.AVERAGE] = ResultRow(name, WHOLE, ALL, WHOLE, kinds.AVERAGE, macro_average(scaled))
+        scaled = [value and scores.of_100(row.metric, value) for row, value in zip(averaged, values, strict=True)]
+        numbers[name, scores.AVERAGE] = ResultRow(name, WHOLE, ALL, WHOLE, scores.AVERAGE, macro_average(scaled))
         # The mean of shares is that of their parts, if they have equally many.
-        of_shares = [() if row.metric in kinds.OF_100 else parts.get((name, row.column), ()) for row in averaged]
+        of_shares = [() if row.metric in scores.OF_100 else parts.get((name, row.column), ()) for row in averaged]
         if all(of_shares) and len(set(map(len, of_shares))) == 1:
-            parts[name, kinds.AVERAGE] = tuple(chain(*of_shares))
+            parts[name, scores.AVERAGE] = tuple(chain(*of_shares))
     # Intervals are those of the evaluation, or else computed from the rows.
     lacking = [key for key, row in numbers.items() if row.low is None and key in parts]
-    computed = significance.intervals([parts[key] for key in lacking], config.seed)
+    computed = statistics.intervals([parts[key] for key in lacking], config.seed)
     for key, interval in zip(lacking, computed, strict=True):
         if interval:
-            low, high = (end * (100 if key[1] == kinds.AVERAGE else 1) for end in interval)
+            low, high = (end * (100 if key[1] == scores.AVERAGE else 1) for end in interval)
             numbers[key] = replace(numbers[key], low=low, high=high)
-    averages = {name: numbers.pop((name, kinds.AVERAGE)) for name in systems}
+    averages = {name: numbers.pop((name, scores.AVERAGE)) for name in systems}
     ranked = sorted(systems, key=lambda name: (averages[name].value is None, -(averages[name].value or 0.0), name))
     pairs = [(name, config.baseline) for name in ranked if name != config.baseline]
     pairs = pairs if config.baseline else [*combinations(ranked, 2)]
-    factors = {row.column: kinds.of_100(row.metric, 1.0) for row in columns}
-    factors |= {kinds.AVERAGE: 100.0} if len(averaged) > 1 else {}
-    floors = floors_of_means(numbers.values())
+    factors = {row.column: scores.of_100(row.metric, 1.0) for row in columns}
+    factors |= {scores.AVERAGE: 100.0} if len(averaged) > 1 else {}
+    floors = scores.floors_of_means(numbers.values())
     changes = [(row.column, replace(row, set=ORIGINAL).column) for row in columns if row.set not in (ORIGINAL, ALL)]
-    tested = significance.paired(
+    tested = statistics.paired(
         _by_column(parts), changes, dict.fromkeys(ranked, 1.0), config.seed, config.replicates, _by_column(floors)
     )
     return Board(
@@ -202,7 +149,7 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
         rows=sorted(numbers.values(), key=lambda row: ranked.index(row.system)),
         left_out=left_out,
         average={name: averages[name] for name in ranked},
-        tests=significance.paired(parts, pairs, factors, config.seed, config.replicates, floors),
+        tests=statistics.paired(parts, pairs, factors, config.seed, config.replicates, floors),
         noise=[(test.column, test.first) for test in tested if test.is_noise],
         remarks=[f"{results.system}: {NOISE_REMARK}" for results in tasks if results.is_noisy],
     )
@@ -221,14 +168,14 @@ def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> d
     parts: dict[tuple[str, str], Parts] = {}
     dialogues: dict[str, set[str]] = {}
     for results in tasks:
-        names = kinds.with_groups(columns, results.rows)
+        names = scores.with_groups(columns, results.rows)
         wanted = [row for row in results.rows if row.column in names]
-        runs = read_runs(results.runs, [row.column for row in wanted], results.variants)
-        of_rows = of_means(runs)
+        runs = scores.read_runs(results.runs, [row.column for row in wanted], results.variants)
+        of_rows = scores.of_means(runs)
         parts |= {(results.system, column): of_number for column, of_number in of_rows.items()}
         for row in wanted:
             own = set().union(*of_rows.get(row.column, ()))
-            is_main = row.metric in kinds.AVERAGED.get(row.task, ()) and not results.refused
+            is_main = row.metric in scores.AVERAGED.get(row.task, ()) and not results.refused
             if is_main and own and own != dialogues.setdefault(row.column, own):
                 reason = f"other dialogues of set {row.set!r} were scored than for another system"
                 raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
@@ -239,13 +186,13 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
     """Reads what can be compared of the systems' results; also says what is left out. Raises InputError."""
     read: dict[tuple[str, str], TaskResults] = {}
     for name, path in ((name, path) for name, paths in systems.items() for path in paths):
-        results = read_task(path, name)
+        results = scores.read_task(path, name)
         if read.setdefault((results.task, name), results) is not results:
             raise InputError(f"{name!r} has two results of task {results.task!r}", path)
     rows = [row for results in read.values() for row in results.rows]
     absent = [name for name in config.sets if not any(row.set == name for row in rows)]
     chosen = (*config.metrics, *config.average)
-    absent += [name for name in chosen if not any(kinds.has_name(row, name) for row in rows)]
+    absent += [name for name in chosen if not any(scores.has_name(row, name) for row in rows)]
     left_out = [f"{name}: no system has it" for name in absent]
     tasks: list[TaskResults] = []
     for task in dict.fromkeys(task for task, _ in read):
@@ -286,19 +233,19 @@ def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out:
         refused = f"of task {results.task} for {results.system!r}, which its endpoint refused"
         left_out += [f"{counted(n, 'item')} of set {name or ALL} {refused}" for name, n in results.refused.items()]
     return [
-        replace(results, rows=[row for row in results.rows if row.set in sets or row.metric == RUNS])
+        replace(results, rows=[row for row in results.rows if row.set in sets or row.metric == scores.RUNS])
         for results in of_task
     ]
 
 
 def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[list[ResultRow], list[ResultRow]]:
     """Returns a row of each column, and of those that the average includes: if not chosen, those of all systems."""
-    columns = kinds.columns_of(rows, config.metrics, config.sets)
+    columns = scores.columns_of(rows, config.metrics, config.sets)
     if config.average:
-        averaged = kinds.columns_of(rows, config.average, config.sets, "--average")
-        if bad := next((row.column for row in averaged if row.metric in kinds.LOW_IS_GOOD), None):
+        averaged = scores.columns_of(rows, config.average, config.sets, "--average")
+        if bad := next((row.column for row in averaged if row.metric in scores.LOW_IS_GOOD), None):
             raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
-        return kinds.columns_of(rows, [row.column for row in [*averaged, *columns]], config.sets), averaged
+        return scores.columns_of(rows, [row.column for row in [*averaged, *columns]], config.sets), averaged
     mixed = mixes({row.set for row in columns})
     having = Counter(row.column for row in rows)
     averaged = [
@@ -306,9 +253,9 @@ def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[l
         for row in columns
         if having[row.column] == systems
         and row.set not in mixed
-        and row.metric not in kinds.LOW_IS_GOOD
-        and (row.set != VARIANTS or kinds.is_requested(row, config.metrics))
-        and (config.metrics or row.metric in kinds.AVERAGED.get(row.task, ()))
+        and row.metric not in scores.LOW_IS_GOOD
+        and (row.set != VARIANTS or scores.is_requested(row, config.metrics))
+        and (config.metrics or row.metric in scores.AVERAGED.get(row.task, ()))
     ]
     return columns, averaged
 
@@ -316,3 +263,236 @@ def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[l
 def read_board(path: str) -> Board:
     """Reads ``leaderboard.json``. Raises InputError for any other file."""
     return parse_line(read_whole(existing_file(path)), msgspec.json.Decoder(Board), path, "")
+
+
+Column = Mapping[str, ResultRow]  # system to its number
+Numbers = Mapping[tuple[str, str], ResultRow]  # by system and column
+
+NOISE_MARK = "≈"
+MEANING = "may differ from the original by chance only"
+
+_LABELS = {scores.JGA: "joint goal accuracy", "active_intent_accuracy": "intent accuracy",
+           "intent/accuracy": "intent accuracy", "intent/macro_f1": "intent macro-F1", "ood/f1": "out-of-domain F1",
+           "inform": "Inform", "success": "Success", "combined": "Combined", "bleu": "BLEU",
+           "generation/bleu": "BLEU of utterances", "sgsacc": "SGSAcc", "sgsacc_all": "SGSAcc of all turns",
+           "sgsacc_acts": "SGSAcc by act", "sgsacc_acts_all": "SGSAcc of all acts",
+           "auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}  # fmt: skip
+
+
+def metric_label(task: str, metric: str) -> str:
+    """Returns the label of a metric of a task."""
+    return _LABELS.get(f"{task}/{metric}") or _LABELS.get(metric) or metric.replace("_", " ")
+
+
+def set_label(board: Board, name: str) -> str:
+    """Returns the label of a set; that of the mean over v1 to v5 is ``v1–v5``."""
+    if name != VARIANTS:
+        return group_label(name).lower() if name.startswith("#") else name
+    variants = scores.variants_of(row.set for row in board.rows)
+    return f"{variants[0]}–{variants[-1]}" if variants else "variants"
+
+
+def capital(text: str) -> str:
+    """Capitalises the first letter only."""
+    return text[:1].upper() + text[1:]
+
+
+def with_unit(metric: str, value: float | None) -> str:
+    """Formats a number with its unit: ``54.6%``, or ``76.1`` of a metric on a scale of 100."""
+    return f"{scores.shown(metric, value)}{'' if metric in scores.OF_100 else '%'}"
+
+
+def titled(label: str, metric: str) -> str:
+    """Makes a title of a label, with the unit of the metric in tables."""
+    return f"{capital(label)}, {'of 100' if metric in scores.OF_100 else '%'}"
+
+
+def column_label(board: Board, row: ResultRow) -> str:
+    """Returns the label of a column or the average: ``v1 joint goal accuracy``, ``seen v1–v5 joint goal accuracy``."""
+    if row.metric == scores.AVERAGE:
+        return scores.AVERAGE
+    group = f"{row.group} " if row.group != WHOLE else ""
+    return f"{group}{set_label(board, row.set)} {metric_label(row.task, row.metric)}"
+
+
+class Pivot(NamedTuple):
+    """Numbers by metric or group, system and set.
+
+    Attributes:
+      metrics: the labels of the metrics, with their units.
+      headings: the headings of the columns: the mean, if there are several sets, and each set.
+      blocks: the heading of a metric or group to its columns; one that it does not have is empty.
+    """
+
+    metrics: list[str]
+    headings: list[str]
+    blocks: dict[str, list[Column]]
+
+
+def pivot(board: Board, groups: Mapping[str, str]) -> Pivot:
+    """Arranges the numbers of groups of services, with their labels; schema sensitivity is beside the main metric."""
+    rows = [row for group in groups for row in board.unmixed if row.group == group and not scores.is_over_runs(row)]
+    with_main = {row.task for row in rows if row.metric == scores.main_metric(row.task)}
+    numbers: dict[tuple[str, str, str], dict[tuple[str, bool], dict[str, ResultRow]]] = {}
+    for row in rows:
+        is_beside = row.metric == SENSITIVITY and row.task in with_main
+        metric = scores.main_metric(row.task) if is_beside else row.metric
+        columns = numbers.setdefault((row.group, row.task, metric), {})
+        columns.setdefault((row.set, is_beside), {})[row.system] = row
+    keys = {key for columns in numbers.values() for key in columns}
+    places = sorted(keys, key=lambda key: (scores.set_order(key[0], board.config.sets), key[1]))
+    has_mean = sum(not is_beside for _, is_beside in places) > 1  # no mean of a single set
+    labels = {(task, metric): titled(metric_label(task, metric), metric) for _, task, metric in numbers}
+    blocks: dict[str, list[Column]] = {}
+    if WHOLE in groups and has_mean and len({row.metric for row in board.averaged_rows}) > 1:
+        blocks["Average, of 100"] = [board.average, *[{} for _ in places]]
+    for (group, task, metric), columns in numbers.items():
+        of_metric = [labels[task, metric]] if len(labels) > 1 or not groups[group] else []
+        means = board.average if WHOLE in groups and len(numbers) == 1 else _means(metric, columns)
+        title = ", ".join(filter(None, [*of_metric, groups[group]]))
+        blocks[title] = [*([means] if has_mean else []), *(columns.get(place, {}) for place in places)]
+    sets = ["schema sensitivity, %" if beside else set_label(board, name) for name, beside in places]
+    return Pivot([*labels.values()], [*(["mean"] if has_mean else []), *sets], blocks)
+
+
+def _means(metric: str, columns: Mapping[tuple[str, bool], Column]) -> Column:
+    """Computes the means of systems over the sets that all of them have, if they have any."""
+    sets = [column for (name, _), column in columns.items() if name[:1] != "#"] or [*columns.values()]
+    known = [{row.system: row.value for row in column.values() if row.value is not None} for column in sets]
+    systems = set().union(*known)
+    common = [of_set for of_set in known if of_set.keys() == systems]
+    means = {name: macro_average([of_set[name] for of_set in common]) for name in systems}
+    return {name: ResultRow(name, "", MEAN, WHOLE, metric, mean) for name, mean in means.items()}
+
+
+def by_set(
+    board: Board,
+    groups: Mapping[str, str] = {WHOLE: ""},
+    by: str = "by set",
+    several: str = "Systems by set",
+    folded: str = "",
+) -> list[Table]:
+    """Makes a table with rows for each metric, group of services and system, and a column for each set.
+
+    The best numbers of each column are bold. There is no table if no system has such numbers.
+
+    Args:
+      board: the comparison.
+      groups: the groups, with their labels.
+      by: what the title says besides the metric, if there is only one.
+      several: the title if there are several metrics.
+      folded: the label behind which the page hides the table.
+    """
+    metrics, headings, blocks = pivot(board, groups)
+    label, _, unit = metrics[0].rpartition(", ") if len(metrics) == 1 else ("", "", "")
+    title, numbers = f"{label} {by}, {unit}" if label else several, board.numbers
+    rows: list[list[str]] = []
+    bold: list[tuple[int, int]] = []
+    starts: dict[int, str] = {}
+    for heading, columns in blocks.items():
+        starts |= {len(rows): heading} if len(blocks) > 1 else {}
+        best = [_best(column.values()) for column in columns]
+        for name in board.systems:
+            bold += [(len(rows), j) for j, column in enumerate(columns, 1) if column.get(name) in best[j - 1]]
+            rows.append([name, *(cell(column.get(name), numbers, board.noise) if column else "" for column in columns)])
+    sets = ["system", *headings]
+    table = Table(title=title, columns=sets, rows=rows, best=bold, groups=starts, folded=folded, numbers_in="table.csv")
+    return [table] if rows else []
+
+
+def _best(column: Iterable[ResultRow]) -> list[ResultRow]:
+    """Returns the best numbers of a column, as printed; none of sensitivity: a low one may mean that all is wrong."""
+    known = [row for row in column if row.value is not None and row.metric != SENSITIVITY]
+    printed = [round(scores.of_100(row.metric, row.value or 0.0), 1) for row in known]
+    if len(set(printed)) < 2:
+        return []
+    top = min(printed) if known[0].metric in scores.LOW_IS_GOOD else max(printed)
+    return [row for row, value in zip(known, printed, strict=True) if value == top]
+
+
+def cell(row: ResultRow | None, numbers: Numbers, noise: Collection[tuple[str, str]] = ()) -> str:
+    """Formats a number, marked if its change from the original is noise; interval and change are in small print."""
+    if row is None or row.value is None:
+        is_undefined = row and scores.is_undefined(
+            row, [each for each in numbers.values() if each.system == row.system]
+        )
+        return NOT_DEFINED if is_undefined else "–"
+    deviation = numbers.get((row.system, row.column + scores.SD))
+    spread = f" ± {scores.shown(row.metric, deviation.value)}" if deviation else ""
+    mark = f" {NOISE_MARK}" if (row.system, row.column) in noise else ""
+    lines = [f"{scores.shown(row.metric, row.value)}{spread}{mark}"]
+    if row.low is not None and row.high is not None:
+        lines.append(f"{scores.shown(row.metric, row.low)}–{scores.shown(row.metric, row.high)}")
+    original = numbers.get((row.system, replace(row, set=ORIGINAL).column))
+    if original and original != row and original.value is not None:
+        points, relative = change(row, original)
+        lines.append(f"{number(100 * points, 1, signed=True)} points")
+        lines += [percent(relative, signed=True)] if relative is not None else []
+    return "\n".join(lines)
+
+
+def change(row: ResultRow, original: ResultRow) -> tuple[float, float | None]:
+    """Computes the difference of two numbers, as a share, and the relative change; None where it says nothing."""
+    value, before = (scores.of_100(each.metric, each.value or 0.0) / 100 for each in (row, original))
+    return value - before, relative_change(value, before, original.low)
+
+
+def terminal_lines(board: Board) -> list[str]:
+    """Formats the main numbers for a terminal: for each metric a row for each set and a column for each system."""
+    _, headings, blocks = pivot(board, {WHOLE: ""})
+    numbers = board.numbers
+    lines: list[str] = []
+    for title, columns in blocks.items():
+        rows = [[title, *board.systems]]
+        for heading, column in zip(headings, columns, strict=True):
+            texts = [cell(column.get(name), numbers, board.noise).partition("\n")[0] for name in board.systems]
+            rows += [[heading, *texts]] if column else []
+        lines += [*([""] if lines else []), *aligned(rows).split("\n")]
+    return [*lines, f"{NOISE_MARK} {MEANING}"] if any(NOISE_MARK in line for line in lines) else lines
+
+
+def long_table(board: Board) -> dict[str, bytes]:
+    """Makes ``table.csv`` and ``table.parquet``: all numbers, and the averages on a scale of 100."""
+    names = ("system", "task", "set", "group", "metric", "value", "low", "high", "noise")
+    types = [pa.string()] * 5 + [pa.float64()] * 3 + [pa.string()]
+    averages = [board.average[name] for name in board.systems if len(board.columns) > 1]
+    rows = [
+        [*(getattr(row, name) for name in names[:-1]), "yes" if (row.system, row.column) in board.noise else ""]
+        for row in (*board.rows, *averages)
+    ]
+    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    texts = (["" if value is None else str(value) for value in row] for row in rows)
+    return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays, names))}
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "–": "--", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "[": "{[}", "*": "{*}", "±": r"$\pm$", NOISE_MARK: r"$\approx$",
+}  # fmt: skip
+
+
+def latex(table: Table) -> str:
+    r"""Formats a table as a LaTeX ``tabular`` for the package booktabs, without small print, to ``\input``."""
+    columns = len(table.columns)
+    lines = [f"% {escaped(table.title)}", "% \\usepackage{booktabs}", f"\\begin{{tabular}}{{l{'r' * (columns - 1)}}}"]
+    lines += ["\\toprule", f"{' & '.join(map(escaped, table.columns))} \\\\", "\\midrule"]
+    for i, row in enumerate(table.rows):
+        if i in table.groups:
+            lines += ["\\addlinespace"] if i else []
+            lines.append(f"\\multicolumn{{{columns}}}{{l}}{{\\emph{{{escaped(table.groups[i])}}}}} \\\\")
+        cells = [escaped(text.split("\n")[0]) for text in row]
+        cells = [f"\\textbf{{{text}}}" if (i, j) in table.best else text for j, text in enumerate(cells)]
+        lines.append(f"{' & '.join(cells)} \\\\")
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+
+
+def escaped(text: str) -> str:
+    """Escapes text for LaTeX."""
+    return "".join(_LATEX.get(letter, letter) for letter in markdown.one_line(text))
+
+
+def tables_markdown(tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """Formats tables, and notes below them."""
+    parts = [part for table in tables for part in (markdown.text(table.title), table_markdown(table))]
+    return "\n\n".join([*parts, *map(markdown.text, notes)]) + "\n"

@@ -1,14 +1,22 @@
-"""The page of a leaderboard, and the task of ``parapet compare``."""
+"""The page of a leaderboard, the task of ``parapet compare``, and submissions of strangers to ``leaderboard``."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
 from parapet.evaluation import repeats, task
-from parapet.evaluation.compare import kinds, tables
+from parapet.evaluation import results as scores
+from parapet.evaluation.compare import board as tables
 from parapet.evaluation.compare.board import Board, Config, compare_systems
 from parapet.evaluation.results import SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow
 from parapet.evaluation.sets import ORIGINAL
+from parapet.schemas.errors import InputError
+from parapet.schemas.limits import read_whole
+from parapet.transforms.core.toml import convert, parse_toml
+from parapet.transforms.report.markdown import is_url, quoted
 from parapet.transforms.report.report import Dots, Report, Section, Table, page, sets_chart
 from parapet.transforms.report.text import counted, number, percent
 
@@ -66,7 +74,7 @@ def _main_rows(board: Board) -> list[ResultRow]:
 def charts(board: Board) -> list[Dots]:
     """Charts the main metric, if it is a share: a row for each set and the mean of variants, a mark for each system."""
     rows = [row for row in _main_rows(board) if row.system in board.systems[:MOST_SYSTEMS]]
-    if not rows or rows[0].metric in kinds.OF_100:
+    if not rows or rows[0].metric in scores.OF_100:
         return []
     numbers = [(tables.set_label(board, row.set), row.system, row.value, row.low, row.high) for row in rows]
     return [sets_chart(f"{tables.capital(tables.metric_label(rows[0].task, rows[0].metric))} by set", numbers)]
@@ -75,7 +83,7 @@ def charts(board: Board) -> list[Dots]:
 def _differences(board: Board) -> Table:
     """Makes a table of the tested differences, without mixes."""
     numbers = board.numbers
-    columns = {kinds.AVERAGE, *(row.column for row in board.unmixed)}
+    columns = {scores.AVERAGE, *(row.column for row in board.unmixed)}
     tests = [test for test in board.tests if test.column in columns]
     rows = []
     for test in tests:
@@ -93,7 +101,7 @@ def _differences(board: Board) -> Table:
         best=[(i, 2) for i, test in enumerate(tests) if not test.is_noise],
         text_columns=2,
         note="The first system's score minus the second's, of 100; and as a share of the second's, where its interval "
-        f"is above 0 and it is at least {task.FLOOR:.0%}. Only numbers that are means over rows are tested.",
+        f"is above 0 and it is at least {scores.FLOOR:.0%}. Only numbers that are means over rows are tested.",
         numbers_in="leaderboard.json",
     )
 
@@ -105,7 +113,7 @@ def _averages(board: Board) -> tuple[str, list[str]]:
     if len({(row.task, row.metric) for row in rows}) != 1:
         return f"average of {counted(len(rows), 'number')}", values
     over = f"mean over {counted(len(rows), 'set')}" if len(rows) > 1 else tables.set_label(board, rows[0].set)
-    unit = "" if rows[0].metric in kinds.OF_100 else "%"
+    unit = "" if rows[0].metric in scores.OF_100 else "%"
     return f"{tables.metric_label(rows[0].task, rows[0].metric)}, {over}", [f"{value}{unit}" for value in values]
 
 
@@ -126,23 +134,32 @@ def headline(board: Board) -> str:
 
     costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(system, name) for system in systems))
     by_loss = sorted(systems, key=lambda system: loss(system, costly), reverse=True)
-    changes = {name: _change_text(rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])}
+    changes = {
+        name: _change_text(board, rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])
+    }
     reworded = "tools" if rows[by_loss[0], costly].task == "tool_calls" else "schemas"
     changes[by_loss[0]] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
     return "; ".join(f"{name} {change}" for name, change in changes.items())
 
 
-def _change_text(original: ResultRow, row: ResultRow) -> str:
-    """Says how a number differs from that on the original: it falls or rises if their intervals are apart."""
+def _change_text(board: Board, original: ResultRow, row: ResultRow) -> str:
+    """Says how a number differs from that on the original: it falls or rises if the paired test is clear.
+
+    A number that is no mean over rows is not tested: it falls or rises if the intervals are apart.
+    """
     before, after = (tables.with_unit(each.metric, each.value) for each in (original, row))
     if before == after:
         return f"stays at {after}"
     change = f"from {before} to {after}"
     if row.low is None or row.high is None or original.low is None or original.high is None:
         return f"goes {change}"
-    if row.low <= original.high and original.low <= row.high:
-        return f"goes {change} (the intervals overlap)"
-    return f"{'falls' if row.high < original.low else 'rises'} {change}"
+    if board.config.replicates and row.metric not in scores.OF_100:
+        is_clear, doubt = (row.system, row.column) not in board.noise, "chance may have made the change"
+    else:
+        is_clear, doubt = row.low > original.high or original.low > row.high, "the intervals overlap"
+    if not is_clear:
+        return f"goes {change} ({doubt})"
+    return f"{'rises' if (row.value or 0.0) > (original.value or 0.0) else 'falls'} {change}"
 
 
 def lead(board: Board) -> str:
@@ -160,7 +177,7 @@ def leader(board: Board) -> str:
     first, second = board.systems[:2]
     if board.average[first].value == board.average[second].value:
         return f"{first} and {second} are level: {averages[0]} ({label})"
-    decides = board.averaged[0] if len(board.averaged) == 1 else kinds.AVERAGE
+    decides = board.averaged[0] if len(board.averaged) == 1 else scores.AVERAGE
     tests = [test for test in board.tests if {test.first, test.second} == {first, second} and test.column == decides]
     is_clear = not any(test.is_noise for test in tests)
     leads = "is ahead" if not tests else "leads" if is_clear else "is ahead, but not significantly"
@@ -222,3 +239,86 @@ class Compare(task.Task[Board], frozen=True, kw_only=True):
             options={**options, "systems": sorted(self.systems), "columns": board.columns, "average": board.averaged},
             warnings=[f"left out: {line}" for line in board.left_out],
         )
+
+
+FILE = "submission.toml"
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of ``submission.toml``: the system's name, task to its predictions, and a web address."""
+
+    name: str
+    predictions: dict[str, str]
+    url: str = ""
+
+
+def read_submission(folder: Path, tasks: Sequence[str]) -> tuple[Submission, dict[str, Path]]:
+    """Reads a submission; also returns the path of the predictions of each task.
+
+    Raises InputError if it cannot be read, lacks a task, or names or links to files outside its folder.
+    """
+    if not (folder / FILE).is_file():
+        raise InputError(f"there is no {FILE}")
+    if folder.is_symlink() or any(path.is_symlink() for path in folder.rglob("*")):
+        raise InputError("contains a link: submit the file itself")
+    submission: Submission = convert(parse_toml(read_whole(folder / FILE), FILE), Submission, FILE)
+    if not submission.name.strip() or not submission.name.isprintable() or len(submission.name) > 100:
+        raise InputError("must be one line of 1 to 100 printable characters", FILE, "name")
+    if submission.url and not is_url(submission.url):
+        raise InputError("must begin with https:// or http://", FILE, "url")
+    paths = {}
+    for name in tasks:
+        if name not in submission.predictions:
+            raise InputError(f"names no predictions of task {name}", FILE, "predictions")
+        place = submission.predictions[name]
+        path = folder / place.replace("\0", "")
+        if not path.resolve().is_relative_to(folder.resolve()) or not path.exists():
+            raise InputError(f"{place!r} is not in the folder of the submission", FILE, f"predictions.{name}")
+        paths[name] = path
+    return submission, paths
+
+
+def ranks_of(board: Board) -> dict[str, str]:
+    """Returns the rank of each system; systems with equal averages share one, and without an average there is none."""
+    values = [board.average[name].value for name in board.systems]  # the best first
+    numbers = zip(board.systems, values, strict=True)
+    return {name: "–" if value is None else str(1 + values.index(value)) for name, value in numbers}
+
+
+def submission_files(
+    board: Board, submissions: Mapping[str, Submission], refused: Mapping[str, str], title: str, lead: str
+) -> dict[str, bytes]:
+    """Makes the page, and the table as JSON and CSV.
+
+    Args:
+      board: the comparison of the scored submissions.
+      submissions: the scored submissions by name.
+      refused: folder to the reason why its submission is not scored.
+      title: the title of the page.
+      lead: the line below it.
+    """
+    ranks = ranks_of(board)
+    ranking = Table(
+        title="Ranking, by the average of 100",
+        columns=["rank", "system", "average"],
+        rows=[[ranks[name], name, number(board.average[name].value, 1)] for name in board.systems],
+        text_columns=2,
+        hrefs={(i, 1): quoted(url) for i, name in enumerate(board.systems) if (url := submissions[name].url)},
+    )
+    reasons = [list(pair) for pair in refused.items()]
+    not_scored = Table(title="Not scored", columns=["folder", "reason"], rows=reasons, text_columns=2)
+    report = Report(
+        command="leaderboard",
+        title=title,
+        headline=leader(board),
+        lead=lead,
+        sections=[ranking, *sections(board), not_scored],
+        terms=TERMS,
+        links={"table.csv": "all numbers", "leaderboard.json": "everything"},
+    )
+    everything = {"board": board, "ranks": ranks, "submissions": submissions, "refused": refused}
+    return {
+        "index.html": page(report).encode(),
+        "leaderboard.json": task.json_bytes(everything),
+        **tables.long_table(board),
+    }

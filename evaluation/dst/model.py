@@ -15,9 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from parapet.evaluation import user_code
-from parapet.evaluation.bootstrap import REPLICATES
 from parapet.evaluation.dst import frames as state_frames
-from parapet.evaluation.dst.totals import Policy
 from parapet.evaluation.sets import (
     ORIGINAL,
     Kind,
@@ -29,6 +27,7 @@ from parapet.evaluation.sets import (
     prediction_files,
     services_of_train,
 )
+from parapet.evaluation.statistics import REPLICATES, Policy
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError

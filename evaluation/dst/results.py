@@ -10,12 +10,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parapet.evaluation import bootstrap, task
+from parapet.evaluation import statistics, task
 from parapet.evaluation.dst.failures import Ranked, failure_files, page_place
-from parapet.evaluation.dst.frames import METRICS
+from parapet.evaluation.dst.frames import AGGREGATES, METRICS, Totals, means, slot_accuracy
 from parapet.evaluation.dst.model import Config, Plan
-from parapet.evaluation.dst.totals import AGGREGATES, Totals, means, slot_accuracy
-from parapet.evaluation.results import RESULTS, SEEN, UNSEEN, VARIANTS, WHOLE, ResultRow, results_bytes
+from parapet.evaluation.results import (
+    FLOOR,
+    JGA,
+    RESULTS,
+    SEEN,
+    UNSEEN,
+    VARIANTS,
+    WHOLE,
+    ResultRow,
+    results_bytes,
+    sensitivity_is_defined,
+)
 from parapet.evaluation.results import SENSITIVITY as SCHEMA_SENSITIVITY
 from parapet.evaluation.sets import ORIGINAL, mixes
 from parapet.schemas.errors import InputError
@@ -25,7 +35,6 @@ from parapet.transforms.report.text import counted, percent
 
 Metrics = Mapping[str, Mapping[str, float]]
 
-JGA = "joint_goal_accuracy"
 COMPARED = "compared_dialogues"  # name of the count of dialogues over which schema sensitivity is computed
 # Names of counts: frames with a wrong slot, and those that are right on the original.
 WRONG_FRAMES, RIGHT_ON_ORIGINAL = "wrong_frames", "right_on_original"
@@ -51,7 +60,7 @@ class FileScores(msgspec.Struct):
     """
 
     totals: dict[str, Totals] = {}
-    replicates: list[bootstrap.Counts] = []
+    replicates: list[statistics.Counts] = []
     failures: dict[str, list[Ranked]] = {}
 
 
@@ -179,9 +188,9 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
 class _Intervals:
     """The 95 % intervals of numbers that have replicates; None without replicates."""
 
-    def __init__(self, plan: Plan, replicates: Sequence[bootstrap.Counts]) -> None:
+    def __init__(self, plan: Plan, replicates: Sequence[statistics.Counts]) -> None:
         names = statistics_of(plan) if replicates else []
-        self._columns = dict(zip(names, bootstrap.means(replicates[0]).T, strict=True)) if names else {}
+        self._columns = dict(zip(names, statistics.means(replicates[0]).T, strict=True)) if names else {}
         self._counts = dict(zip(names, replicates[0][..., 1].T, strict=True)) if names else {}
 
     def of(self, names: Sequence[str], key: str, relative: bool = False) -> list[float] | None:
@@ -194,12 +203,12 @@ class _Intervals:
         values = np.mean([self._columns[name, key] for name in names], axis=0)
         if relative:
             original = self._columns[ORIGINAL, key]
-            with bootstrap.quiet():
+            with statistics.quiet():
                 values = (values - original) / original
         if relative or names == [SENSITIVITY]:
-            interval = bootstrap.interval(values)
+            interval = statistics.interval(values)
         else:
-            interval = bootstrap.share_interval(values, bootstrap.dialogues_of(self._counts[names[0], key]))
+            interval = statistics.share_interval(values, statistics.dialogues_of(self._counts[names[0], key]))
         return None if interval is None else list(interval)
 
 
@@ -247,7 +256,7 @@ TERMS = {
     "Seen, unseen": "Whether the schema of the training split has the service.",
     "Change": "From the original to the mean over the variants, in percentage points. The relative change, (variants − "
     "original) / original, and its interval are beside it where the interval of the original is above 0 and the "
-    f"original is at least {task.FLOOR:.0%}.",
+    f"original is at least {FLOOR:.0%}.",
     "Schema sensitivity": "How much the JGA of a frame varies over the variants: the sample standard deviation divided "
     "by the mean; then the mean over frames, in percent (Lee et al. 2022, equation 1). 0 means that the wording of the "
     f"schema does not matter, or that everything is wrong. {task.UNDEFINED_SENSITIVITY}",
@@ -373,7 +382,7 @@ def _change_with_interval(row: Mapping[str, Any], original: Sequence[float] | No
 
 def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
     """Formats the schema sensitivity of a row of the table of variants, or says that it is not defined."""
-    is_defined = task.sensitivity_is_defined(row.get("original"), row.get("variants"))
+    is_defined = sensitivity_is_defined(row.get("original"), row.get("variants"))
     return _share(row["schema_sensitivity"], interval) if is_defined else task.NOT_DEFINED
 
 

@@ -8,8 +8,8 @@ from functools import partial
 import apache_beam as beam
 import msgspec
 
-from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import failures, results, totals
+from parapet.evaluation import statistics
+from parapet.evaluation.dst import failures, results
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.model import Config, Job, Model, Plan, load, plugin_of, predicted
 from parapet.evaluation.sets import ORIGINAL
@@ -86,8 +86,8 @@ class ScoreFile:
             shown, wrong, right_on_original = failures.failures(file, original, plan.originals, slots, config.seed)
             sums.failures[name] = shown
             original = file if name == ORIGINAL else original
-            sums.totals[name] = totals.add_up(scored[name], dialogue_set.seen, config.across_turn)
-            sums.totals[results.SLOTS + name] = totals.add_up_slots(scored[name])
+            sums.totals[name] = state_frames.add_up(scored[name], dialogue_set.seen, config.across_turn)
+            sums.totals[results.SLOTS + name] = state_frames.add_up_slots(scored[name])
             counts = {
                 "frames": sum(not frame.refused for frames in scored[name] for frame in frames),
                 "dialogues": len(references),
@@ -131,11 +131,13 @@ class ScoreFile:
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
         original = plan.sets[ORIGINAL]
-        together = totals.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
-        coefficients: totals.Coefficients | None = None
+        together = state_frames.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
+        coefficients: state_frames.Coefficients | None = None
         if together:
-            coefficients = totals.measured(together, lambda name: totals.keys_of(plan.originals[name], original.seen))
-            sums.totals[results.SENSITIVITY] = totals.add_up_coefficients(coefficients, config.zero)
+            coefficients = state_frames.measured(
+                together, lambda name: state_frames.keys_of(plan.originals[name], original.seen)
+            )
+            sums.totals[results.SENSITIVITY] = state_frames.add_up_coefficients(coefficients, config.zero)
         result.counts.add(results.COMPARED, len(together))
         if config.replicates:
             sums.replicates.append(self._replicates(scored, coefficients))
@@ -143,22 +145,24 @@ class ScoreFile:
     def _replicates(
         self,
         scored: Mapping[str, Sequence[Sequence[state_frames.Scored]]],
-        coefficients: totals.Coefficients | None,
-    ) -> bootstrap.Counts:
+        coefficients: state_frames.Coefficients | None,
+    ) -> statistics.Counts:
         """Computes the replicates: shape (replicates, statistics, 2), with the statistics of :func:`statistics_of`."""
         config = self.config
-        statistics: dict[tuple[str, str], bootstrap.Statistic] = {}
+        values_by_key: dict[tuple[str, str], statistics.Statistic] = {}
         for name, dialogues in scored.items():
-            of_set = totals.statistics(dialogues, config.plan.sets[name].seen, config.across_turn, results.JGA)
-            statistics |= {(name, key): statistic for key, statistic in of_set.items()}
+            of_set = state_frames.metric_values(
+                dialogues, config.plan.sets[name].seen, config.across_turn, state_frames.METRICS[state_frames.JOINT]
+            )
+            values_by_key |= {(name, key): statistic for key, statistic in of_set.items()}
         if coefficients is not None:
-            statistics |= {
+            values_by_key |= {
                 (results.SENSITIVITY, key): coefficients.statistic(config.zero, state_frames.JOINT, key)
-                for key in totals.AGGREGATES
+                for key in state_frames.AGGREGATES
             }
-        nothing: bootstrap.Statistic = ([], [])
-        wanted = [statistics.get(name, nothing) for name in results.statistics_of(config.plan)]
-        return bootstrap.replicated(config.seed, wanted, config.replicates)
+        nothing: statistics.Statistic = ([], [])
+        wanted = [values_by_key.get(name, nothing) for name in results.statistics_of(config.plan)]
+        return statistics.replicated(config.seed, wanted, config.replicates)
 
 
 def added(several: Iterable[results.FileScores]) -> results.FileScores:
@@ -168,7 +172,7 @@ def added(several: Iterable[results.FileScores]) -> results.FileScores:
     sets = dict.fromkeys(name for part in parts for name in part.failures)
     replicates = [array for part in parts for array in part.replicates]
     return results.FileScores(
-        {name: totals.merged(part.totals[name] for part in parts if name in part.totals) for name in names},
+        {name: state_frames.merged(part.totals[name] for part in parts if name in part.totals) for name in names},
         [sum(replicates[1:], start=replicates[0])] if replicates else [],
         {name: failures.first(part.failures.get(name, ()) for part in parts) for name in sets},
     )

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parapet.evaluation.bootstrap import REPLICATES, interval, means, quiet, replicated, weights, wilson_interval
+from parapet.evaluation.statistics import REPLICATES, interval, means, quiet, replicated, weights, wilson_interval
 from parapet.schemas.decisions import csv_bytes
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RATINGS as RATINGS_SCHEMA

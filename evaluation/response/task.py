@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation import bootstrap, task
+from parapet.evaluation import statistics, task
 from parapet.evaluation.response.goals import (
     Goal,
     Reference,
@@ -132,7 +132,7 @@ def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> dict[str, float | None]:
 
 def _metrics(sums: _Sums, bleu: Bleu) -> NDArray[np.float64]:
     """Computes METRICS for each row of sums: shape (rows, 4), NaN if undefined."""
-    with bootstrap.quiet():
+    with statistics.quiet():
         inform, success = sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]
     of_bleu = np.array([bleu.of_sums(row) for row in sums[:, 3:].tolist()])
     return np.stack([inform, success, of_bleu, 50 * (inform + success) + of_bleu], axis=1)
@@ -142,13 +142,13 @@ def intervals_of(rows: Mapping[str, _Sums], bleu: Bleu) -> dict[str, Interval]:
     """Computes 95 % intervals: Wilson's for shares, for the others from a Poisson bootstrap over dialogues."""
     names = sorted(rows)
     sums = np.array([rows[name] for name in names], np.int64).reshape(-1, _SIZE)
-    drawn = _metrics(bootstrap.resampled(names, sums, partial(bootstrap.weights, SEED)), bleu)
+    drawn = _metrics(statistics.resampled(names, sums, partial(statistics.weights, SEED)), bleu)
     intervals: dict[str, Interval] = {
-        name: bootstrap.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)
+        name: statistics.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)
     }
     judged, informed, successful = sums.sum(axis=0).tolist()[:3]
     shares = {"inform": informed, "success": successful}
-    return intervals | {name: bootstrap.wilson_interval(n, judged) for name, n in shares.items()}
+    return intervals | {name: statistics.wilson_interval(n, judged) for name, n in shares.items()}
 
 
 class Domains(msgspec.Struct, frozen=True):

@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 
 from parapet.evaluation import task as scores
-from parapet.evaluation.bootstrap import wilson_interval
-from parapet.evaluation.dst.totals import coefficient
-from parapet.evaluation.results import Interval, results_of
+from parapet.evaluation.results import Interval, results_of, sensitivity_is_defined
 from parapet.evaluation.sets import ALL, ORIGINAL, group_label, with_mean
+from parapet.evaluation.statistics import coefficient, wilson_interval
 from parapet.evaluation.tools.checking import KINDS, Call, Fault, fault_of
 from parapet.evaluation.tools.meaning import with_right_values
 from parapet.evaluation.tools.tasks import (
@@ -266,7 +265,7 @@ def with_defined_sensitivity(metrics: scores.Metrics, variants: Sequence[str]) -
     """Replaces a schema sensitivity that says nothing at the accuracies of the original and the variants by words."""
     accuracies = [values[ACCURACY] or 0.0 for name, values in metrics.items() if name in variants]
     of_all: dict[str, Any] = metrics[ALL]
-    if accuracies and not scores.sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
+    if accuracies and not sensitivity_is_defined(metrics[ORIGINAL][ACCURACY], sum(accuracies) / len(accuracies)):
         of_all = {**of_all, SENSITIVITY: scores.NOT_DEFINED}
     return {**metrics, ALL: of_all}
 

@@ -317,6 +317,6 @@ def plan_sets(sources: Sources) -> tuple[dict[str, Set], tuple[DialogueFile, ...
 
 def named_digest(path: str) -> dict[str, str]:
     """Returns the name and the SHA-256 of a file."""
-    from parapet.evaluation.task import sha256_of
+    from parapet.evaluation.results import sha256_of
 
     return {"name": as_path(path).name, "sha256": sha256_of(as_path(path))}

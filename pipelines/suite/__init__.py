@@ -217,9 +217,8 @@ def _end(plan: Plan, outcomes: dict[str, Outcome]) -> int:
     )
     output = plan.state.output
     if done and (output / TABLES[0]).is_file():
-        from parapet.evaluation.compare.board import read_board
+        from parapet.evaluation.compare.board import read_board, terminal_lines
         from parapet.evaluation.compare.page import headline
-        from parapet.evaluation.compare.tables import terminal_lines
 
         board = read_board(str(output / COMPARISON / "leaderboard.json"))
         for line in (*terminal_lines(board), headline(board)):

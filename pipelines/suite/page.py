@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from parapet.evaluation.compare import page as scores
-from parapet.evaluation.compare.board import read_board
-from parapet.evaluation.compare.kinds import set_order
-from parapet.evaluation.compare.tables import by_set
+from parapet.evaluation.compare.board import by_set, read_board
 from parapet.evaluation.dst.failures import page_place
 from parapet.evaluation.endpoint.outcomes import totals
+from parapet.evaluation.results import set_order
 from parapet.evaluation.sets import ORIGINAL, mixes, run_name
 from parapet.pipelines.main import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome
@@ -268,8 +267,7 @@ def check_gates(suite: SuiteFile, graph: Graph) -> None:
     """Raises InputError for a gate on a number that no system of the suite can have, before anything runs."""
     if not suite.gates:
         return
-    from parapet.evaluation.compare.kinds import OF_100, shown_metrics
-    from parapet.evaluation.results import SENSITIVITY, VARIANTS
+    from parapet.evaluation.results import OF_100, SENSITIVITY, VARIANTS, shown_metrics
 
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
     shown_sets = suite.compare.get("sets", [])
@@ -336,8 +334,7 @@ def verdicts_of(suite: SuiteFile, output: Path) -> list[Verdict]:
     """Judges a suite's gates by the numbers in its output folder; by none if the comparison failed."""
     if not suite.gates:
         return []
-    from parapet.evaluation.compare.kinds import AVERAGE, is_undefined
-    from parapet.evaluation.results import read_results
+    from parapet.evaluation.results import AVERAGE, is_undefined, read_results
 
     place = output / "table.parquet"
     rows = read_results(place) if place.is_file() else []

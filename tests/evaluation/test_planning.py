@@ -9,11 +9,10 @@ from compare_folders import intents, states
 from kit import raised, write
 
 from benchmarks.planning import REPLICATES, SCENARIOS, is_kept, p_values, plan, power, thresholds
-from parapet.evaluation.compare.significance import paired
 from parapet.evaluation.planning import Study, Variance, estimate, read_pilot
 from parapet.evaluation.repeats import over_runs
-from parapet.evaluation.results import results_bytes
-from parapet.evaluation.task import sha256_of
+from parapet.evaluation.results import results_bytes, sha256_of
+from parapet.evaluation.statistics import paired
 from parapet.schemas.errors import InputError
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from parapet.evaluation.bootstrap import wilson_interval
 from parapet.evaluation.ratings.judgements import fleiss_kappa, krippendorff_alpha
+from parapet.evaluation.statistics import wilson_interval
 
 # Fleiss (1971), table 1: 30 patients, 6 psychiatrists, 5 diagnoses; it reports kappa 0.430.
 PSYCHIATRISTS = """00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from kit import act, dialogue, frame, intent, service, slot, state, turn
 
-from parapet.evaluation import bootstrap
+from parapet.evaluation import statistics
 from parapet.evaluation.response.goals import Response, reference_of
 from parapet.evaluation.response.task import METRICS, SetInputs, evaluate, own_responses
 from parapet.schemas.dialogue import Dialogue
@@ -79,8 +79,8 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
     assert (numbers["inform"], numbers["success"]) == (0.5, 0.5)
     assert numbers["bleu"] == pytest.approx(bleu(list(of.goals)))
     assert found.domains["original"].domains["Inns"] == {**numbers, "dialogues": 6}
-    assert found.intervals["#ALL", "success"] == bootstrap.wilson_interval(3, 6)
-    drawn = np.array([bootstrap.weights("0", name) for name in of.goals])
+    assert found.intervals["#ALL", "success"] == statistics.wilson_interval(3, 6)
+    drawn = np.array([statistics.weights("0", name) for name in of.goals])
     plain = [bleu([name for name, n in zip(of.goals, column, strict=True) for _ in range(n)])
              for column in drawn.T[:200] if column.any()]  # fmt: skip
     low, high = found.intervals["#ALL", "bleu"] or (0.0, 0.0)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kit import BUNDLED, cases, holding, json_of, lacking, raised, refused, rows_of, run, write
 from local_http import Answer
 
-from parapet.evaluation.compare.board import read_task
 from parapet.evaluation.endpoint.prompting import prompt_of
+from parapet.evaluation.results import read_task
 from parapet.evaluation.tools.agent import prompted
 from parapet.evaluation.tools.checking import Fault, fault_of
 from parapet.evaluation.tools.meaning import mean_the_same, with_right_values

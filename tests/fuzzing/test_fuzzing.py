@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kit import cases, json_of, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
-from parapet.evaluation.compare import board, submissions
+from parapet.evaluation.compare import board, page
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.core.set_files import SetFiles
@@ -65,7 +65,7 @@ SUBMISSION = b'name = "a"\nauthorsate =' + b"1" * 5_000
 @cases(
     "name data read",
     ("bonuses.csv", BONUSES, lambda path: pay.read_bonuses(str(path), {"3A": {}, "3B": {}})),
-    ("submission.toml", SUBMISSION, lambda path: submissions.read_submission(path.parent, ["dst"])),
+    ("submission.toml", SUBMISSION, lambda path: page.read_submission(path.parent, ["dst"])),
     ("leaderboard.json", b'{"systems": ["\x88', lambda path: board.read_board(str(path))),
     ("run.json", b'{"version": "0.2.0", "pipeline": "hits", "options": -0.0}', None),
     ("manifest.jsonl", None, None),

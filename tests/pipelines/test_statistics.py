@@ -1,6 +1,5 @@
 """``parapet statistics`` as a person runs it."""
 
-import copy
 import json
 
 import pytest
@@ -79,20 +78,9 @@ def test_one_variant_in_a_single_file(corpus):
 
 def test_a_service_missing_from_one_variant(corpus):
     write_schemas(corpus / "variants" / "v2", test=[variant_of(BANKS, "2", "today"), variant_of(HOTELS, "2", "today")])
-    assert (
-        "service 'Trains_1' is in variant v1, but not in v2: the variant has no service 'Trains_12'"
-        in measure(corpus, status=2)[1]
-    )
+    reason = "service 'Trains_1' is in variant v1, but not in v2: the variant has no service 'Trains_12'"
+    assert reason in measure(corpus, status=2)[1]
     assert not (corpus / "out").exists()
-
-
-def test_another_number_of_slots(corpus):
-    less = copy.deepcopy(variant_of(HOTELS, "2", "today"))
-    less["intents"][0]["result_slots"].remove(less["slots"].pop()["name"])
-    others = [variant_of(one, "2", "today") for one in (BANKS, TRAINS)]
-    write_schemas(corpus / "variants" / "v2", test=[others[0], less, others[1]])
-    _, said = measure(corpus, status=2)
-    assert "service 'Hotels_1' is in variant v1, but not in v2: has 1 slots, the original 2" in said
 
 
 @cases(

@@ -308,18 +308,6 @@ def test_flags_that_cannot_be(tmp_path, flags, told):
 SYSTEM = 'title = "t"\n[[systems]]\nname = "mine"\nendpoint = "{}"\n'
 
 
-def test_a_system_of_a_suite(tmp_path):
-    asked = 'model = "m"\nstyle = "tools"\napi_key_env = "MY_KEY"\nmax_calls = 9\nprice = {input=0.15, output=0.6}\n'
-    suite = write(tmp_path / "suite.toml", SYSTEM.format("http://127.0.0.1:8080/v1") + asked)
-    graph = Graph(read_suite(str(suite), ()))
-    step = graph.steps["predictions/mine/dst"]
-    assert step.command == ("predict", "llm")
-    wanted = {"endpoint": "http://127.0.0.1:8080/v1", "model": "m", "style": "tools", "key_variable": "MY_KEY"}
-    assert wanted.items() <= step.options.items()
-    assert (step.options["max_calls"], step.options["price"]) == (9, "0.15,0.6")
-    assert graph.steps["scores/mine/dst"].options["predictions"] == "@predictions/mine/dst/predictions"
-
-
 def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     """Calls, tokens, cost, the share that could not be read; and the raw answer with a wrong frame."""
     answers = iter(range(10_000))
@@ -360,11 +348,13 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     assert "0 tokens of requests and 0 tokens of answers" in made.output
     assert "left out of all requests, as the endpoint does not take it: seed" in made.errors
     more = 'model = "m"\ntemperature = "none"\nmax_tokens = 9\nextra_body = { top_k = 1 }\nmax_bad = "5%"\n'
-    suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more + "insecure_key = true\n")
-    step = Graph(read_suite(str(suite), ())).steps[name]
+    more += 'insecure_key = true\nstyle = "tools"\napi_key_env = "MY_KEY"\nprice = {input=0.15, output=0.6}\n'
+    graph = Graph(read_suite(str(write(tmp_path / "suite.toml", SYSTEM.format(server.url) + more)), ()))
+    assert graph.steps["scores/mine/dst"].options["predictions"] == f"@{name}/predictions"
+    step = graph.steps[name]
     line = " ".join(command_line(command_of(step, tmp_path)))
     wanted = ("--temperature=none", "--max_tokens=9", '--extra_body={"top_k": 1}', "--max_bad=5%", "--insecure_key")
-    assert not lacking(line, *wanted)
+    assert not lacking(line, *wanted, "predict llm", "--style=tools", "--key_variable=MY_KEY", "--price=0.15,0.6")
     (row,) = _asked({name: step}, tmp_path).rows
     assert row[2:] == ["49", "0.0%", "1", "–"]
     numbers = json_of(tmp_path / name / "run.json")

@@ -7,20 +7,17 @@ import math
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 
 import kit
 import numpy as np
 import pytest
-from kit import TWO_WORKERS, argv_of, dialogues_of, files_of, json_of, raised, rows_of, sample_dialogues, state, write
+from kit import TWO_WORKERS, dialogues_of, files_of, json_of, lacking, raised, rows_of, sample_dialogues, state, write
 from state_predictions import lines_of
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from benchmarks.rewrite_reference import names_of, rename
-from parapet.evaluation import bootstrap
-from parapet.evaluation.dst import totals
-from parapet.evaluation.dst.frames import FilePart, predictions_in, read_parts, read_predictions
+from parapet.evaluation import statistics
+from parapet.evaluation.dst.frames import FilePart, PassedOver, predictions_in, read_parts, read_predictions
 from parapet.evaluation.dst.model import Config, make_plan
 from parapet.evaluation.dst.scoring import ScoreFile, with_parts
 from parapet.evaluation.sets import Sources
@@ -115,7 +112,7 @@ def joint_values(place):
     return found
 
 
-@pytest.mark.parametrize("zero", totals.POLICIES)
+@pytest.mark.parametrize("zero", statistics.POLICIES)
 def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
     if zero != "zero":
         flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--zero", zero]
@@ -126,7 +123,7 @@ def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
     values = np.array(list(frames.values()))
     # Three lines: equations 2 and 3, equation 1, and what the bootstrap draws.
     cov = np.nan_to_num(values.std(axis=1, ddof=1) / np.where(values.any(axis=1), values.mean(axis=1), np.nan))
-    weights = np.array([bootstrap.weights("0", name) for name, *_ in frames])
+    weights = np.array([statistics.weights("0", name) for name, *_ in frames])
     counts = np.ones(len(cov)) if zero == "zero" else 1.0 * values.any(axis=1)
     assert 0 < counts.sum() <= len(counts)
     row = numbers["table"]["#ALL_SERVICES"]
@@ -163,7 +160,7 @@ def test_what_is_right_on_the_original_and_always_wrong_elsewhere(place, tmp_pat
     numbers = told.json("robustness.json")
     n = len(sample_dialogues())
     for name, one in numbers["sets"].items():
-        expected = bootstrap.wilson_interval(n if name == "original" else 0, n)
+        expected = statistics.wilson_interval(n if name == "original" else 0, n)
         assert one["intervals"]["#ALL_SERVICES"] == pytest.approx(expected, abs=0.05)  # by their effective number
     row = numbers["variants"]["table"]["#ALL_SERVICES"]
     assert (row["schema_sensitivity"], row["schema_sensitivity_interval"]) == (0.0, None)
@@ -300,27 +297,6 @@ def edit(change):
     return lambda folder: kit.edit(folder / FILE, lambda dialogues: (change(dialogues), dialogues)[1])
 
 
-def first_frame(dialogues):
-    return dialogues[0]["turns"][0]["frames"][0]
-
-
-BAD = {
-    "a dialogue is missing": (edit(lambda of: of.pop(0)), "there is no prediction for dialogue '"),
-    "a stranger": (edit(lambda of: of[0].update(dialogue_id="99_99999")), "99_99999"),
-    "twice": (edit(lambda of: of.append(of[0])), "appears twice"),
-    "a turn is missing": (edit(lambda of: of[0]["turns"].pop()), "turns, but the reference has"),
-    "another utterance": (edit(lambda of: of[0]["turns"][0].update(utterance="Hm")), "the utterance differs"),
-    "no frame": (edit(lambda of: of[0]["turns"][0].update(frames=[])), "no frame of this service"),
-    "no state": (edit(lambda of: first_frame(of).pop("state")), "the frame has no state"),
-    "an unknown slot": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(hue=["red"])), "no slot 'hue'"),
-    "an empty list": (edit(lambda of: first_frame(of)["state"]["slot_values"].update(city=[])), "has an empty list"),
-    "a wrong type": (edit(lambda of: first_frame(of)["state"].update(active_intent=3)), "Expected `str`, got `int`"),
-    "NaN": (edit(lambda of: first_frame(of)["state"].update(active_intent=math.nan)), "NaN is no value of JSON"),
-    "no JSON": (lambda folder: (folder / "dialogues_001.json").write_text("[{"), "line 1 column 3: not JSON"),
-    "nothing there": (lambda folder: (folder / "dialogues_001.json").unlink(), "no predictions for original"),
-}
-
-
 def score(folder, out):
     """What the command does with the predictions of the original, without a start of Beam."""
     sources = Sources(str(sample_root()), "test", predictions=str(folder))
@@ -330,13 +306,59 @@ def score(folder, out):
         ScoreFile(config)(job)
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_predictions_that_cannot_be_scored(name, place, tmp_path):
-    spoil, said = BAD[name]
+def first_frame(dialogues):
+    return dialogues[0]["turns"][0]["frames"][0]
+
+
+def values(dialogues):
+    return first_frame(dialogues)["state"]["slot_values"]
+
+
+def add_frame(dialogues, **changes):
+    dialogues[0]["turns"][0]["frames"].append({**first_frame(dialogues), **changes})
+
+
+def one_state(**changes):
+    """A line of predictions: the right state of the first user turn, with some of its fields changed."""
+    return json.dumps(lines_of(sample_dialogues(), "state")[0] | changes)
+
+
+NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service"
+
+
+@kit.cases(
+    "change reason",
+    (lambda of: of.pop(0), "there is no prediction for dialogue '"),
+    (lambda of: of[0].update(dialogue_id="99_99999"), "99_99999"),
+    (lambda of: of.append(of[0]), "appears twice"),
+    (lambda of: of[0]["turns"].pop(), "turns, but the reference has"),
+    (lambda of: of[0]["turns"][0].update(utterance="Hm"), "the utterance differs"),
+    (lambda of: of[0]["turns"][0].update(frames=[]), "no frame of this service"),
+    (lambda of: first_frame(of).pop("state"), "the frame has no state"),
+    (lambda of: values(of).update(hue=["red"]), "no slot 'hue'"),
+    (lambda of: values(of).update(city=[]), "has an empty list"),
+    (lambda of: first_frame(of)["state"].update(active_intent=3), "Expected `str`, got `int`"),
+    (lambda of: first_frame(of)["state"].update(active_intent=math.nan), "NaN is no value of JSON"),
+    (lambda of: add_frame(of, service="Zoos_1"), f"{FILE}: {NOT_THERE}"),
+    (add_frame, f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice"),
+    (f"{one_state()}\n{one_state(service='Zoos_1')}", NOT_THERE),
+    ("{", "a.jsonl: line 1"),
+    ('{"dialogue_id": "1", "turn": 0, "service": "X"}', "a.jsonl: line 1"),
+    (one_state(dialogue_id="x"), "'x' is not in the reference of original"),
+    (
+        f"{one_state(set='original')}\n{one_state(set='v7')}",
+        "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
+    ),
+)
+def test_predictions_that_cannot_be_scored(change, reason, place, tmp_path):
+    """Changed dialogues, or lines instead of them."""
     folder = tmp_path / "predictions"
-    shutil.copytree(place / "predictions" / "original", folder)
-    spoil(folder)
-    raised(InputError, score, folder, tmp_path / "out", match=re.escape(said))
+    if callable(change):
+        shutil.copytree(place / "predictions" / "original", folder)
+        edit(change)(folder)
+    else:
+        write(folder / "a.jsonl", change)
+    raised(InputError, score, folder, tmp_path / "out", match=re.escape(reason))
 
 
 def test_flags_that_cannot_work(place, tmp_path):
@@ -357,10 +379,11 @@ def test_flags_that_cannot_work(place, tmp_path):
 def test_official_mode_passes_over_what_is_missing(place, tmp_path):
     folder = tmp_path / "predictions"
     shutil.copytree(place / "predictions" / "original", folder)
-    edit(lambda of: of.pop(0))(folder)
-    told = run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0").errors
-    assert "1 dialogue missing" in told
-    assert json_of(tmp_path / "out" / "run.json")["counts"]["missing_dialogues/original"] == 1
+    edit(lambda of: (of.pop(0), of[0]["turns"].pop(), values(of).update(hue=["red"])))(folder)
+    result = run(tmp_path / "out", "--predictions", folder, "--official", "--replicates", "0")
+    assert not lacking(result.errors, "ignored 1 dialogue missing", "1 turn missing", "1 slot unknown")
+    counts = {name: result.manifest["counts"][f"{name}/original"] for name in PassedOver.__struct_fields__}
+    assert counts == {"missing_dialogues": 1, "missing_turns": 1, "unknown_slots": 1}
 
 
 @pytest.mark.parametrize("name", ["others.json", "lines.jsonl"])
@@ -404,73 +427,3 @@ def test_a_set_without_a_frame_to_score_is_refused(tmp_path):
     (tmp_path / FILE).write_text("[]")
     told = run(tmp_path / "out", "--reference", other, "--predictions", tmp_path / FILE, "--official", status=1).errors
     assert "no dialogue has a prediction, so there is nothing to score" in told
-
-
-def one_state(**changes):
-    """A line of predictions: the right state of the first user turn, with some of its fields changed."""
-    return json.dumps(lines_of(sample_dialogues(), "state")[0] | changes)
-
-
-def an_extra_frame(service):
-    """Adds a frame to the first turn: of a service, or again the first."""
-
-    def changed(text):
-        dialogues = json.loads(text)
-        frames = dialogues[0]["turns"][0]["frames"]
-        frames.append({**frames[0], "service": service or frames[0]["service"]})
-        return json.dumps(dialogues)
-
-    return changed
-
-
-NOT_THERE = "1_00000 turns[0] Zoos_1: the schemas of the reference do not have this service"
-UNCLEAR = {
-    "a service that is not there": (FILE, an_extra_frame("Zoos_1"), f"{FILE}: {NOT_THERE}"),
-    "a service twice": (FILE, an_extra_frame(None), f"{FILE}: 1_00000 turns[0] Repairs_1: this service appears twice"),
-    "a strange service in a line": ("a.jsonl", lambda _: f"{one_state()}\n{one_state(service='Zoos_1')}", NOT_THERE),
-    "no line of JSON": ("a.jsonl", lambda _: "{", "a.jsonl: line 1"),
-    "a field is missing": ("a.jsonl", lambda _: '{"dialogue_id": "1", "turn": 0, "service": "X"}', "a.jsonl: line 1"),
-    "an unknown dialogue": ("a.jsonl", lambda _: one_state(dialogue_id="x"), "'x' is not in the reference of original"),
-    "a set that is not there": (
-        *("a.jsonl", lambda _: f"{one_state(set='original')}\n{one_state(set='v7')}"),
-        "a.jsonl: line 2: belongs to set 'v7', but is among the predictions for 'original'",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNCLEAR)
-def test_predictions_that_could_be_read_in_two_ways_or_belong_nowhere_are_refused(name, tmp_path):
-    file, changed, said = UNCLEAR[name]
-    folder = tmp_path / "predictions"
-    write(folder / file, changed((sample_root() / "test" / FILE).read_text()))
-    raised(InputError, score, folder, tmp_path / "out", match=re.escape(said))
-
-
-# The peak of this process alone: ru_maxrss is that of the parent, too.
-PEAK = """
-import re, sys
-from parapet.pipelines.main import main
-status = main(["evaluate", "--task", "dst", "--quiet", "--replicates", "0", "--workers", "1", *sys.argv[1:]])
-print(status, 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]))
-"""
-
-
-@pytest.mark.thorough
-def test_memory_for_long_values_is_at_most_twice_the_file(tmp_path):
-    peaks, sizes = [], []
-    for name, words in (("short", 1), ("long", 130_000)):
-        lines = lines_of(sample_dialogues(), "state")
-        for line in lines:
-            values = line["state"]["slot_values"]
-            values |= {slot: ["word and " * words] for slot in sorted(values)[:1]}
-        file = write(tmp_path / name / "a.jsonl", lines)
-        argv = argv_of(reference=sample_root(), predictions=file.parent, output=tmp_path / f"{name}_out")
-        ran = subprocess.run([sys.executable, "-c", PEAK, *argv], capture_output=True, text=True, check=True)
-        status, peak = ran.stdout.split()[-2:]
-        assert status == "0", ran.stderr
-        peaks.append(int(peak))
-        sizes.append(file.stat().st_size)
-    assert peaks[1] - peaks[0] < 2 * (sizes[1] - sizes[0])
-    rows = rows_of(tmp_path / "long_out" / "rows" / "original" / "dialogues_001.parquet")
-    predicted = [wrong["predicted"] for row in rows for wrong in row["wrong"]]
-    assert (max(map(len, predicted)), {text[-1] for text in predicted if len(text) == 1_000}) == (1_000, {"\u2026"})

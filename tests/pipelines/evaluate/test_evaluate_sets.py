@@ -1,12 +1,16 @@
-"""``parapet evaluate --sets`` for every task, as run: the sample, with typos, and with out-of-domain turns."""
+"""``parapet evaluate --sets`` for every task, as run: the sample, with typos, and with out-of-domain turns.
+
+Sets are compared on the dialogues that all of them have; too few of them are refused.
+"""
 
 import shutil
 
 import kit
 import pytest
-from kit import dialogues_of, json_of, refused_at_once, rows_of, run, write
+from kit import cases, dialogues_of, edit, json_of, refused_at_once, rows_of, run, write
 
-from parapet.schemas.layout import sample_root
+from parapet.schemas.layout import read_root, sample_root
+from parapet.transforms.variants.matching import compose_variant
 
 SETS = ("original", "typos", "ood-20")
 N_SYSTEM = {"original": 49, "typos": 49, "ood-20": 59}  # turns; ten are injected, each with an answer
@@ -350,3 +354,97 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     assert (
         f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id" in message
     )
+
+
+TEST_FILE = "test/dialogues_001.json"
+
+
+@pytest.fixture
+def folder(sample, tmp_path):
+    """The sample's test split, two sets made from it, and predictions for all: their own annotation."""
+    for name in ("original", "sets/v1", "sets/v2", "states/original", "states/v1", "states/v2"):
+        shutil.copytree(sample / "test", tmp_path / name / "test")
+    return tmp_path
+
+
+def cut(n):
+    return lambda dialogues: dialogues[:n]
+
+
+def more(dialogues):
+    return [*dialogues, *({**dialogue, "dialogue_id": f"new {i}"} for i, dialogue in enumerate(dialogues * 4))]
+
+
+def evaluate_sets(folder, task, *flags, status=0):
+    sets = [f"{name}={folder}/sets/{name}" for name in ("v1", "v2")]
+    return run(
+        *("evaluate", "--task", task, *flags, "--sets", *sets),
+        reference=folder / "original", output=folder / "out", status=status,
+    )  # fmt: skip
+
+
+TASKS = [
+    ("dst", "--model=names"),
+    ("dst", "--predictions={}/states"),
+    ("response", "--predictions=reference"),
+    ("generation", "--predictions=reference"),
+]
+
+
+@pytest.mark.parametrize("argv", TASKS, ids=" ".join)
+def test_only_dialogues_that_all_sets_have_are_scored(argv, folder):
+    argv = [part.format(folder) for part in argv]
+    edit(folder / "original" / TEST_FILE, cut(6))
+    edit(folder / "states/original" / TEST_FILE, cut(6))
+    alone = run("evaluate", "--task", *argv, reference=folder / "original", output=folder / "alone")
+    whole = alone.json("metrics.json")
+    for name in ("sets/v1", "states/v1"):
+        edit(folder / name / TEST_FILE, more)
+    result = evaluate_sets(folder, *argv)
+    assert "the sets have different dialogues: only the 6 that all of them have are compared" in result.errors
+    assert ", without 34 of v1, 2 of v2" in result.errors
+    numbers = result.json("metrics.json")
+    if argv[0] == "dst":
+        sets = result.json("robustness.json")["sets"]
+        frames = {name: of_set["failures"]["frames"] for name, of_set in sets.items()}
+        assert len(set(frames.values())) == 1
+        assert sets["v1"]["metrics"] == sets["original"]["metrics"] == numbers == whole
+    else:
+        assert numbers["v1"] == numbers["original"] == whole["#ALL"]
+        scored = {row["dialogue_id"] for row in result.rows("rows.parquet")}
+        assert scored == {dialogue["dialogue_id"] for dialogue in json_of(folder / "original" / TEST_FILE)}
+
+
+@cases("keep n", (3, 3), (0, 0))
+def test_too_few_dialogues_in_common_are_refused(keep, n, folder):
+    edit(folder / "sets/v1" / TEST_FILE, cut(keep) if keep else lambda dialogues: more(dialogues)[8:])
+    told = evaluate_sets(folder, "dst", "--model=names", status=2).errors
+    assert f"the sets have different dialogues: all of them have only {n} of the 8 of original" in told
+    assert not (folder / "out").exists()
+
+
+def test_variants_are_compared_with_the_original_on_the_same_dialogues(folder):
+    """A further file of the variants, and one dialogue less in one of them."""
+    schemas = read_root(folder / "original")[0]
+    for n, name in enumerate(("v1", "v2"), 1):
+        root = folder / "sets" / name / "test"
+        names = [{f"slot_{i}": slot["name"] for i, slot in enumerate(raw["slots"])} for raw in schemas.raw]
+        for raw, of_service in zip(schemas.raw, names, strict=True):
+            of_service |= {f"intent_{i}": intent["name"] for i, intent in enumerate(raw["intents"])}
+        texts = [dict.fromkeys((*of_service, "service"), "New") for of_service in names]
+        variant = [compose_variant(raw, n, *of) for raw, *of in zip(schemas.raw, names, texts, strict=True)]
+        path = root / "dialogues_001.json"
+        text = path.read_text()
+        for old, new in zip(schemas.raw, variant, strict=True):
+            text = text.replace(f'"{old["service_name"]}"', f'"{new["service_name"]}"')
+        path.write_text(text)
+        edit(root / "schema.json", lambda _, variant=variant: variant)
+        edit(path, cut(-1 if n == 1 else None))
+        (root / "dialogues_002.json").write_text(path.read_text().replace('"dialogue_id": "', '"dialogue_id": "other '))
+    flags = ["--task=dst", "--model=names", "--variants", folder / "sets"]
+    result = run("evaluate", *flags, reference=folder / "original", output=folder / "out")
+    assert "only the 7 that all of them have are compared, without 1 of original, 7 of v1, 9 of v2" in result.errors
+    numbers = result.json("robustness.json")
+    row = numbers["variants"]["table"]["#ALL_SERVICES"]
+    assert (row["variants"], row["difference"], row["schema_sensitivity"]) == (row["original"], 0, 0)
+    assert numbers["variants"]["dialogues"] == {"compared": 7, "original": 8}

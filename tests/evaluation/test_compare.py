@@ -1,22 +1,69 @@
-"""Leaderboards: what stands in them, which differences are tested, and the files and sections that are made of them."""
+"""Results of systems and their comparison: tables of results, what is compared, leaderboards, and their files."""
 
 import csv
 import io
+import json
+import math
 import random
 
 import pyarrow.parquet as pq
 import pytest
-from compare_folders import JGA, groups, intents, mean, sensitivity, states
+from compare_folders import (
+    JGA,
+    KEYS,
+    groups,
+    intent_metrics,
+    intents,
+    mean,
+    sensitivity,
+    states,
+    table,
+)
 from kit import cases, lacking, raised, write
 from msgspec.structs import replace
 
-from parapet.evaluation.compare.board import Config, compare_systems, read_board
+from parapet.evaluation.compare.board import Config, compare_systems, pivot, read_board, terminal_lines
 from parapet.evaluation.compare.page import files_of, headline, lead, leader, sections
-from parapet.evaluation.compare.tables import pivot, terminal_lines
-from parapet.evaluation.results import SENSITIVITY, VARIANTS
+from parapet.evaluation.results import (
+    SENSITIVITY,
+    VARIANTS,
+    ResultRow,
+    columns_of,
+    read_results,
+    read_rows,
+    read_task,
+    results_bytes,
+    results_of,
+)
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.report.report import Dots, Table
+
+NUMBERS = {
+    "#ALL": {"accuracy": 0.6, "schema_sensitivity": 0.2},
+    "#MEAN": {"accuracy": 0.6},
+    "Inns_1": {"accuracy": 1.0},
+    **{name: {"accuracy": value} for name, value in (("original", 0.8), ("v1", 0.5), ("v10", 0.2), ("v2", math.nan))},
+}
+
+
+def test_rows_of_a_task(tmp_path):
+    sizes = {"#ALL": 40, "original": 10, "v1": 10}
+    rows = results_of("intent", NUMBERS, sizes, {"Inns_1": "Inns_1"}, {("v1", "accuracy"): (0.4, 0.6)})
+    write(tmp_path / "results.parquet", results_bytes(rows))
+    read = {(row.set, row.group, row.metric): row for row in read_results(tmp_path / "results.parquet")}
+    assert list(read.values()) == rows
+    assert read["v1", "all", "accuracy"] == ResultRow("", "intent", "v1", "all", "accuracy", 0.5, 0.4, 0.6, 10)
+    assert (read["#MEAN", "all", "accuracy"].n, read["v10", "all", "accuracy"].n) == (40, None)
+    assert read["#ALL", "Inns_1", "accuracy"].value == 1.0
+    assert read["v2", "all", "accuracy"].value is None
+    assert read["#VARIANTS", "all", "accuracy"].value is None
+    assert read["#VARIANTS", "all", "schema_sensitivity"].value == 0.2
+    numbers = {"original": {"f1": 0.9}, "v1": {"f1": 0.5}, "v2": {"f1": 0.25}}
+    mean_of_variants = ResultRow("", "ood", VARIANTS, "all", "f1", 0.375, n=7)
+    assert results_of("ood", numbers, {"v1": 3, "v2": 4})[-1] == mean_of_variants
+    assert {row.set for row in results_of("ood", {"v1": {"f1": 0.5}}, {})} == {"v1"}
+
 
 # RADDLE, Table 2: joint goal accuracy and Combined of six sets, joint goal accuracy and intent accuracy on unseen
 # entities, joint goal accuracy and F1 out of domain.
@@ -29,7 +76,7 @@ def board_of(systems, *metrics, baseline="", replicates=99):
     return compare_systems(systems, Config(metrics=metrics, baseline=baseline, replicates=replicates))
 
 
-def table(board, title):
+def table_of(board, title):
     return next(one for one in sections(board) if isinstance(one, Table) and one.title == title)
 
 
@@ -54,22 +101,13 @@ def test_the_average_is_raddles(tmp_path):
     averages = {name: round(number.value or 0, 2) for name, number in board.average.items()}
     assert (averages, len(board.averaged)) == ({"Soloist": 59.09, "GPT-2": 47.46}, 16)
     whole = pivot(board, {"all": ""})
-    assert whole.headings == [
-        "mean",
-        "original",
-        "typos",
-        "verbose",
-        "simple",
-        "paraphrase",
-        "SR-30",
-        "unseen",
-        "ood-50",
-    ]
+    sets = ["original", "typos", "verbose", "simple", "paraphrase", "SR-30", "unseen", "ood-50"]
+    assert whole.headings == ["mean", *sets]
     assert list(whole.blocks) == [
         "Average, of 100", "Joint goal accuracy, %", "Combined, of 100", "Inform, %", "Success, %", "BLEU, of 100",
         "Intent accuracy, %", "Intent macro-F1, %", "Out-of-domain F1, %",
     ]  # fmt: skip
-    shown = table(board, "Systems by set")
+    shown = table_of(board, "Systems by set")
     at = {(block, row[0]): row for i, row in enumerate(shown.rows)
           for block in [max((j, name) for j, name in shown.groups.items() if j <= i)[1]]}  # fmt: skip
     assert at["Average, of 100", "Soloist"] == ["Soloist", "59.1", *[""] * 8]
@@ -129,15 +167,17 @@ def test_states_with_variants(trackers, tmp_path):
 def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
     board = board_of(trackers, replicates=999)
     assert headline(board) == (
-        "ft goes from 47.5% to 31.2% (the intervals overlap) when schemas are reworded; "
-        "pt goes from 62.5% to 66.2% (the intervals overlap)"
+        "ft goes from 47.5% to 31.2% (chance may have made the change) when schemas are reworded; "
+        "pt goes from 62.5% to 66.2% (chance may have made the change)"
     )
     assert lead(board) == "pt leads: 57.5% against 34.4% for ft (joint goal accuracy, mean over 4 sets)."
     one = board_of({"ft": trackers["ft"]})
     assert headline(one) == headline(board).partition(";")[0]
     assert lead(one) == "ft: joint goal accuracy, mean over 4 sets: 34.4%."
     without = compare_systems(trackers, Config(sets=("original", "typos"), replicates=9))
-    assert headline(without).startswith("pt goes from 62.5% to 35.0% (the intervals overlap) on typos; ft goes")
+    assert headline(without).startswith(
+        "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
+    )
     assert "is ahead, but not significantly: 48.8% against 37.5%" in lead(without)
     files = files_of(board)
     assert headline(board) in files["report.html"].decode()
@@ -147,21 +187,27 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
 
 
 @cases(
-    "interval said",
-    ((0.2, 0.4), "falls from 50.0% to 30.0%"),
-    ((0.2, 0.45), "goes from 50.0% to 30.0% (the intervals overlap)"),
-    ((None, None), "goes from 50.0% to 30.0%"),
+    "value interval options change",
+    (0.3, (0.2, 0.4), {"replicates": 0}, "falls from 50.0% to 30.0%"),
+    (0.3, (0.2, 0.45), {"replicates": 0}, "goes from 50.0% to 30.0% (the intervals overlap)"),
+    (0.3, (None, None), {}, "goes from 50.0% to 30.0%"),
+    # The paired test decides, as the same dialogues are compared.
+    (0.3, (0.2, 0.45), {}, "falls from 50.0% to 30.0%"),
+    (0.7, (0.5, 0.8), {}, "rises from 50.0% to 70.0%"),
+    (0.3, (0.2, 0.4), {"noise": True}, "goes from 50.0% to 30.0% (chance may have made the change)"),
 )
-def test_a_number_falls_only_if_the_intervals_are_apart(trackers, interval, said):
+def test_a_number_falls_only_if_the_test_is_clear(trackers, value, interval, options, change):
     board = board_of({"ft": trackers["ft"]})
-    of_sets = {"original": (0.5, 0.45, 0.55), VARIANTS: (0.3, *interval)}
+    of_sets = {"original": (0.5, 0.45, 0.55), VARIANTS: (value, *interval)}
     rows = [
         replace(row, value=value, low=low, high=high)
         for row in board.rows
         if (row.metric, row.group, row.set in of_sets) == (JGA, "all", True)
         for value, low, high in [of_sets[row.set]]
     ]
-    assert headline(replace(board, rows=rows)) == f"ft {said} when schemas are reworded"
+    config = replace(board.config, replicates=options.get("replicates", 99))
+    noise = [("ft", f"dst/{VARIANTS}/{JGA}")] if options.get("noise") else []
+    assert headline(replace(board, rows=rows, config=config, noise=noise)) == f"ft {change} when schemas are reworded"
 
 
 def test_mixes_are_only_in_the_long_table(tmp_path):
@@ -174,14 +220,14 @@ def test_mixes_are_only_in_the_long_table(tmp_path):
         for j, name in enumerate("ab")
     }
     board = board_of(systems, baseline="a")
-    columns = table(board, "Systems by set").columns
+    columns = table_of(board, "Systems by set").columns
     assert columns == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
     files = files_of(board)
     assert b"typos-env1" in files["table.csv"]
     assert b"typos-env1" not in files["table.md"]
     charted = next(one for one in sections(board) if isinstance(one, Dots)).dots
     assert not [dot for dot in charted if dot.label.startswith("typos-env")]
-    assert not [row for row in table(board, "Differences").rows if "typos-env" in row[1]]
+    assert not [row for row in table_of(board, "Differences").rows if "typos-env" in row[1]]
 
 
 def test_where_low_is_good_and_what_is_requested(tmp_path):
@@ -202,7 +248,7 @@ def test_numbers_that_a_system_lacks_are_dashes(tmp_path, trackers):
     assert (board.left_out, board.systems, board.averaged) == ([], ["damd", "detector", "ft"], [])
     assert [board.average[name].value for name in board.systems] == [None] * 3
     assert leader(board) == "No number is known for all systems"
-    shown = table(board, "Systems by set")
+    shown = table_of(board, "Systems by set")
     rows = {(i // 3, row[0]): [cell.split("\n")[0] for cell in row[1:]] for i, row in enumerate(shown.rows)}
     expected = ["mean", "original", "v1", "v2", "v1–v2", "schema sensitivity, %", "typos", "ood-10"]
     assert shown.columns[1:] == expected
@@ -219,7 +265,7 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
     board = compare_systems({"weak": weak, "best": best}, Config(replicates=0))
     assert (board.systems, leader(board).split(":")[0]) == (["best", "weak"], "best is ahead")
     assert leader(board).endswith("(joint goal accuracy, mean over 2 sets)")
-    shown = table(board, "Joint goal accuracy by set, %")
+    shown = table_of(board, "Joint goal accuracy by set, %")
     assert (shown.columns[1], (0, 1) in shown.best, shown.rows[0][4:]) == ("mean", True, ["–", "–"])
     expected = 100 * mean([mean(numbers(1, 0.9)), mean(numbers(1, 0.8))])
     assert board.average["best"].value == pytest.approx(expected)
@@ -236,11 +282,11 @@ def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
     systems = {name: [states(tmp_path / name, values)]
                for name, values in {"broken": broken, "shaky": shaky, "steady": steady}.items()}  # fmt: skip
     board = board_of(systems, baseline="shaky", replicates=999)
-    shown = table(board, "Joint goal accuracy by set, %")
+    shown = table_of(board, "Joint goal accuracy by set, %")
     at = shown.columns.index("schema sensitivity, %")
     assert [row[at].split("\n")[0] for row in shown.rows] == ["56.6", "2.8", "not defined"]
     assert at not in {column for _, column in shown.best}
-    assert "not defined" in table(board, "Joint goal accuracy by service, %").rows[2]
+    assert "not defined" in table_of(board, "Joint goal accuracy by service, %").rows[2]
     files = files_of(board)
     for text in (files["table.tex"].decode(), files["table.md"].decode(), "\n".join(terminal_lines(board))):
         assert "not defined" in text
@@ -261,7 +307,7 @@ def test_intervals_never_claim_certainty(tmp_path):
     found = {one.system: (one.low, one.high) for one in board.rows}
     for name, (_, *interval) in expected.items():
         assert found[name] == pytest.approx(interval, abs=1e-5)
-    assert not [row for row in table(board, "Differences").rows if row[2] == "+100.00" and row[4] != "–"]
+    assert not [row for row in table_of(board, "Differences").rows if row[2] == "+100.00" and row[4] != "–"]
     tracker = {"original": [1.0] * 16, "v1": [0.0] * 16}  # eight dialogues with two frames each
     (first, second) = (one for one in board_of({"a": [states(tmp_path / "a", tracker)]}).rows if one.group == "all")
     of_both = (first.low, first.high, second.low, second.high)
@@ -272,18 +318,23 @@ def test_relative_changes_only_from_an_original_that_is_clearly_above_zero(tmp_p
     sets = {"original": [1.0, *[0.0] * 39], "typos": [1.0] * 20 + [0.0] * 20}
     swapped = dict(zip(sets, reversed(sets.values()), strict=True))
     board = board_of({"low": [states(tmp_path / "low", sets)], "high": [states(tmp_path / "high", swapped)]})
-    rows = {row[0]: row for row in table(board, "Joint goal accuracy by set, %").rows}
+    rows = {row[0]: row for row in table_of(board, "Joint goal accuracy by set, %").rows}
     changes = {name: row[-1].split("\n")[2:] for name, row in rows.items()}
     assert changes == {"low": ["+47.5 points"], "high": ["-47.5 points", "-95.0%"]}
 
 
-def test_what_no_system_has_is_left_out_of_everything(trackers):
+def test_what_no_system_has_is_left_out_of_everything(trackers, tmp_path):
     chosen = Config(sets=("typos", "SR-30", "original"), average=("joint_goal_accuracy", "combined", "SR-30/f1"))
     board = compare_systems(trackers, chosen)
     assert board.averaged == ["dst/typos/joint_goal_accuracy", "dst/original/joint_goal_accuracy"]
     assert board.left_out == [f"{name}: no system has it" for name in ("SR-30", "combined", "SR-30/f1")]
     raised(InputError, compare_systems, trackers, Config(sets=("SR-30",)), match="SR-30: no system has it")
     raised(InputError, compare_systems, trackers, Config(average=("f2",)), match="no system has f2: choose from joint_")
+    ood = {"ood": [groups(tmp_path, "ood", {"#ALL": {"fpr95": 0.1, "bleu": 3.0}})]}
+    raised(InputError, compare_systems, ood, Config(), match="no system has a main metric: choose from bleu, fpr95")
+    board = board_of(trackers, JGA, f"seen/{JGA}", f"other/{JGA}")
+    assert board.columns[-1] == f"dst/typos/seen/{JGA}"
+    assert board.left_out == [f"other/{JGA}: no system has it"]
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
@@ -300,12 +351,8 @@ def test_files(trackers):
     assert list(rows[0]) == ["system", "task", "set", "group", "metric", "value", "low", "high", "noise"]
     parquet = pq.read_table(io.BytesIO(files["table.parquet"])).to_pylist()
     assert len(rows) == len(parquet) == len(board.rows) + 2
-    for text, row in zip(rows, parquet, strict=True):
-        assert {key: value for key, value in text.items() if key in ("system", "task", "set", "group", "metric")} == {
-            key: row[key] for key in ("system", "task", "set", "group", "metric")
-        }
-        for key in ("value", "low", "high"):
-            assert (float(text[key]) if text[key] else None) == row[key]
+    numbers = [{key: float(row[key]) if row[key] else None for key in ("value", "low", "high")} for row in rows]
+    assert [row | of_row for row, of_row in zip(rows, numbers, strict=True)] == parquet
     assert {row["group"] for row in parquet} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
     assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == [
         (name, "average", board.average[name].value) for name in ("pt", "ft")
@@ -329,20 +376,142 @@ def test_a_number_that_is_not_defined(tmp_path):
     systems = {name: [groups(tmp_path / name, "ood", {"#ALL": {"f1": value}})] for name, value in values.items()}
     board = board_of(systems)
     assert board.systems == ["b", "c", "a"]
-    assert [row[1] for row in table(board, "Out-of-domain F1 by set, %").rows] == ["10.0", "10.0", "–"]
+    assert [row[1] for row in table_of(board, "Out-of-domain F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
 def test_groups_of_services_only(trackers):
     board = board_of(trackers, f"seen/{JGA}")
     assert (board.columns[0], terminal_lines(board)) == (f"dst/original/seen/{JGA}", [])
-    assert table(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
+    assert table_of(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
 
 
 def test_one_system(trackers):
     board = board_of({"ft": trackers["ft"]})
     assert board.tests == []
-    first = table(board, "Joint goal accuracy by set, %")
+    first = table_of(board, "Joint goal accuracy by set, %")
     assert (len(first.rows), first.best) == (1, [])
     assert leader(board).startswith("ft: joint goal accuracy, mean over 4 sets: ")
-    assert table(board, "Differences").rows == []
+    assert table_of(board, "Differences").rows == []
     assert b"ft: joint goal accuracy, mean over 4 sets" in files_of(board)["report.html"]
+
+
+BASE = [1.0, 0.0, 1.0, 1.0]
+SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
+
+
+def values_of(results):
+    return {row.column: row.value for row in results.rows}
+
+
+def test_states_by_set_and_by_group(tmp_path):
+    results = read_task(states(tmp_path / "one", SETS, split="dev"))
+    values = values_of(results)
+    assert (results.variants, results.options["split"]) == (("v1", "v2"), "dev")
+    assert {row.group for row in results.rows} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
+    assert values[f"dst/v2/{JGA}"] == 0.375
+    assert values[f"dst/v2/unseen/{JGA}"] == 0.25
+    assert values[f"dst/v2/Cabs_1/{JGA}"] == 0.25  # under the original's name
+    assert values[f"dst/{VARIANTS}/{JGA}"] == (0.5 + 0.375) / 2
+    assert values[f"dst/{VARIANTS}/{SENSITIVITY}"] == sensitivity([SETS["v1"], SETS["v2"]])
+    assert [row.column for row in columns_of(results.rows)] == [
+        "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
+        "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
+    ]  # fmt: skip
+
+
+def test_rows_that_do_not_average_to_the_number(tmp_path):
+    results = read_task(intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, None, 1.0]))
+    parts = read_rows(results.path, [row for row in results.rows if row.metric == "accuracy"], ())
+    assert parts == {"intent/b/accuracy": ({"d0": (1.0, 1)},)}
+
+
+def test_what_systems_do_not_share_is_shown_and_not_averaged(tmp_path):
+    one = states(tmp_path / "one", {**SETS, "typos": BASE})
+    other = states(tmp_path / "other", {**SETS, "v3": BASE, "simple": BASE})
+    found = groups(tmp_path / "ood", "ood", {"#ALL": {"f1": 0.5}})
+    board = board_of({"a": [one, found], "b": [other]})
+    goals = [f"dst/{name}/joint_goal_accuracy" for name in ("original", "v1", "v2", "v3", "typos", "simple")]
+    assert (board.columns, board.averaged) == ([*goals, "ood/#ALL/f1"], goals[:3])
+    assert board.left_out == ["mean over the variants of dst: the systems were not scored on the same variants"]
+    assert board_of({"a": [one, found]}).left_out == []
+
+
+def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
+    one = intents(tmp_path / "one", intent_metrics(0.5, 1.0, 0.7), [1.0, 1.0, 1.0])
+    some = {name: of for name, of in intent_metrics(1, 1, 1).items() if name != "b"}
+    board = board_of({"one": [one], "other": [intents(tmp_path / "other", some, [1.0, 1.0], KEYS[:2])]})
+    assert {row.set for row in board.rows} == {"a", "b"}
+
+
+def sized(folder, n):
+    """A system whose numbers are over two items of set a and ``n`` of set b."""
+    rows = results_of("intent", intent_metrics(0.5, 1.0, 2 / 3), {"a": 2, "b": n})
+    return table(folder, "intent", rows)
+
+
+def test_what_cannot_be_board_of(tmp_path):
+    one = sized(tmp_path / "one", 3)
+    options = intents(tmp_path / "options", intent_metrics(1, 1, 1), [1.0, 1.0, 1.0], positive="ood")
+    right = intents(tmp_path / "right", intent_metrics(1, 1, 1), [1.0, 1.0, 1.0])
+    keys = [*KEYS[:2], ("b", "d7", 0)]
+    others = intents(tmp_path / "others", intent_metrics(1, 1, 1), [1.0, 1.0, 1.0], keys)
+    raised(InputError, board_of, {"a": [right], "b": [others]}, match="other dialogues of set 'b' were scored than for")
+    for path, reason in (
+        (sized(tmp_path / "rows", 4), "3 items of set 'b' were scored for 'one', 4 for 'other': evaluate the systems"),
+        (options, "scored in different ways: positive is None for 'one', 'ood' for 'other'"),
+    ):
+        assert raised(InputError, board_of, {"one": [one], "other": [path]}, match=reason).path == path
+    raised(InputError, board_of, {"a": [one], "b": [one, one]}, match="'b' has two results of task 'intent'")
+
+
+def test_requests_that_an_endpoint_refused_are_no_other_items(tmp_path):
+    systems = {"one": [sized(tmp_path / "one", 3)], "other": [sized(tmp_path / "other", 2)]}
+    path = tmp_path / "other/run.json"
+    for key, name in (("refused/b", "b"), ("refused_frames/b", "b"), ("refused", "#ALL")):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "counts": {"turns": 2, key: 1}}))
+        left_out = [f"1 item of set {name} of task intent for 'other', which its endpoint refused"]
+        assert board_of(systems).left_out == left_out
+
+
+@cases(
+    "files reason",
+    ({}, "there is no finished output of 'parapet evaluate'"),
+    ({"run.json": "[]"}, "Expected `object`, got `array`"),
+    ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
+    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "cannot be read as Parquet"),
+)
+def test_folders_that_are_no_evaluation(tmp_path, files, reason):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    raised(InputError, read_task, str(tmp_path), match=reason)
+    raised(InputError, read_task, str(tmp_path / "nothing"), match="there is no finished output")
+
+
+def test_rows_that_cannot_be_read(tmp_path):
+    path = states(tmp_path / "one", SETS)
+    (tmp_path / "one/rows/v1/dialogues_001.parquet").write_bytes(b"PAR1")
+    raised(InputError, board_of, {"one": [path]}, match="cannot be read as Parquet")
+
+
+def test_other_tasks_have_a_mean_over_variants(tmp_path):
+    sets = ["original", "v1", "v2"]
+    of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
+    of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
+    results = read_task(groups(tmp_path / "one", "response", of, {"Inns_1": "Inns_1"}))
+    assert values_of(results)["response/#VARIANTS/combined"] == mean([70.0, 50.0])
+    assert results.variants == ("v1", "v2")
+    # A service, which is no set.
+    assert values_of(results)["response/#ALL/Inns_1/searches"] == 0.5
+    assert [column.set for column in columns_of(results.rows)] == [*sets, VARIANTS]
+
+
+def test_rows_give_back_the_numbers(tmp_path):
+    results = read_task(states(tmp_path / "one", SETS))
+    columns = [row for row in results.rows if row.metric == JGA]
+    parts = read_rows(results.path, columns, results.variants)
+    assert set(parts) == {row.column for row in columns}
+    assert parts[f"dst/v1/{JGA}"] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    assert parts[f"dst/{VARIANTS}/seen/{JGA}"] == (
+        {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
+    )  # fmt: skip

@@ -1,0 +1,145 @@
+"""Labelled items: equal to scikit-learn, and what is wrong in JSON lines of predictions is told by line."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit import cases, raised, write
+from sklearn import metrics as sk
+
+from parapet.evaluation import intent, ood
+from parapet.evaluation.intent import Item
+from parapet.evaluation.ood import IN_DOMAIN, OOD, metrics_of
+from parapet.evaluation.sets import Keyed, keyed_rows
+from parapet.evaluation.task import json_bytes
+from parapet.schemas.errors import InputError
+
+LABELS = st.sampled_from(["a", "b", "c", "d", "only predicted"])
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(LABELS.filter(lambda label: label != "only predicted"), LABELS), min_size=1, max_size=60))
+def test_intents_equal_to_scikit_learn(pairs):
+    truth, said = [one for one, _ in pairs], [one for _, one in pairs]
+    classes = sorted(set(truth))
+    items = [Item(label, predicted, "") for label, predicted in pairs]
+    details = intent.details_of(items)
+    found = intent.overall(items, details)
+    options = {"labels": classes, "zero_division": 0}
+    precision, recall, f1, support = sk.precision_recall_fscore_support(truth, said, **options)
+    assert found["accuracy"] == pytest.approx(sk.accuracy_score(truth, said), abs=1e-12)
+    assert found["macro_f1"] == pytest.approx(sk.f1_score(truth, said, average="macro", **options), abs=1e-12)
+    assert found["macro_precision"] == pytest.approx(precision.mean(), abs=1e-12)
+    assert found["macro_recall"] == pytest.approx(recall.mean(), abs=1e-12)
+    of_classes = details["classes"]
+    assert list(of_classes) == classes
+    for label, *numbers in zip(classes, precision, recall, f1, support, strict=True):
+        assert [*of_classes[label].values()] == pytest.approx([*numbers, said.count(label)], abs=1e-12)
+
+
+# Few different scores, so that ties are many.
+SCORES = st.one_of(st.sampled_from([-1.0, 0.0, -0.0, 0.5, 1.0]), st.floats(-1e6, 1e6))
+ITEMS = st.lists(st.tuples(SCORES, st.booleans()), min_size=1, max_size=50)
+
+
+@settings(max_examples=25)
+@given(ITEMS)
+def test_curves_equal_to_scikit_learn(items):
+    scores, truth = np.array([score for score, _ in items]), np.array([positive for _, positive in items])
+    areas, best = ood.areas(items), ood.best_threshold(items)
+    both = truth.any() and not truth.all()
+    assert (areas["auroc"] is not None) == both == (areas["fpr95"] is not None)
+    assert (areas["aupr"] is not None) == truth.any() == (best is not None)
+    if both:
+        assert areas["auroc"] == pytest.approx(sk.roc_auc_score(truth, scores), abs=1e-12)
+        fpr, tpr, _ = sk.roc_curve(truth, scores, drop_intermediate=False)
+        assert areas["fpr95"] == pytest.approx(fpr[np.argmax(tpr >= 0.95 - 1e-12)], abs=1e-12)
+    if best is not None:
+        assert areas["aupr"] == pytest.approx(sk.average_precision_score(truth, scores), abs=1e-12)
+        precision, recall, thresholds = sk.precision_recall_curve(truth, scores)
+        f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
+        highest = np.flatnonzero(f1 >= f1.max() - 1e-12)[-1]
+        assert best == (thresholds[highest], pytest.approx(f1[highest], abs=1e-12))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1))
+def test_precision_and_recall_equal_to_scikit_learn(pairs):
+    truth, said = [label for label, _ in pairs], [predicted for _, predicted in pairs]
+    wanted = sk.precision_recall_fscore_support(truth, said, pos_label=True, average="binary", zero_division=0)[:3]
+    names = {True: OOD, False: IN_DOMAIN}
+    found = ood.confusion([Item(names[label], names[predicted], "") for label, predicted in pairs])
+    assert [*found.values()] == pytest.approx([sk.accuracy_score(truth, said), *wanted], abs=1e-12)
+
+
+ITEMS_OF_FIVE = [
+    Item(label, OOD if score >= 0.4 else IN_DOMAIN, "", score)
+    for label, score in [(OOD, 0.9), (OOD, 0.4), (IN_DOMAIN, 0.5), (IN_DOMAIN, 0.1), (IN_DOMAIN, 0.2)]
+]
+
+
+def test_metrics_by_a_threshold():
+    assert metrics_of(ITEMS_OF_FIVE) == pytest.approx(
+        {"accuracy": 0.8, "precision": 2 / 3, "recall": 1.0, "f1": 0.8, "auroc": 5 / 6, "aupr": 5 / 6, "fpr95": 1 / 3}
+    )
+    pairs = ood.scored(ITEMS_OF_FIVE)
+    assert ood.best_threshold(pairs) == (0.4, 0.8)
+    assert ood.best_threshold(pairs[2:]) is None
+
+
+def test_of_thresholds_with_one_f1_the_highest_is_taken():
+    # From 3 on: 1 of 2 found, none wrong. From 1 on: both found, 2 wrong. F1 is 2/3 either way.
+    assert ood.best_threshold([(3.0, True), (2.0, False), (1.5, False), (1.0, True)]) == (3.0, 2 / 3)
+
+
+def test_what_is_not_defined_is_none():
+    assert metrics_of([Item(OOD, None, "", 0.9), Item(OOD, None, "", 0.4)]) == {
+        "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
+    }  # fmt: skip
+    found = metrics_of([Item(item.label, OOD, "") for item in ITEMS_OF_FIVE])
+    assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)
+
+
+class Row(Keyed, kw_only=True):
+    value: float
+
+
+@cases(
+    "text line reason",
+    ('{"id": "a", "value": NaN}', "line 1", "not JSON"),
+    ('{"id": "a", "value": Infinity}', "line 1", "not JSON"),
+    ('{"id": "a", "value": 1e999}', "line 1", "out of range"),
+    ('{"id": "a", "value": "\\ud800"}', "line 1", ""),
+    ('{"id": "a", "value": "1"}', "line 1", "value: Expected `float`"),
+    ('{"id": "a"}', "line 1", "missing required field `value`"),
+    ('{"value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"dialogue_id": "a", "value": 1}', "line 1", "give an id, or dialogue_id and turn"),
+    ('{"id": "a", "turn": 1, "value": 1}', "line 1", "one or the other"),
+    ('{"dialogue_id": "a", "turn": -1, "value": 1}', "line 1", "there is no turn -1"),
+    ('{"set": "#ALL", "id": "a", "value": 1}', "line 1", "cannot be called"),
+    ('{"id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "appears twice: first in line 1"),
+    ('{"set": "s", "id": "a", "value": 1}\n{"id": "a", "value": 1}', "line 2", "has no set"),
+    ("[1]", "line 1", "Expected `object`"),
+    ("{", "line 1", "not JSON"),
+    (b'{"id": "\xff", "value": 1}', "line 1", ""),
+    ("[" * 100_000, "line 1", ""),
+    ("\n \n", "", "contains no rows"),
+)
+def test_what_is_wrong_is_told_by_line(tmp_path, text, line, reason):
+    path = str(write(tmp_path / "rows.jsonl", text))
+    caught = raised(InputError, lambda: [*keyed_rows(path, Row)])
+    assert (caught.path, caught.where) == (path, line)
+    assert reason in caught.reason
+
+
+def test_a_file_must_be_there(tmp_path):
+    for path in (tmp_path / "nothing", tmp_path):
+        raised(InputError, lambda path=path: [*keyed_rows(str(path), Row)], match="no such file")
+
+
+def test_numbers_that_are_none_are_null():
+    value = {"b": [1.5, float("nan"), {"c": float("-inf")}], "a": "ä"}
+    assert json.loads(json_bytes(value)) == {"a": "ä", "b": [1.5, None, {"c": None}]}
+    assert json_bytes({"b": 1, "a": 2}) == b'{\n  "a": 2,\n  "b": 1\n}\n'
