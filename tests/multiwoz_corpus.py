@@ -59,11 +59,7 @@ _TALK = {
     "hotel": [
         ("find", "I need a {pricerange} place to stay in the {area}.", "How about the {name}? It has many stars."),
         ("find", "What is their phone number and postcode?|phone postcode", "It is {phone}, the postcode {postcode}."),
-        (
-            "book",
-            "Please book the {name}, {bookpeople} people, {bookstay} nights from {bookday}.",
-            "Booked: {ref}.",
-        ),
+        ("book", "Please book the {name}, {bookpeople} people, {bookstay} nights from {bookday}.", "Booked: {ref}."),
     ],
     "restaurant": [
         ("find", "I am looking for a {food} restaurant in the {area}.", "{name} serves {food} food at {address}."),
@@ -79,7 +75,7 @@ _TALK = {
         ("find", "What does {name} cost?|entrancefee", "Entrance is {entrancefee}."),
     ],
     "taxi": [
-        ("find", "I also need a taxi from {departure} to {destination} by {leaveat}.", "A {type} is booked, {phone}."),
+        ("find", "I also need a taxi from {departure} to {destination} by {leaveat}.", "A {type} is booked, {phone}.")
     ],
     "police": [("find", "I was robbed, where is the police station?|address", "{name} is in Parkside, Cambridge.")],
     "bus": [("find", "a bus from {departure} to {destination} at {leaveat} please", "I have no buses, I am sorry.")],

@@ -29,15 +29,7 @@ from parapet.schemas.release import (
 from parapet.transforms.release.reading import logical_sha256, row_json, split_sha256
 from parapet.transforms.release.verify import examine
 
-ANSWERS = pa.schema(
-    [
-        ("response_id", pa.string()),
-        ("text", pa.string()),
-        ("disposition", pa.string()),
-        ("reason", pa.string()),
-        ("source", pa.string()),
-    ]
-)
+ANSWERS = pa.schema([(name, pa.string()) for name in ("response_id", "text", "disposition", "reason", "source")])
 NUMBERS = pa.schema([("a", pa.int64()), ("b", pa.string()), ("x", pa.float64())])
 
 
@@ -58,16 +50,10 @@ def sample_corpora(per_split=5):
 
 def sample_tables():
     """Configuration -> (record, key, columns, rows)."""
+    fates = {i: ("rejected", "echo: as shown") if i == 3 else ("used", "vetted") for i in range(8)}
     answers = [
-        {
-            "response_id": f"A{i}:slot_{i}",
-            "text": f"text {i}",
-            "disposition": disposition,
-            "reason": reason,
-            "source": "mturk",
-        }
-        for i in range(8)
-        for disposition, reason in [("rejected", "echo: as shown") if i == 3 else ("used", "vetted")]
+        dict(zip(ANSWERS.names, (f"A{i}:slot_{i}", f"text {i}", *fate, "mturk"), strict=True))
+        for i, fate in fates.items()
     ]
     return {
         "paraphrases": ("paraphrase", ["response_id"], ANSWERS, answers),

@@ -10,7 +10,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ParamValidationError
 from fake_mturk import FakeMTurk, Faults, MTurkError, Refusal, Script, invented, play
 from fake_mturk.operations import check
-from fake_mturk.question import Form
 from fake_mturk.server import answer_xml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,12 +131,6 @@ def test_money_is_held_paid_and_given_back(client, mturk):
     assert (money(mturk), sum(mturk.snapshot()["balance"].values())) == (["998.8", "0", "1.2"], 1_000)
 
 
-def test_ten_assignments_are_a_border(client, mturk):
-    make(client, MaxAssignments=9)
-    make(client, MaxAssignments=10)
-    assert money(mturk)[1] == str((9 * COST + 10 * Decimal("0.70")).normalize())
-
-
 def test_time_expires_abandons_and_approves(client, mturk):
     hit_id = make(client)
     submitted, in_hand = work(mturk, hit_id), mturk.accept(hit_id, "A2")
@@ -166,14 +159,6 @@ def test_who_may_work(client, mturk):
     assert [hit["HITId"] for hit in client.list_hits_for_qualification_type(QualificationTypeId=type_id)["HITs"]] == [
         hit_id
     ]
-
-
-def test_lists_come_in_pages(client, mturk):
-    hit_id = make(client, MaxAssignments=5)
-    done = [work(mturk, hit_id, f"A{n}") for n in range(5)]
-    pages = client.get_paginator("list_assignments_for_hit").paginate(HITId=hit_id, PaginationConfig={"PageSize": 2})
-    ids = [[one["AssignmentId"] for one in page["Assignments"]] for page in pages]
-    assert ids == [done[:2], done[2:4], done[4:]]
 
 
 def test_boto3_stands_faults_and_a_lost_answer_has_had_its_effect(mturk, monkeypatch):
@@ -205,11 +190,6 @@ def test_played_workers_fill_in_every_field(client, mturk):
     assert found[0] == {"slot_0": "one\r\ntwo", "slot_1": "\r\n"}
     assert all(answers["same"] in ("yes", "no") and answers["slot_1"] for answers in found[1:])
     assert play(mturk, [Script("AX", "Parcels_1:names", {"slot_0": "late"}, 60, hit_id)]) == 0
-
-
-def test_a_form_is_read_as_browsers_do():
-    form = Form(FORM)
-    assert (form.fields, form.choices) == ({"assignmentId": "", "slot_0": "", "slot_1": "\n"}, {"same": ["yes", "no"]})
 
 
 @given(st.dictionaries(st.text("ab_<&\"'", min_size=1), st.text("ab <&>\"'\r\n\t\x00é😀\ufffe"), max_size=4))

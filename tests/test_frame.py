@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import RELEASE
-from kit import json_of, lacking, raised, rows_of, run, write
+from kit import json_of, raised, rows_of, run, write
 
 import parapet
 from parapet.pipelines import perturb
@@ -104,15 +104,6 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
 
 
-def test_too_many_bad_records_publish_nothing(corpus, tmp_path):
-    message = run(
-        "perturb", PLUGIN, *OPTIONS[PLUGIN], sgd=corpus, max_bad="1%", output=tmp_path / "out", status=1
-    ).errors
-    text = "1 of 3 files and 1 of 9 dialogues could not be perturbed, more than --max_bad 1%"
-    assert not lacking(message, text, "test/dialogues_003.json")
-    assert not (tmp_path / "out" / "run.json").exists()
-
-
 MISTAKES = [
     (["droped_articles"], 2, "there is no perturbation 'droped_articles': did you mean 'dropped_articles'?"),
     ([PLUGIN, "--raet", "1", "--output", "out"], 2, "unknown flag --raet: did you mean --rate?"),
@@ -130,11 +121,6 @@ def test_mistakes(argv, status, message, tmp_path, monkeypatch):
     assert message in printed.output + printed.errors
     assert "Traceback" not in printed.errors
     assert not [*tmp_path.iterdir()]
-
-
-def test_the_help_of_one_has_its_options():
-    told = run("perturb", PLUGIN, "--help").output
-    assert "--rate X a keyword argument of the plug-in (default: 0.5)" in " ".join(told.split())
 
 
 class Louder(parapet.Perturbation):

@@ -7,7 +7,7 @@ from pathlib import Path
 import kit
 import pyarrow.parquet as pq
 import pytest
-from kit import argv_of, cases, holding, json_of, lacking, raised, refused, run
+from kit import argv_of, cases, files_of, holding, json_of, lacking, raised, refused, run, write
 from plugin_packages import bring, record
 
 import parapet
@@ -155,7 +155,7 @@ def test_a_metric(example, tmp_path):
     turns = [kit.turn("SYSTEM", text, kit.frame("Inns_1", kit.act("GOODBYE"))) for text in texts]
     root = kit.corpus(tmp_path / "sgd", [kit.service("Inns_1", [])], dev=[kit.dialogue("1_00000", *turns)])
     said = [{"dialogue_id": "1_00000", "turn": i, "utterance": f"{text} indeed"} for i, text in enumerate(texts)]
-    predictions = kit.write(tmp_path / "said.jsonl", said)
+    predictions = write(tmp_path / "said.jsonl", said)
     flags = argv_of("--no_validation", split="dev", reference=root, predictions=predictions, metrics="word_overlap")
     made = run("evaluate", *flags, task="generation", output=tmp_path / "out")
     expected = [2 / 3, 5 / 6]
@@ -247,3 +247,74 @@ def test_the_speech_engine_hears_what_it_says(example):
     text = "a table for two at 7 o'clock"
     assert (listener.hear(speaker.speak(text, speaker.default_voice)), chosen.plugin.name) == (text, "modem")
     raised(InputError, speaker.check, ["plain", "fancy"], match="no voice of the modem")
+
+
+# Distances and vetting rules.
+
+CROWD = ROOT / "schemas" / "sample" / "crowd"
+
+
+def test_a_distance_ranks(example, tmp_path):
+    import parapet_example
+
+    names = ["city_of_show", "event_city", "town"]
+    expected = sorted((parapet_example.Ngrams("3")("city_of_event", name), name) for name in names)
+    assert parapet.rank("city_of_event", names, by="ngrams=3") == expected
+    assert [name for _, name in expected] == ["city_of_show", "event_city", "town"]
+    out = tmp_path / "out"
+    run("compose", name_distance="ngrams=3", decisions=CROWD / "decisions.csv", output=out)
+    rows = [row for row in pq.read_table(out / "responses.parquet").to_pylist() if row["disposition"] == "used"]
+    originals = {
+        f"{service['service_name']}/slot/{slot['name']}": slot["name"]
+        for path in (ROOT / "schemas" / "sample").glob("*/schema.json")
+        for service in json_of(path)
+        for slot in service["slots"]
+    }
+    measured = 0
+    for row in rows:
+        if row["field"] == "name" and row["element_id"] in originals:
+            measured += 1
+            assert row["distance"] == parapet_example.Ngrams("3")(originals[row["element_id"]], row["canonical"])
+    assert measured > 50
+    assert record(out) == [(plugins.DISTANCES, "ngrams")]
+    assert json_of(out / "run.json")["options"]["names"] == "ngrams distance"
+
+
+def test_a_distance_that_is_not_there(site):
+    assert "invalid choice: 'cosine' (choose from " in refused("compose", name_distance="cosine", output=site / "out")
+    told = refused("compose", name_distance="jaccard=x", output=site / "out")
+    assert "name_distance: jaccard takes no argument: give jaccard alone" in told
+
+
+def answers_with(place, text):
+    """The sample's descriptions, of which one says something else; gives its file."""
+    lines = (CROWD / "descriptions.csv").read_text(encoding="utf-8")
+    before = next(row["text"] for row in composed(place / "before") if row["field"] == "description")
+    assert before in lines
+    path = write(place / "descriptions.csv", lines.replace(before, text, 1))
+    return path
+
+
+def composed(out, *flags):
+    run("compose", *flags, output=out)
+    rows = pq.read_table(out / "responses.parquet").to_pylist()
+    return [row for row in rows if flags or row["disposition"] == "used"]
+
+
+def test_a_vetting_rule_takes_part_when_it_is_named(example, tmp_path):
+    text = "The thing that our company wants"
+    files = [str(CROWD / "names.csv"), str(answers_with(tmp_path, text))]
+    flags = ["--schemas", str(ROOT / "schemas" / "sample"), "--responses", *files]
+    (row,) = [row for row in composed(tmp_path / "unasked", *flags) if row["text"] == text]
+    assert row["disposition"] != "review"
+    assert "plugins" not in json_of(tmp_path / "unasked" / "run.json")
+    out = tmp_path / "out"
+    (row,) = [row for row in composed(out, *flags, "--vetting_rules", "first_person") if row["text"] == text]
+    assert (row["disposition"], row["reason"]) == ("review", "first_person")
+    assert "Speaks of the worker: I, me, my, we, our." in (out / "review.csv").read_text()
+    assert "Speaks of the worker" in (out / "report.html").read_text()
+    assert record(out) == [(plugins.VETTING_RULES, "first_person")]
+    assert "is named twice" in refused("compose", vetting_rules="first_person,first_person", output=tmp_path / "twice")
+    assert json_of(out / "statistics.json")["method"]["vetting rules"] == "first_person"
+    parapet.compose(ROOT / "schemas" / "sample", files, vetting_rules="first_person").save(tmp_path / "saved")
+    assert files_of(tmp_path / "saved") == files_of(out)

@@ -18,8 +18,16 @@ import msgspec
 
 from parapet.pipelines import app, command
 from parapet.pipelines.command import say
-from parapet.pipelines.suite.steps import COMPARISON, ENGINES, TABLES, command_of, resolved
-from parapet.pipelines.suite.suite_file import SuiteFile, built_in, read_suite
+from parapet.pipelines.suite.suite_file import (
+    COMPARISON,
+    ENGINES,
+    TABLES,
+    SuiteFile,
+    built_in,
+    command_of,
+    read_suite,
+    resolved,
+)
 from parapet.schemas.errors import InputError, code_sha256, no_such, run_header
 from parapet.schemas.layout import dialogue_files, stays_within
 from parapet.transforms.core import options

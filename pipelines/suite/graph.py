@@ -20,9 +20,8 @@ from parapet.pipelines import endpoint_flags, main
 from parapet.pipelines.app import flags_of
 from parapet.pipelines.corpora import of_run
 from parapet.pipelines.perturb import TOOLKITS
-from parapet.pipelines.suite import steps as suite_steps
-from parapet.pipelines.suite.steps import SAMPLE, Options, Step, references
-from parapet.pipelines.suite.suite_file import SEED, SuiteFile
+from parapet.pipelines.suite import suite_file
+from parapet.pipelines.suite.suite_file import SAMPLE, SEED, Options, Step, SuiteFile, references
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.release import NO_LICENCE, parse_config
 from parapet.transforms.core.toml import toml_of
@@ -169,7 +168,7 @@ class Graph:
             self.left_out.append(LeftOut(step, reason, "tasks with other tools"))
         elif self._add(step, command, {**self.corpus, **defaults, **entry}):
             try:
-                folders, in_folders = suite_steps.sets_of(self.steps[step], chosen)
+                folders, in_folders = suite_file.sets_of(self.steps[step], chosen)
             except InputError as error:
                 raise self.error(str(error), f"{self.place} ({name})") from None
             for folder in folders:
@@ -198,7 +197,7 @@ class Graph:
             reason = "must be the command of a pipeline, such as 'few_shot' or 'train t5dst'"
             raise self.error(reason, f"{self.place}.pipeline")
         name = entry.pop("name", command[0])
-        if name in suite_steps.RESULTS:
+        if name in suite_file.RESULTS:
             raise self.error(f"{name!r} is a file of the suite itself: give it another name", f"{self.place}.name")
         if command[0] in ("evaluate", "predict") and entry.get("reference") == "@corpus":
             entry.setdefault("split", self.suite.corpus.scored)
@@ -206,7 +205,7 @@ class Graph:
 
     def _system(self, entry: Options) -> None:
         place, name = self.place, entry.pop("name", "")
-        tasks = {task: dict(entry.pop(task)) for task in suite_steps.TASKS if isinstance(entry.get(task), dict)}
+        tasks = {task: dict(entry.pop(task)) for task in suite_file.TASKS if isinstance(entry.get(task), dict)}
         has_source = not entry.keys().isdisjoint(_SOURCES)
         if not name or (not has_source and (entry or not tasks)):
             reason = "give name, and model, predictions, train or endpoint, or a table of a task: response = {...}"
@@ -292,7 +291,7 @@ class Graph:
         self.place, self.systems = "compare", list(dict.fromkeys(scores.values()))
         if scores:
             systems = [f"{name}=@{step}" for step, name in scores.items()]
-            self._add(suite_steps.COMPARISON, ("compare",), {**self.suite.compare, "systems": systems})
+            self._add(suite_file.COMPARISON, ("compare",), {**self.suite.compare, "systems": systems})
 
     def _release(self) -> None:
         if self.suite.release is None:
@@ -340,7 +339,7 @@ class Graph:
     def _released(self, path: object, where: str) -> str:
         """Returns a path for ``release.toml``, which lies in the output folder. Raises InputError if it is missing."""
         if isinstance(path, str) and (path.startswith("@") or "://" in path):
-            return suite_steps.place_of(path[1:], Path()) if path.startswith("@") else path
+            return suite_file.place_of(path[1:], Path()) if path.startswith("@") else path
         if not isinstance(path, str) or not (place := (self.suite.folder / path).absolute()).exists():
             raise self.error(f"{path}: there is no such file or folder", f"release.{where}")
         return str(place)
@@ -357,7 +356,7 @@ class Graph:
     def _source(self, options: Options, keys: Sequence[str]) -> str:
         """Returns the key that is used out of several; removes the other keys, which must be empty."""
         present = [key for key in keys if key in options]
-        used = [key for key in present if "" not in suite_steps.texts(self._expanded(options[key]))] or present[:1]
+        used = [key for key in present if "" not in suite_file.texts(self._expanded(options[key]))] or present[:1]
         if len(used) != 1:
             raise self.error(f"give exactly one of {', '.join(keys)}", self.place)
         for key in {*present} - {*used}:
@@ -396,7 +395,7 @@ class Graph:
             self.left_out.append(LeftOut(name, "--skip names it", ""))
             return False
         empty = next((key for key, value in options.items() if value in ("", [], [""])), "")
-        if reason := f"{empty} is not given" if empty else suite_steps.lacks(step):
+        if reason := f"{empty} is not given" if empty else suite_file.lacks(step):
             return self._lacks(name, reason)
         self.steps[name] = step
         return True
@@ -413,25 +412,25 @@ class Graph:
         lost = {name: entry for name in references(step.options) if (entry := self._left_out_of(name))}
         if not lost:
             return False
-        if reduced := suite_steps.without(step, lost):
+        if reduced := suite_file.without(step, lost):
             self.steps[step.name] = reduced
         else:
             first = next(iter(lost.values()))
-            reason = f"{suite_steps.entry_of(first.name)} is left out"
+            reason = f"{suite_file.entry_of(first.name)} is left out"
             self.left_out.append(LeftOut(step.name, reason, first.needs))
             del self.steps[step.name]
         return True
 
     def _left_out_of(self, reference: str) -> LeftOut | None:
         """Returns what is left out and would write what a reference names, if any."""
-        if suite_steps.owner(reference, self.steps) is not None:
+        if suite_file.owner(reference, self.steps) is not None:
             return None
-        name = suite_steps.entry_of(reference)
-        return next((entry for entry in self.left_out if suite_steps.entry_of(entry.name) == name), None)
+        name = suite_file.entry_of(reference)
+        return next((entry for entry in self.left_out if suite_file.entry_of(entry.name) == name), None)
 
     def _steps_of(self, names: Iterable[str], place: str) -> frozenset[str]:
         """Returns the steps that write what references name, but for the sample. Raises InputError if there is none."""
-        steps = {name: suite_steps.owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
+        steps = {name: suite_file.owner(name, self.steps) for name in names if name.partition("/")[0] != SAMPLE[1:]}
         for name in (name for name, step in steps.items() if step is None):
             raise self.error(f"@{name}: {no_such('step', name.partition('/')[0], self.steps)}", place)
         return frozenset(filter(None, steps.values()))

@@ -22,8 +22,7 @@ from parapet.evaluation.results import set_order
 from parapet.evaluation.sets import ORIGINAL, mixes, run_name
 from parapet.pipelines.main import PIPELINES
 from parapet.pipelines.suite.running import FAILED, Outcome
-from parapet.pipelines.suite.steps import COMPARISON, Step, entry_of, place_of, references
-from parapet.pipelines.suite.suite_file import SEED, Table
+from parapet.pipelines.suite.suite_file import COMPARISON, SEED, Step, Table, entry_of, place_of, references
 from parapet.schemas.errors import no_such, pointer_keys
 from parapet.transforms.report import report
 from parapet.transforms.report.text import number, percent

@@ -40,7 +40,7 @@ import msgspec
 from parapet.pipelines import progress
 from parapet.pipelines.app import Pipeline, command_line
 from parapet.pipelines.command import execute
-from parapet.pipelines.suite.steps import SAMPLE, Step, command_of, place_of, references, resolved, texts, without
+from parapet.pipelines.suite.suite_file import SAMPLE, Step, command_of, place_of, references, resolved, texts, without
 from parapet.schemas.errors import InputError, code_sha256
 from parapet.schemas.layout import sample_root, stays_within
 from parapet.transforms.core import disk, plugins

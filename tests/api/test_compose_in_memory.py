@@ -86,32 +86,6 @@ def table_of(path):
 
 SAMPLE = layout.sample_root()
 HEADER, ROWS = table_of(SAMPLE / "crowd" / "descriptions.csv")
-ID, TASK, SERVICE = (HEADER.index(name) for name in ("AssignmentId", "Input.task_id", "Input.service_name"))
-FIRST = HEADER.index("Answer.intent_0")
-
-# What happens to rows of an export on their way to us: copies, contradictions, unknown services, lost ids, odd texts.
-ROW = st.integers(0, len(ROWS) - 1)
-FAULT = st.sampled_from(["none", "none", "none", "copied", "other_answer", "unknown_service", "no_id", "short"])
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
-
-
-@st.composite
-def exports(draw):
-    """One or two exports of some rows of the sample, in any order, with faults in some of them."""
-    rows = []
-    for number in draw(st.lists(ROW, min_size=1, max_size=14)):
-        row, fault = list(ROWS[number]), draw(FAULT)
-        if fault == "other_answer":
-            row[FIRST] = draw(TEXT)
-        elif fault == "unknown_service":
-            row[TASK] = row[TASK].replace(row[SERVICE], "Nowhere_1")
-            row[SERVICE] = "Nowhere_1"
-        elif fault == "no_id":
-            row[ID] = ""
-        rows += [row[:5] if fault == "short" else row] * (2 if fault == "copied" else 1)
-    rows = draw(st.permutations(rows))
-    cut = draw(st.integers(0, len(rows)))
-    return [rows[:cut], rows[cut:]]
 
 
 def written(folder, tables):
@@ -121,20 +95,6 @@ def written(folder, tables):
         with paths[-1].open("w", newline="", encoding="utf-8") as handle:
             csv.writer(handle).writerows([HEADER, *rows])
     return paths
-
-
-@given(exports(), st.integers(0, 3))
-@settings(max_examples=6 if THOROUGH else 3)
-def test_exports_of_any_kind_give_the_same_by_both(tmp_path_factory, tables, seed):
-    folder = tmp_path_factory.mktemp("exports")
-    files = written(folder, tables)
-    flags = ["--allow_partial", "--seed", seed]
-    expected = by_command(folder / "command", "--schemas", SAMPLE, "--responses", *files, *flags)
-    read = [record for path in files for record in read_responses(str(path), KEY, "utf-8")]
-    if not any(isinstance(record, Assignment) for record in read):
-        assert "no assignment could be read" in refused(SAMPLE, files)
-    else:
-        assert saved(compose(SAMPLE, files, allow_partial=True, seed=seed), folder / "api") == expected
 
 
 @given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))

@@ -1,15 +1,19 @@
-"""``parapet.load_corpus`` and what it gives: lazily read, saved whole, and errors with file and place."""
+"""Corpora and texts in memory: read lazily, saved whole, perturbed; mistakes are InputErrors that say what to do."""
 
 import json
 import math
 import shutil
 from itertools import product
+from pathlib import Path
 
 import pytest
-from kit import cases, json_of, raised, write
+from hypothesis import given
+from hypothesis import strategies as st
+from kit import cases, json_of, lacking, raised, write
 
 import parapet
 from parapet.evaluation.dst.trackers import Names
+from parapet.schemas.layout import sample_root
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
@@ -111,3 +115,104 @@ def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):
 
     with pytest.raises(parapet.InputError, match=r"dialogues_00\d.json: \[0\]: is not JSON: Dict key must be str"):
         parapet.perturb(parapet.load_corpus(), Numbered).save(tmp_path / "out")
+
+
+TEXTS = ["I need a taxi to the station", "Please book a table for two at the Golden Lion", "Thank you so much"]
+KINDS = ("typos", "verbose", "simple", "paraphrase")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_perturbed_alike_alone_and_in_a_list(kind):
+    together = parapet.perturb_text(TEXTS, kind, seed=1)
+    assert together == [parapet.perturb_text(text, kind, seed=1) for text in TEXTS]
+    assert together == parapet.perturb_text(iter(TEXTS), kind, seed=1)
+    assert together[0] != TEXTS[0] or kind == "simple"  # "I need" may stay
+    assert any(parapet.perturb_text(TEXTS, kind, seed=seed) != together for seed in range(2, 9)) or kind == "simple"
+    assert parapet.perturb_text(["", " ", TEXTS[0], TEXTS[0]], kind, seed=1) == ["", " ", together[0], together[0]]
+    assert parapet.perturb_text([], kind) == []
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["typos", "verbose"]))
+def test_protected_values_stay(seed, kind):
+    results = parapet.perturb_text(TEXTS, kind, seed=seed, protect=["the golden LION", "table", "station."])
+    assert not lacking(results[1], "table", "the Golden Lion")
+    assert "stati" in parapet.perturb_text(TEXTS[0], "typos", seed=seed, protect="station")
+
+
+def test_more_values_than_the_service_has_slots():
+    words = "river stone cloud table green seven window garden silver bridge music paper orange doctor winter "
+    text = (6 * words).strip()
+    assert parapet.perturb_text(text, "typos", seed=1, protect=set(text.split())) == text
+
+
+def test_options_and_a_class_of_ones_own():
+    assert parapet.perturb_text("I need a taxi now", "typos", set_name="typos-env1", env=(0.4,)) == "I need a taxi now"
+
+    class Shout(parapet.Perturbation):
+        name = "shout"
+
+        def perturb(self, dialogue, random):
+            return parapet.edit_user_turns(dialogue, lambda turn: [(0, 3, turn.utterance[:3].upper())])
+
+    assert parapet.perturb_text("book the inn", Shout()) == "BOOk the inn"
+
+
+@cases(
+    "text perturbation options reason",
+    (3, "typos", {}, "expected a text or a list of texts, found int"),
+    (["a", 3], "typos", {}, r"text: \[1\]: expected a text, found int"),
+    ("a", "typo", {}, "did you mean 'typos'"),
+    ("a", "typos", {"protect": [3]}, r"protect: expected a list of texts, found \[3\]"),
+    ("a", "typos", {"protect": 3}, "protect: expected a list of texts, found 3"),
+    ("a", "typos", {"colour": 1}, "unexpected keyword argument 'colour': its options are"),
+    ("a", "ood", {"set_name": "ood-10"}, "ood needs a corpus with schemas and states, which plain texts have not: use"),
+    ("a", "unseen_entities", {"set_name": "unseen_entities"}, "unseen_entities needs a corpus with schemas"),
+)
+def test_mistakes(text, perturbation, options, reason):
+    with pytest.raises(parapet.InputError, match=reason):
+        parapet.perturb_text(text, perturbation, **options)
+
+
+SAMPLE = parapet.load_corpus()
+
+
+MISTAKES = [
+    (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
+    (lambda: parapet.perturb(SAMPLE, "xyz"), r"no perturbation 'xyz': must be one of .*typos"),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", sed=1),
+        r"typos got an unexpected keyword argument 'sed': its options are seed, ",
+    ),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}),
+        r"^rates: there is no rate 'wrod': did you mean 'word'\?",
+    ),
+    (lambda: parapet.perturb(SAMPLE, "typos", rates=0.5), r"^rates: there is no rate '0.5'"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=[0.1, 2]), r"^env: '0.1,2' must be different numbers above 0"),
+    (
+        lambda: parapet.perturb(SAMPLE, "typos", env=0.1),
+        r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1",
+    ),
+    (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': must be one of typos"),
+    (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
+    (lambda: parapet.perturb(SAMPLE, int), "a subclass of Perturbation or an object of one, found type"),
+    (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
+    (lambda: parapet.perturb("nowhere", "typos"), "nowhere: there is no such file or folder"),
+    (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
+    (lambda: parapet.apply_variants(SAMPLE, sample_root() / "crowd"), "crowd: variants: contains no variants"),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
+    (
+        lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}),
+        r"variants\['v1'\]\['valid'\]: the list of services is empty",
+    ),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}), "variants"),
+    (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
+    (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "reason"), MISTAKES)
+def test_a_mistake(mistake, reason, capsys):
+    with pytest.raises(parapet.InputError, match=reason):
+        mistake()
+    assert capsys.readouterr() == ("", "")

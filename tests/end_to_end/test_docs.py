@@ -62,12 +62,7 @@ OTHER_FLAGS = {
     "--count",  # of 'perturb distractors', which is no perturbation of dialogues
     *("--gcs-location", "--version", "--model-base-url"),
     *("--directory", "--answers", "--check", "--service_port", "--write", "--folder", "--output_dir"),
-    *(
-        "--copy_files",
-        "--bundle",
-        "--insecure-ignore-tlog",
-        "--no-deps",
-    ),  # the last two are others'
+    *("--copy_files", "--bundle", "--insecure-ignore-tlog", "--no-deps"),  # the last two are others'
 }
 
 _FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")

@@ -9,7 +9,7 @@ import apache_beam as beam
 import kit
 import pytest
 from kit import rows_of, run, write
-from page_recorder import serve
+from page_form import serve
 
 from parapet.transforms.core.files import prepare
 from parapet.transforms.core.runs import RunInfo

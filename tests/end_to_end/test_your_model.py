@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import TWO_WORKERS, argv_of, lacking, refused, write
+from kit import TWO_WORKERS, argv_of, write
 
 from parapet.schemas.layout import sample_root
 
@@ -24,15 +24,6 @@ class Tracker:
         if self.fail:
             texts.fail(batch[0])
         return [self.rules.state(example, schemas.name_of(example, self.intent)) for example in batch]
-"""
-# These import nothing of the project: they can be loaded in the process of the tests.
-FAULTY = """
-def no_list(batch):
-    return None
-
-
-def no_state(batch):
-    return [{"active_intent": "", "requested_slots": [], "slot_values": {"city": "London"}} for _ in batch]
 """
 RULES = """
 from helpers.texts import said
@@ -66,7 +57,6 @@ def project(tmp_path_factory):
     root = tmp_path_factory.mktemp("project")
     for name, text in (
         ("mine/tracker.py", TRACKER),
-        ("mine/faulty.py", FAULTY),
         ("mine/evaluation/__init__.py", ""),
         ("mine/evaluation/rules.py", RULES),
         ("mine/helpers/__init__.py", ""),
@@ -101,20 +91,3 @@ def test_an_error_shows_the_users_traceback(project, flags):
     ]
     assert lines[-1] == "ValueError: cannot track 1_00000"
     assert not (project / "elsewhere" / "failed" / "run.json").exists()
-
-
-NO_STATES = {
-    "no_list": ["expected a list of 50 states, one for each example, found None"],
-    "no_state": [
-        "dialogue '1_00000', turn 0, service 'Repairs_1'",
-        'Expected `array`, got `str` - at `$.slot_values[...]`. Expected {"active_intent": TEXT,',
-        "got {'active_intent': '', 'requested_slots': [], 'slot_values': {'city': 'London'}}",
-    ],
-}
-
-
-@pytest.mark.parametrize("name", NO_STATES)
-def test_what_is_no_state_is_explained(name, project, tmp_path):
-    model = f"{project / 'mine' / 'faulty.py'}:{name}"
-    error = refused("evaluate", task="dst", model=model, output=tmp_path / "failed", status=1)
-    assert not lacking(error, *NO_STATES[name])

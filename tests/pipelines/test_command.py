@@ -1,7 +1,7 @@
 """The command line that all pipelines share: strict flags, exit statuses, messages that say what to do."""
 
 import kit
-from kit import cases, refused, run, sample_dialogues
+from kit import cases, files_of, refused, run, sample_dialogues
 
 from parapet.pipelines import command
 from parapet.schemas.layout import sample_root
@@ -83,29 +83,17 @@ def test_without_a_network_buckets_are_refused_at_once(monkeypatch, tmp_path):
         assert "storage.googleapis.com cannot be reached (no route to host): check the network" in said
 
 
-def test_outputs_and_inputs_are_apart(tmp_path):
-    """What would replace its own input, or make it unreadable, is refused."""
-    corpus, out = tmp_path / "corpus", tmp_path / "out"
+def test_outputs_and_inputs_are_apart_under_any_name(tmp_path):
+    """The law of all commands, ``test_laws.py``, has paths as they are; here are links and other spellings."""
+    corpus, link = tmp_path / "corpus", tmp_path / "link"
     kit.corpus(corpus, test=sample_dialogues()[:2])
-    (tmp_path / "link").symlink_to(corpus)
-
-    def typos(sgd, output, status=0):
-        return run("perturb", "typos", "--quiet", sgd=sgd, output=output, status=status)
-
-    typos(corpus, out)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    for sgd in (out / "typos", out / "typos/test"):
-        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, out, status=2).errors
-    for sgd in (corpus, tmp_path / "link"):
-        for folder in ("", "test", "out", "train/deep/out/"):
-            said = typos(sgd, corpus / folder, status=2).errors
-            assert "--output: is the same as --sgd or lies inside it: choose another folder" in said
-        assert "--output: contains --sgd: choose a folder beside it" in typos(sgd, tmp_path, status=2).errors
-    said = run("back_translate", schemas=corpus / "test/schema.json", output=corpus / "test", status=2).errors
-    assert "--output: contains --schemas: choose a folder beside it" in said
-    assert "is the same as --sgd" in typos(f"{tmp_path}/./corpus", f"{corpus}/", status=2).errors
-    assert "is the same as --sgd or lies inside it" in typos(corpus, f"{tmp_path}/link/out", status=2).errors
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    link.symlink_to(corpus)
+    before = files_of(tmp_path)
+    for sgd, output in ((link, corpus), (corpus, link / "train/deep/out/"), (f"{tmp_path}/./corpus", f"{corpus}/")):
+        said = refused("perturb", "typos", sgd=sgd, output=output)
+        assert "--output: is the same as --sgd or lies inside it: choose another folder" in said
+    assert "--output: contains --sgd: choose a folder beside it" in refused("ood", sgd=link, output=tmp_path)
+    assert files_of(tmp_path) == before
 
 
 def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback():
@@ -116,3 +104,16 @@ def test_the_reason_of_a_workers_error_is_no_line_of_its_traceback():
     client.ServiceUnavailable: 503: come back later"""
     shown = "client.ServiceUnavailable: 503: come back later (PARAPET_DEBUG=1 shows the traceback)"
     assert command._reason(RuntimeError(text)) == shown
+
+
+# ``--dry_run``: the cost of a pipeline; nothing is read, sent or written.
+
+
+def test_it_shows_the_cost_and_changes_nothing(tmp_path):
+    output = run("hits", "--dry_run", output=tmp_path / "out").output
+    assert output.splitlines()[-1] == "dry run: nothing was written"
+    assert not (tmp_path / "out").exists()
+    run("hits", output=tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    run("hits", "--dry_run", output=tmp_path / "out")
+    assert files_of(tmp_path / "out") == before

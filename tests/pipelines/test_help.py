@@ -1,13 +1,23 @@
 """The help of every command: groups, lengths, words, and flags in which ``-`` and ``_`` are alike."""
 
 import functools
+import os
 import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, metadata, version
+from pathlib import Path
 
 import pytest
-from kit import THOROUGH, cases, raised, run
+from kit import THOROUGH, cases, lacking, raised, run, write
 
+from parapet.pipelines import doctor
 from parapet.pipelines.app import wrap_commands
-from parapet.pipelines.main import PIPELINES, actions_of, canonical, parser_of
+from parapet.pipelines.evaluate import TASKS
+from parapet.pipelines.main import PIPELINES, actions_of, canonical, parser_of, parser_on
+from parapet.pipelines.release import ACTIONS as RELEASE_ACTIONS
+from parapet.schemas.errors import DISTRIBUTION, install_line
 from parapet.transforms.core import plugins
 
 COMMON_LINES, ALL_LINES = 45, 100
@@ -149,3 +159,100 @@ def test_the_first_example_works_on_the_sample(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     example = parser_of(*COMMANDS[name]).kind.example.splitlines()[0].partition("#")[0]
     assert run(*example.format(name="typos").split()[1:]).status == 0
+
+
+# Completion: a real bash that asks; and for every command the flags that its parser has.
+
+
+# Sources the script, then asks what may follow each line that it reads.
+ASK = r"""
+eval "$(register-python-argcomplete parapet)"
+while IFS= read -r COMP_LINE; do
+  COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMPREPLY=()
+  _python_argcomplete parapet
+  (IFS=' '; echo "${COMPREPLY[*]}")
+done
+"""
+
+
+def asked(*lines, folder=None):
+    """What bash offers at the end of each line."""
+    told = subprocess.run(
+        ["bash", "--norc", "-c", ASK],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        cwd=folder,
+    )
+    return [line.split() for line in told.stdout.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes_commands_flags_values_and_files(tmp_path):
+    (tmp_path / "my_corpus").mkdir()
+    (tmp_path / "my_corpus" / "schema.json").touch()
+    offered = {
+        "parapet lang": ["language_variations"],
+        "parapet mturk s": ["status", "stop", "site-csv"],
+        "parapet mturk publish --min": ["--min_approval", "--min_approved"],
+        "parapet release ": ["--help", *RELEASE_ACTIONS],
+        "parapet evaluate --task ": list(TASKS),
+        "parapet evaluate --task ood --p": ["--predictions"],
+        "parapet evaluate --task ood --split ": ["train", "dev", "test"],
+        "parapet back_translate --engine=l": ["local"],
+        "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],
+        "parapet nosuch --x": [],
+    }
+    assert asked(*offered, folder=tmp_path) == list(offered.values())
+
+
+def test_every_flag_of_every_command_is_offered():
+    def flags_of(parser):
+        return {flag for action in parser._actions for flag in action.option_strings}
+
+    for pipeline, action in COMMANDS.values():
+        if not (pipeline == "perturb" and action):
+            task = ["--task"] * (pipeline == "evaluate")
+            offered = flags_of(parser_on([pipeline, *task, *filter(None, [action])])[1])
+            assert offered == flags_of(parser_of(pipeline, action)) | {*task}, (pipeline, action)
+    for words in ([], ["nosuch"], ["mturk", "nosuch"], ["evaluate"], ["evaluate", "--task", "nosuch"]):
+        assert "--help" in flags_of(parser_on(words)[1])
+
+
+# ``parapet doctor``: what is installed and on the PATH, and what each is for.
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """As if these distributions were of other versions, or not there (None)."""
+    versions = {}
+
+    def answer(name):
+        number = versions.get(name, name)
+        if number is None:
+            raise PackageNotFoundError(name)
+        return version(name) if number == name else number
+
+    monkeypatch.setattr(doctor, "version", answer)
+    return versions
+
+
+def test_what_an_extra_lacks_and_how_to_install_it(absent):
+    absent["boto3"] = None
+    assert f"boto3 is not installed: {install_line('mturk')}" in run("doctor").output
+    absent["boto3"] = "1.0"
+    assert "boto3 1.0 is installed, " in run("doctor").output
+
+
+def test_every_extra_and_tool_is_listed_and_those_for_users_with_their_purpose(tmp_path, monkeypatch):
+    write(tmp_path / "gcloud", "#!/bin/sh\n").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    output = run("doctor").output
+    extras = metadata(DISTRIBUTION).get_all("Provides-Extra")
+    assert not lacking(output, *extras)
+    assert set(doctor.ENABLES) <= set(extras)
+    lines = [line.split() for line in output.splitlines()]
+    assert {line[1] for line in lines if line[-2:] == ["for", "developers"]} <= {"docs", "lint", "test"}
+    assert [line[:2] for line in lines if "credentials" in line] == [["missing", "aws"], ["installed", "gcloud"]]

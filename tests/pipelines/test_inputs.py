@@ -2,9 +2,10 @@
 
 import re
 import shutil
+from itertools import product
 
 import pytest
-from kit import cases, corpus, json_of, lacking, refused, run, sample_dialogues, write
+from kit import cases, corpus, edit, json_of, lacking, refused, run, sample_dialogues, write
 
 from parapet.pipelines import compose
 from parapet.pipelines.app import Command, flags_of
@@ -95,27 +96,10 @@ def test_a_folder_of_sets_says_what_is_in_it(typos, tmp_path):
     assert "; this folder is the output of 'parapet perturb typos'" in told
 
 
-def test_pages_are_no_texts_and_no_variants(tmp_path, sample):
-    """Files that some flag once took for lines of text, or never looked at."""
-    out = ["--output", tmp_path / "out"]
-    page = write(tmp_path / "page.html", "<!doctype html>\n<p>Hello there</p>\n")
-    chats = write(tmp_path / "chats.jsonl", [{"turns": [{"speaker": "USER", "text": "Hi"}]}])
-    told = refused("anonymise", *out, chats=chats, entities=page)
-    assert f"{page}: --entities: is HTML or XML: expected plain text" in told
-    assert f"{page}: --source: contains no utterances" in refused("ood", *out, sgd=sample, source=page)
-    given = {"predictions": "reference", "reference": sample, "variants": page}
-    assert str(page) in refused("evaluate", *out, task="response", **given)
-
-
 @cases(
     "command below",
-    *(
-        ("rewrite", ""),
-        ("rewrite", "typos"),
-        ("augment --sets oracle", ""),
-        ("evaluate --task dst --model names", ""),
-    ),
-    *(("evaluate --task response --predictions reference", ""), ("statistics", "")),
+    *(("rewrite", ""), ("rewrite", "typos"), ("augment --sets oracle", ""), ("statistics", "")),
+    *(("evaluate --task dst --model names", ""), ("evaluate --task response --predictions reference", "")),
 )
 def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, below):
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
@@ -125,35 +109,81 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
     assert f"{flag} takes variants of the schemas" in error
 
 
+# Two dialogues of one id, in one file or in two of a split. The commands that are not here read as one of these.
 READERS = [
-    *("perturb typos --sgd X", "augment --sgd X", "few_shot --sgd X", "hits --task rewrites --dialogues X"),
-    *("evaluate --task dst --reference X --model names", "evaluate --task dst --reference X --predictions X"),
+    *("perturb typos --sgd X", "augment --sgd X --split test --sets none", "few_shot --sgd X"),
+    *("ood --rates 0.1 --sgd X", "hits --task rewrites --dialogues X", "rewrite --sgd X --variants X/variants"),
+    "evaluate --task dst --reference X --model names",
+    "evaluate --task response --reference X --predictions reference",
+]
+OF_A_FILE = [
     "evaluate --task generation --reference X --predictions reference",
     *("evaluate --task intent --reference X --predictions X", "train damd --train X"),
+    "evaluate --task dst --reference X --predictions X",
 ]
-# They read their corpora in the same way as one of the above.
-LIKE_THEM = [
-    *("language_variations --sgd X", "unseen_entities --sgd X", "ood --rates 0.1 --sgd X"),
-    *("evaluate --task ood --reference X --predictions X", "evaluate --task response --reference X --predictions X"),
-    "train classifier --train X",
-]
+TWICE = {
+    1: r"dialogues_001\.json: (dialogue )?\[3\]: duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]",
+    2: r"dialogues_002\.json: (dialogue )?\[1\]: duplicate_id: dialogue '\d_0000\d' is in .*/dialogues_001\.json, too",
+}
 
 
 @pytest.fixture(scope="module")
-def one_id(tmp_path_factory):
-    """Four dialogues a split, of which two have one id."""
-    splits = {split: sample_dialogues(split)[:4] for split in ("train", "dev", "test")}
-    for dialogues in splits.values():
-        dialogues[3]["dialogue_id"] = dialogues[1]["dialogue_id"]
-    return corpus(tmp_path_factory.mktemp("twice") / "corpus", **splits)
+def twice(tmp_path_factory):
+    """By the number of files that have the id: corpora, with their schemas as variants."""
+    roots = {}
+    for files in TWICE:
+        splits = {split: sample_dialogues(split)[:4] for split in ("train", "dev", "test")}
+        for split, dialogues in splits.items():
+            dialogues[3] = {**dialogues[3], "dialogue_id": dialogues[1]["dialogue_id"]}
+            splits[split] = dialogues if files == 1 else [dialogues[:2], dialogues[2:]]
+        roots[files] = corpus(tmp_path_factory.mktemp("twice") / "corpus", **splits)
+        for path in roots[files].glob("*/schema.json"):
+            write(roots[files] / "variants/v1" / path.parent.name / path.name, path.read_bytes())
+    return roots
 
 
-@pytest.mark.parametrize(
-    "command", [*READERS, *(pytest.param(command, marks=pytest.mark.thorough) for command in LIKE_THEM)]
+@cases("command files", *product(READERS, TWICE), *((command, 1) for command in OF_A_FILE))
+def test_two_dialogues_with_one_id_are_refused_with_both_places(command, files, twice, tmp_path):
+    line = [part.replace("X", str(twice[files])) for part in command.split()]
+    assert re.search(TWICE[files], refused(*line, output=tmp_path / "out", status=(1, 2)))
+    assert not (tmp_path / "out/run.json").exists()
+    if command.startswith(("perturb", "ood", "rewrite")):
+        made = run(*line, output=tmp_path / "out", max_bad="100%", quiet=True)
+        ids = [one["dialogue_id"] for path in made.folder.rglob("test/dialogues_*.json") for one in json_of(path)]
+        assert ids.count("1_00001") == 1
+        assert {letter["file"] for letter in made.dead_letters} == {f"dialogues_00{files}.json"}
+
+
+def test_if_every_dialogue_is_bad_nothing_is_published(sample, tmp_path):
+    root = shutil.copytree(sample, tmp_path / "sgd")
+    for path in root.glob("*/dialogues_*.json"):
+        edit(path, lambda dialogues: [{**dialogue, "turns": 7} for dialogue in dialogues])
+    flags = {"kinds": "simple", "env": "none", "max_bad": "100%"}
+    told = refused("language_variations", **flags, sgd=root, output=tmp_path / "out", status=1)
+    assert re.search(r"(\d+) of \1 dialogues.* could not be \w+, so there is nothing to publish: not_sgd ", told), told
+    assert not (tmp_path / "out/run.json").exists()
+
+
+@cases(
+    "share said",
+    ("1", "'1' is ambiguous: write 1% or 100%"),
+    ("101%", "'101%' is not a share: give a percentage from 0% to 100%, or a fraction such as 0.05"),
+    ("-0.1", "'-0.1' is not a share"),
+    ("few", "'few' is not a share"),
 )
-def test_two_dialogues_of_a_file_with_one_id_are_refused(command, one_id, tmp_path):
-    line = [part.replace("X", str(one_id)) for part in command.split()]
-    place = r"(test|train|dev)/dialogues_00\d\.json: (dialogue )?\[3\]"
-    twice = r"duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]: give each its own id"
-    assert re.search(f"{place}: {twice}", refused(*line, output=tmp_path / "out", status=(1, 2)))
-    assert not (tmp_path / "out" / "run.json").exists()
+def test_what_is_no_share(share, said, tmp_path):
+    assert f"argument --max_bad: {said}" in refused("few_shot", f"--max_bad={share}", output=tmp_path / "out")
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", '[1, {"b": NaN}]'])
+def test_what_is_not_json_in_an_unknown_key_is_a_bad_record(value, sample, tmp_path):
+    shutil.copytree(sample, tmp_path / "sgd")
+    path = tmp_path / "sgd/test/dialogues_001.json"
+    path.write_text(path.read_text().replace('"dialogue_id"', f'"note": {value}, "dialogue_id"', 1))
+    flags = {"sgd": tmp_path / "sgd", "output": tmp_path / "out", "quiet": True}
+    told = refused("perturb", "typos", **flags, status=1)
+    assert "dialogues_001.json: dialogue [0]: not_sgd: Out of range float values are not JSON compliant" in told
+    made = run("perturb", "typos", **flags, max_bad="100%")
+    (letter,) = made.dead_letters
+    assert letter["reason"].startswith("not_sgd: Out of range float values")
+    assert not [name for name, data in made.files.items() if b"NaN" in data and name.endswith("json")]

@@ -5,7 +5,6 @@ import io
 import logging
 import os
 import pty
-import re
 import subprocess
 import sys
 
@@ -97,26 +96,9 @@ def test_events_and_heartbeats_of_a_run(sample, tmp_path, monkeypatch, capfd):
     assert any(message.startswith("done in ") for message in messages)
 
 
-_PARTS = re.compile(r"\x1b\[(\d*)([AK])|\x1b\[[?\d;]*[a-zA-Z]|(\r)|(\n)|([^\x1b\r\n]+)")
-
-
 def screen_of(written):
-    """The lines that a terminal shows of what was written to it."""
-    lines, row, column = [""], 0, 0
-    for number, code, back, down, text in _PARTS.findall(written):
-        if code == "A":
-            row = max(0, row - int(number or 1))
-        elif code == "K":
-            lines[row] = "" if number == "2" else lines[row][:column]
-        elif back:
-            column = 0
-        elif down:
-            row, column = row + 1, 0
-            lines += [""] * (row + 1 - len(lines))
-        elif text:
-            lines[row] = lines[row][:column].ljust(column) + text + lines[row][column + len(text) :]
-            column += len(text)
-    return [line.rstrip() for line in lines]
+    """The lines that a terminal shows: of each, what was written after it was cleared."""
+    return [line.rpartition("\r\x1b[K")[2].rstrip() for line in written.replace("\r\n", "\n").split("\n")]
 
 
 def test_messages_have_rate_and_time_left(capsys, monkeypatch):

@@ -19,13 +19,9 @@ from parapet.pipelines.statistics import Statistics
 from parapet.schemas.errors import InputError
 
 FLAGS = {
-    "--runner": "FlinkRunner", "--flink_master": "flink:8081", "--flink_version": "1.20", "--parallelism": 4,
-    "--flink_job_server_jar": "/jars/flink.jar", "--max_parallelism": 8, "--spark_master_url": "spark://spark:7077",
-    "--spark_version": "3", "--spark_rest_url": "http://spark:6066", "--spark_job_server_jar": "/jars/spark.jar",
-    "--prism_location": "/bin/prism", "--job_endpoint": "jobs:8099", "--artifact_endpoint": "jobs:8098",
-    "--job_server_timeout": 60, "--environment_type": "EXTERNAL", "--environment_config": "pool:50000",
-    "--sdk_worker_parallelism": "2", "--environment_cache_millis": "1000", "--setup_file": "./setup.py",
-    "--sdk_container_image": "images/parapet:1", "--direct_num_workers": 3,
+    "--runner": "FlinkRunner", "--flink_master": "flink:8081", "--spark_master_url": "spark://spark:7077",
+    "--prism_location": "/bin/prism", "--job_endpoint": "jobs:8099", "--environment_type": "EXTERNAL",
+    "--setup_file": "./setup.py", "--sdk_container_image": "images/parapet:1", "--direct_num_workers": 3,
 }  # fmt: skip
 LISTS = {"--environment_options": "docker_container_image=parapet", "--experiments": "beam_fn_api"}
 SWITCHES = ("--flink_submit_uber_jar", "--spark_submit_uber_jar")
@@ -139,8 +135,6 @@ def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
 @cases(
     "text reason",
     ("0", "0: must be 1 or more"),
-    ("-1", "-1: must be 1 or more"),
-    ("two", "'two' is not a whole number"),
     ("1.5", "'1.5' is not a whole number"),
     ("", "'' is not a whole number"),
 )

@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,7 @@ from parapet.pipelines.main import main
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import judge, over_seeds, pointed, shown_cell
 from parapet.pipelines.suite.running import FOLDER, State, source_hash
-from parapet.pipelines.suite.steps import RESULTS, command_of, without
-from parapet.pipelines.suite.suite_file import read_suite
+from parapet.pipelines.suite.suite_file import RESULTS, command_of, read_suite, without
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import sample_root
 
@@ -83,22 +81,6 @@ def content(folder):
 
 def append_to(folder, text):
     write(folder / "small.toml", (folder / "small.toml").read_text("utf-8") + text)
-
-
-def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
-    append_to(
-        folder,
-        """
-[[systems]]
-name = "theirs"
-predictions = ""
-train = { model = "t5dst", checkpoint = "" }
-needs = "--set systems.theirs.predictions=DIR"
-""",
-    )
-    (one,) = graph_of(folder / "small.toml").left_out
-    assert (one.name, one.reason) == ("scores/theirs/dst", "predictions is not given")
-    assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["names", "theirs"]
 
 
 @cases("name", "sample", "llm_sample", "tools", "raddle")
@@ -176,30 +158,6 @@ rows = [{ name = "changed", ours = "@typos-{seed}/statistics.json#/sets/typos/tu
         raised(InputError, graph_of, folder / "small.toml", bad, match=reason)
 
 
-def test_the_places_of_a_tables_rows(folder):
-    append_to(
-        folder,
-        """
-[[tables]]
-title = "Two systems"
-source = "nobody"
-columns = ["a", "b"]
-ours = ["@sets/typos/{file}#/{column}/{key}", "@sets/wordy/{file}#/{key}"]
-scale = 100
-rows = [
-  { name = "filled", fill = { file = "x.json", key = "y" } },
-  { name = "its own", ours = "@sets/typos/x.json#/{column}", scale = 1 },
-  { name = "none" },
-]
-""",
-    )
-    table = read_suite(str(folder / "small.toml")).tables[-1]
-    filled, own, none = ([(ours, scale) for _, ours, _, scale in table.cells(row)] for row in table.rows)
-    assert filled == [("@sets/typos/x.json#/a/y", 100), ("@sets/wordy/x.json#/y", 100)]
-    assert (own, none) == ([("@sets/typos/x.json#/a", 1), ("@sets/typos/x.json#/b", 1)], [("", 100), ("", 100)])
-    graph_of(folder / "small.toml")
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The folder of a suite that has run once. Tests must leave its output as it is."""
@@ -216,44 +174,6 @@ def runs(folder, *flags):
 def would_run(folder):
     """Returns the number of steps that a run of the suite would make."""
     return runs(folder, "--dry_run")
-
-
-TWO_SETS = """
-[corpus]
-sgd = "corpus"
-[[sets]]
-path = "first"
-[[sets]]
-path = "second"
-[[systems]]
-name = "ours"
-model = "tracker.py:Names"
-"""
-
-
-def test_inputs_that_change_places_are_scored_again(folder):
-    write(folder / "small.toml", TWO_SETS)
-    write(folder / "tracker.py", "from parapet.evaluation.dst.trackers import Names\n")
-    for name in ("first", "second"):
-        shutil.copytree(folder / "corpus", folder / name)
-
-    def silent(dialogues):
-        for turn in (turn for dialogue in dialogues[::2] for turn in dialogue["turns"]):
-            for frame in turn["frames"]:
-                frame["slots"], turn["utterance"] = [], "Hello."
-
-    edit(folder / "first/test/dialogues_001.json", silent)
-    assert runs(folder) == 2
-    before = (folder / "out/table.csv").read_text("utf-8")
-    for old, new in (("first", "other"), ("second", "first"), ("other", "second")):
-        (folder / old).rename(folder / new)
-    assert runs(folder) == 2
-    after = (folder / "out/table.csv").read_text("utf-8")
-    renamed = before.replace('"first"', '"other"').replace('"second"', '"first"').replace('"other"', '"second"')
-    assert sorted(after.splitlines()) == sorted(renamed.splitlines()) != sorted(before.splitlines())
-    assert would_run(folder) == 0
-    write(folder / "tracker.py", (folder / "tracker.py").read_text("utf-8") + "Names.x = 1\n")
-    assert would_run(folder) == 2
 
 
 def test_files_of_one_size_and_time_may_change_places(tmp_path):
@@ -292,29 +212,21 @@ def cut_one(path):
     edit(path, lambda dialogues: dialogues[:-1])
 
 
-def test_what_a_model_imports_from_its_folder_is_part_of_it(folder):
+def test_the_code_of_a_model_is_what_it_imports_from_its_folder_and_from_beside_the_suite(folder):
     write(folder / "tracker.py", "from helpers.base import Names\n")
-    for name, text in (("__init__", ""), ("base", "from .deep import Names\n"), ("deep", "class Names: pass\n")):
-        write(folder / f"helpers/{name}.py", text)
-    (folder / "helpers/__init__.py").unlink()  # a folder is a package without it, too
-    before = source_hash("tracker.py:Names", folder)
-    write(folder / "unused.py", "x = 1\n")
-    assert source_hash("tracker.py:Names", folder) == before
-    write(folder / "helpers/deep.py", "class Names: x = 1\n")
-    assert source_hash("tracker.py:Names", folder) != before
+    write(folder / "helpers/base.py", "from .deep import Names\n")  # a folder is a package without __init__.py, too
+    write(folder / "models/mine.py", "def load(): from tracker import Names\n")
+    targets = ("tracker.py:Names", "tracker:Names", "models/mine.py:load")
 
+    def hashes():
+        return [source_hash(target, folder) for target in targets]
 
-def test_a_module_beside_the_suite_is_part_of_a_model(folder):
-    write(folder / "tracking.py", "from helper import Model\n")
-    write(folder / "helper.py", "class Model: pass\n")
-    before = source_hash("tracking:Model", folder)
-    write(folder / "helper.py", "class Model: x = 1\n")
-    assert before != source_hash("tracking:Model", folder) != "" != before
-    assert source_hash("tracking:Model") == ""
-    write(folder / "models/mine.py", "def load(): from helper import Model\n")
-    before = source_hash("models/mine.py:load", folder)
-    write(folder / "helper.py", "class Model: x = 2\n")
-    assert before != source_hash("models/mine.py:load", folder)
+    for path, other, is_part in (("helpers/deep.py", "", True), ("unused.py", "x = 1\n", False)):
+        write(folder / path, "class Names: pass\n")
+        before = hashes()
+        write(folder / path, other)
+        assert [one != two for one, two in zip(before, hashes(), strict=True)] == [is_part] * 3
+    assert source_hash("tracker:Names") == "" not in hashes()
 
 
 CHANGING = """
@@ -358,41 +270,6 @@ def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(f
     cut_one(folder / "elsewhere/dialogues_001.json")
     said = suite(folder, "--only", "sets/typos", "--dry_run", output="out").output
     assert "1 step would run, 0 unchanged" in said
-
-
-def test_what_cannot_be_read_hides_no_other_file(tmp_path):
-    for n in range(9):  # the order of a folder is the file system's
-        (tmp_path / "corpus" / f"{n}").mkdir(parents=True)
-        (tmp_path / "corpus" / f"link{n}").symlink_to(f"link{n}")
-    os.mkfifo(tmp_path / "corpus/pipe")
-    state, hashes = State(tmp_path / "out"), set()
-    for n in range(9):
-        (tmp_path / "corpus" / f"{n}" / "schema.json").write_text("[]", encoding="utf-8")
-        hashes.add(state.hash_of(tmp_path / "corpus"))
-    assert len(hashes) == 9
-
-
-LEAVING = """
-import os, time
-from parapet.evaluation.dst.trackers import Names
-class Leaving(Names):
-    def predict(self, batch):
-        {}
-        return super().predict(batch)
-"""
-
-
-def leaving(folder, line, *flags, status=0):
-    write(folder / "small.toml", '[[systems]]\nname = "ours"\nmodel = "tracker.py:Leaving"\n')
-    write(folder / "tracker.py", LEAVING.format(line))
-    return suite(folder, *flags, status=status)
-
-
-@pytest.mark.thorough
-def test_a_step_that_leaves_without_a_result_is_not_done(folder):
-    for _ in range(2):
-        told = "scores/ours/dst failed: it ended with exit status 0, without a result"
-        assert told in leaving(folder, "os._exit(0)", status=1).errors
 
 
 def test_a_step_cannot_have_the_name_of_a_result(folder, made):
@@ -459,7 +336,7 @@ def test_only_and_skip(folder):
     assert not (folder / "out").exists()
 
 
-def test_a_dry_run_lists_the_steps(folder):
+def test_a_dry_run_lists_the_steps(folder, monkeypatch):
     told = suite(folder, "--dry_run")
     assert {" ".join(line.split()) for line in told.output.splitlines()} == {
         "sets/typos runs",
@@ -471,9 +348,6 @@ def test_a_dry_run_lists_the_steps(folder):
         "(power 80%; more by 'parapet plan')",
     }
     assert not (folder / "out").exists()
-
-
-def test_a_dry_run_says_which_difference_can_be_shown(folder, monkeypatch):
     monkeypatch.setattr("parapet.schemas.dialogue.dialogue_ids", lambda path: [*range(384)])
     assert "this suite can show differences of 7 points between two systems, " in suite(folder, "--dry_run").output
 
@@ -555,21 +429,14 @@ def test_the_results(made):
     assert set(manifest["files"]) == {"index.html", "README.md", "table.csv", "table.parquet", "table.tex", "table.md"}
 
 
-def test_thousands_of_seeds_make_a_graph_in_seconds(folder):
-    """Four times the seeds take about four times as long, since no step is compared with all others."""
-    seconds = []
-    for n in (1_000, 4_000):
-        seeds = f"seeds = {list(range(n))}"
-        text = '[[systems]]\nname = "m-{seed}"\nmodel = "names"\n[[sets]]\npath = "@sample"\n'
-        (folder / "many.toml").write_text(f"{seeds}\n{text}", encoding="utf-8")
-        begun = time.process_time()
-        graph_of(folder / "many.toml")
-        seconds.append(time.process_time() - begun)
-    assert seconds[1] < 10 * seconds[0]
-
-
-def test_a_set_that_needs_a_step_which_is_left_out(folder):
+def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
     """Systems are scored on the other sets, and a release has these."""
+    theirs = "train = { model = 't5dst', checkpoint = '' }\nneeds = '--set systems.theirs.predictions=DIR'\n"
+    append_to(folder, f"[[systems]]\nname = 'theirs'\npredictions = ''\n{theirs}")
+    (left_out,) = graph_of(folder / "small.toml").left_out
+    assert (left_out.name, left_out.reason) == ("scores/theirs/dst", "predictions is not given")
+    assert graph_of(folder / "small.toml", f"systems.theirs.predictions={folder}").systems == ["names", "theirs"]
+    write(folder / "small.toml", SMALL)
     append_to(folder, '[[sets]]\nperturbation = "unseen_entities"\ntraining = "@more"\n')
     append_to(folder, '[[steps]]\nname = "more"\npipeline = "few_shot"\nsgd = ""\nneeds = "entities"\n')
     append_to(folder, '[release]\nname = "small"\nversion = "1.0.0"\n')

@@ -1,9 +1,7 @@
 """Suite files that cannot work: each ends in one line with file, place and reason, before anything is made."""
 
 import pytest
-from kit import cases, lacking
-
-from parapet.pipelines.main import main
+from kit import cases, lacking, refused_at_once, write
 
 NAMES = 'name = "a"\nmodel = "names"\n'
 
@@ -137,43 +135,23 @@ BAD = {
 }
 
 
-def run(folder, *argv):
-    """Runs the command in this process. Its output folder is ``folder/out``."""
-    return main(["suite", *argv, "--output", str(folder / "out")])
-
-
-def message(capsys):
-    """The one line that the command printed."""
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    errors = [line for line in captured.err.splitlines() if not line.startswith(("warning: ", "  'parapet "))]
-    assert len(errors) == 1, captured.err
-    return errors[0]
-
-
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_ends_in_one_line_before_anything_is_made(name, tmp_path, capsys):
+def test_a_bad_file_ends_in_one_line_before_anything_is_made(name, tmp_path):
     content, words = BAD[name]
     path = tmp_path / "bad.toml"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
     (tmp_path / "variants").mkdir()
     (tmp_path / "states").mkdir()
-    assert run(tmp_path, str(path)) == 2
-    line = message(capsys)
-    assert str(path) in line
-    assert not lacking(line, *words)
-    assert not (tmp_path / "out").exists()
+    assert not lacking(refused_at_once("suite", path, output=tmp_path / "out"), str(path), *words)
 
 
-def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
-    from parapet.pipelines.suite import steps as options
+def test_a_set_whose_extra_is_missing(tmp_path, monkeypatch):
+    from parapet.pipelines.suite import suite_file as options
 
     monkeypatch.setattr(options, "_is_installed", lambda extra: False)
-    path = tmp_path / "bad.toml"
-    path.write_text(TYPOS.replace("typos", "speech_errors"))
-    assert run(tmp_path, str(path)) == 2
-    assert not lacking(message(capsys), "sets[0]", "requires the extra speech", "pip install")
-    assert not (tmp_path / "out").exists()
+    path = write(tmp_path / "bad.toml", TYPOS.replace("typos", "speech_errors"))
+    line = refused_at_once("suite", path, output=tmp_path / "out")
+    assert not lacking(line, "sets[0]", "requires the extra speech", "pip install")
 
 
 @cases(
@@ -186,17 +164,12 @@ def test_a_set_whose_extra_is_missing(tmp_path, capsys, monkeypatch):
     (["sample", "--set", "corpus"], ("--set", "KEY=VALUE")),
     (["sample", "--set", "corpuss.sgd=x"], ("'corpuss'", "did you mean 'corpus'")),
     (["sample", "--set", "systems.name.model=x"], ("--set", "'name'", "did you mean 'names'")),
-    (
-        ["sample", "--set", "systems.mine.modle=x"],
-        ("systems[2]", "give name, and model"),
-    ),
+    (["sample", "--set", "systems.mine.modle=x"], ("systems[2]", "give name, and model")),
     (["sample", "--set", "systems.mine.model=x", "--set", "systems.mine.stile=x"], ("mine", "option 'stile'")),
     (["sample", "--set", "title.text=x"], ("--set", "title")),
     (["sample", "--only", "typo"], ("--only", "'typo'")),
     (["sample", "--jobs", "-1"], ("--jobs",)),
 )
-def test_bad_flags(argv, words, tmp_path, capsys, monkeypatch):
+def test_bad_flags(argv, words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run(tmp_path, *argv) == 2
-    assert not lacking(message(capsys), *words)
-    assert not (tmp_path / "out").exists()
+    assert not lacking(refused_at_once("suite", *argv, output=tmp_path / "out"), *words)

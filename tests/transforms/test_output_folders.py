@@ -70,7 +70,7 @@ def test_a_suite_follows_no_link_out_of_its_folder(output, outside):
 @cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "t5dst")))
 def test_a_suite_clears_nothing_away_outside_of_its_folder(output, outside, name, link, command):
     from parapet.pipelines.suite.running import State
-    from parapet.pipelines.suite.steps import Step
+    from parapet.pipelines.suite.suite_file import Step
 
     (output / link).symlink_to(outside, target_is_directory=True)
     with suppress(InputError):

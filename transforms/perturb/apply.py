@@ -83,7 +83,7 @@ class Registry(Mapping[str, type[Perturbation]]):
 
 
 def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Mapping[str, Any]) -> Perturbation:
-    """Return an instance of a perturbation.
+    """Returns an instance of a perturbation.
 
     Args:
       which: the name of an installed perturbation, a class, or an instance.
@@ -115,7 +115,7 @@ def perturbation_of(which: str | type[Perturbation] | Perturbation, options: Map
 
 
 def installed(name: str) -> type[Perturbation]:
-    """Return the class of an installed perturbation. Raises InputError if there is none of this name."""
+    """Returns the class of an installed perturbation. Raises InputError if there is none of this name."""
     registry = Registry()
     if name not in registry:
         raise InputError(no_such("perturbation", name, registry))
@@ -124,7 +124,7 @@ def installed(name: str) -> type[Perturbation]:
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """Replace ``--seed`` by ``seed`` in messages written for commands, since options of functions are not flags."""
+    """Replaces ``--seed`` by ``seed`` in messages written for commands, since options of functions are not flags."""
     try:
         yield
     except InputError as error:
@@ -134,7 +134,7 @@ def options_named() -> Iterator[None]:
 
 
 def complete(perturbation: Perturbation) -> Perturbation:
-    """Check a perturbation. Raises InputError if its class is incomplete."""
+    """Checks a perturbation. Raises InputError if its class is incomplete."""
     its = type(perturbation)
     _name_of(its)
     methods = ("perturb", "perturb_set", "perturb_sets")
@@ -158,7 +158,7 @@ Services = Mapping[str, Service]
 def faults(
     perturbation: Perturbation, item: Item, text: str | None, dialogue: dict[str, Any], services: Services | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (place, problem) of a perturbed dialogue, except for problems of the original.
+    """Yields (place, problem) of a perturbed dialogue, except for problems of the original.
 
     Args:
       perturbation: the perturbation.
@@ -208,7 +208,7 @@ def _changed_structure(before: Dialogue, after: Dialogue) -> Iterator[tuple[str,
 
 
 def _text(raw: Any) -> str | None:
-    """Return a dialogue as JSON; None if a perturbation has added something that JSON cannot represent."""
+    """Returns a dialogue as JSON; None if a perturbation has added something that JSON cannot represent."""
     try:
         return compact_json(raw)
     except (TypeError, ValueError, RecursionError):
@@ -216,12 +216,12 @@ def _text(raw: Any) -> str | None:
 
 
 def services_by_folder(corpus: Corpus) -> dict[str, Services]:
-    """Return the services of each split of a corpus, by name."""
+    """Returns the services of each split of a corpus, by name."""
     return {folder: services_by_name([schemas]) for folder, schemas in corpus.folders.items()}
 
 
 def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
-    """Validate the result of ``perturb`` and return it.
+    """Validates the result of ``perturb`` and returns it.
 
     Raises:
       UserCodeError: the result is invalid.
@@ -264,11 +264,11 @@ class Analyzed:
         self.perturbation, self.states, self.shared = perturbation, states, shared
 
     def of(self, place: Place) -> Any:
-        """Return the state of a dialogue for ``perturb_set``."""
+        """Returns the state of a dialogue for ``perturb_set``."""
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
     def usable(self, path: str, item: Item) -> Item:
-        """Return a dialogue of a file, typed where its language matters. Raises InputError if it cannot be used."""
+        """Returns a dialogue of a file, typed where its language matters. Raises InputError if it cannot be used."""
         if error := item.error or self.shared.get(REFUSED, {}).get((path, item.position)):
             raise error
         needs_types = self.perturbation.languages or is_plugin(self.perturbation)
@@ -277,7 +277,7 @@ class Analyzed:
     def results(
         self, path: str, item: Item, services: Services | None, set_name: str = ""
     ) -> Iterator[tuple[str, Any]]:
-        """Yield the dialogue in every set as Perturbed, or the InputError for a set.
+        """Yields the dialogue in every set as Perturbed, or the InputError for a set.
 
         A dialogue in a language that the perturbation does not know is yielded as it is.
 
@@ -335,7 +335,7 @@ class PerturbedCorpus(Corpus):
         return self.rows_of()
 
     def rows_of(self, split: str | None = None) -> pa.Table:
-        """Return the rows of one split. In SGD, dialogues of different splits may have the same ids.
+        """Returns the rows of one split. In SGD, dialogues of different splits may have the same ids.
 
         Raises:
           InputError: the split does not exist, or a dialogue cannot be used.
@@ -344,7 +344,7 @@ class PerturbedCorpus(Corpus):
         return table_of_rows(self.perturbation, rows)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the perturbed dialogues of a file."""
+        """Yields the perturbed dialogues of a file."""
         services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
             try:
@@ -357,11 +357,11 @@ class PerturbedCorpus(Corpus):
                 yield item._replace(raw=result.dialogue, rows=result.rows, dialogue=None)
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
-        """Return the rows of a dialogue file as Parquet."""
+        """Returns the rows of a dialogue file as Parquet."""
         return [rows_file(self.perturbation, file, rows)]
 
     def provenance(self) -> dict[str, Any]:
-        """Return the original's provenance with the perturbation, its set and its seed."""
+        """Returns the original's provenance with the perturbation, its set and its seed."""
         made_by = {"perturbation": self.perturbation.name, "set": self.set_name, "seed": self.perturbation.seed}
         return {**self.original.provenance(), **made_by}
 
@@ -380,7 +380,7 @@ def table_of_rows(perturbation: Perturbation, rows: Sequence[dict[str, Any]]) ->
 
 
 def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> tuple[str, bytes]:
-    """Return the rows of a dialogue file as (path below the set, Parquet). Raises as :func:`table_of_rows`."""
+    """Returns the rows of a dialogue file as (path below the set, Parquet). Raises as :func:`table_of_rows`."""
     parts = (perturbation.rows_folder, file.relative.removesuffix(".json"))
     return "/".join(filter(None, parts)) + ".parquet", parquet_bytes(table_of_rows(perturbation, rows))
 
@@ -388,7 +388,7 @@ def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dic
 def perturbed_sets(
     corpus: Corpus, perturbation: Perturbation, set_names: Sequence[str] | None = None
 ) -> dict[str, PerturbedCorpus]:
-    """Return the sets of a perturbation, by name.
+    """Returns the sets of a perturbation, by name.
 
     Args:
       corpus: the original corpus.
@@ -405,7 +405,7 @@ def perturbed_sets(
 
 
 def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> None:
-    """Raise InputError if a perturbation needs the annotation of a corpus.
+    """Raises InputError if a perturbation needs the annotation of a corpus.
 
     Args:
       perturbation: the perturbation.
@@ -418,14 +418,14 @@ def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> 
 
 
 def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
-    """Fit a perturbation to a corpus, and analyze the corpus."""
+    """Fits a perturbation to a corpus, and analyze the corpus."""
     with options_named():
         perturbation.prepare(corpus)
         return _analyze(perturbation, corpus) if perturbation.needs_analysis() else Analyzed(perturbation, {}, {})
 
 
 def _analyze(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
-    """Compute the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
+    """Computes the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
     import apache_beam as beam
 
     with tempfile.TemporaryDirectory() as folder:
@@ -448,7 +448,7 @@ def _analyze(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
 
 @contextmanager
 def _quiet_beam() -> Iterator[None]:
-    """Silence Beam, which logs each exception with a traceback, since a library should not print."""
+    """Silences Beam, which logs each exception with a traceback, since a library should not print."""
     logger = logging.getLogger("apache_beam")
     level = logger.level
     if os.environ.get("PARAPET_DEBUG") != "1":
@@ -470,7 +470,7 @@ def check_perturbation(
     keeps_meaning: bool = True,
     **options: Any,
 ) -> list[str]:
-    """Apply a perturbation to a corpus and list its problems. For the tests of your own perturbations.
+    """Applies a perturbation to a corpus and list its problems. For the tests of your own perturbations.
 
     It checks for every dialogue and every set:
 
@@ -530,7 +530,7 @@ def check_perturbation(
 def _applied(
     perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
 ) -> tuple[Perturbed | None, list[str]]:
-    """Return the result, or None if the perturbation leaves the dialogue out; and why a run would leave it out."""
+    """Returns the result, or None if the perturbation leaves the dialogue out; and why a run would leave it out."""
     item = item._replace(raw=copy.deepcopy(item.raw), dialogue=item.dialogue or typed(item.raw))
     text = _text(item.raw)
     try:
@@ -580,7 +580,7 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
 
 
 def _meaning(turn: Any) -> list[tuple[Any, Any]]:
-    """Return (service, state) of each frame, and ((service, slot), text) of each span."""
+    """Returns (service, state) of each frame, and ((service, slot), text) of each span."""
     return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *span_texts(turn)]
 
 
@@ -594,7 +594,7 @@ def perturb_texts(
     protect: Iterable[str],
     options: dict[str, Any],
 ) -> list[str]:
-    """Perturb single texts. For arguments and errors see ``parapet.perturb_text``."""
+    """Perturbs single texts. For arguments and errors see ``parapet.perturb_text``."""
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"expected a text, found {type(text).__name__}", "text", f"[{i}]")
@@ -614,7 +614,7 @@ def perturb_texts(
 def perturbed_texts(
     texts: Mapping[str, tuple[str, Sequence[str]]], perturbation: Perturbation, set_names: Sequence[str] | None = None
 ) -> dict[str, dict[str, str]]:
-    """Return the texts in every set, by set and id.
+    """Returns the texts in every set, by set and id.
 
     Args:
       texts: by id, each text and the values in it that must stay, in the order of :func:`longest_first`.

@@ -162,13 +162,13 @@ class Perturbation:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return the names of its sets. Most perturbations make one; those with rates make one for each rate."""
+        """Returns the names of its sets. Most perturbations make one; those with rates make one for each rate."""
         return (self.name,)
 
     # The methods that define a perturbation; only perturb is required.
 
     def perturb(self, dialogue: dict[str, Any], random: Random) -> Perturbed | dict[str, Any]:
-        """Perturb one dialogue. Must be a pure function of its arguments and the options.
+        """Perturbs one dialogue. Must be a pure function of its arguments and the options.
 
         Args:
           dialogue: a copy of the dialogue in the SGD format, which may be modified.
@@ -184,14 +184,14 @@ class Perturbation:
         raise NotImplementedError
 
     def prepare(self, corpus: Corpus) -> None:
-        """Learn from the corpus, for example its schemas or the values seen in training. The default does nothing.
+        """Learns from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
         It is called once, on the machine that starts the run, before anything is perturbed. The instance is then
         pickled and sent to the workers.
         """
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> beam.PCollection[tuple[Place, Any]] | Analysis:
-        """Compute a state for each dialogue from the whole corpus, for example for exact rates.
+        """Computes a state for each dialogue from the whole corpus, for example for exact rates.
 
         Args:
           files: the dialogue files; use ``parapet.transforms.perturb.corpora.dialogues_of`` to read one.
@@ -203,7 +203,7 @@ class Perturbation:
         raise NotImplementedError
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """Perturb one dialogue for a set; by default with :meth:`perturb`.
+        """Perturbs one dialogue for a set; by default with :meth:`perturb`.
 
         Override it in place of :meth:`perturb` if there are several sets, or the whole corpus is analyzed.
 
@@ -223,7 +223,7 @@ class Perturbation:
         return result
 
     def random(self, *key: str | int) -> Random:
-        """Return a random number generator that depends only on the seed, the perturbation's name and a key.
+        """Returns a random number generator that depends only on the seed, the perturbation's name and a key.
 
         Args:
           key: the purpose, usually the dialogue's id and the turn's position.
@@ -239,7 +239,7 @@ class Perturbation:
     # Further hooks. The defaults suit most perturbations.
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Any:
-        """Return the state to pass to :meth:`perturb`.
+        """Returns the state to pass to :meth:`perturb`.
 
         Args:
           place: the place of the dialogue.
@@ -249,7 +249,7 @@ class Perturbation:
         return state
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
-        """Yield the dialogue in every set, or the error for a set. Override it if sets share work.
+        """Yields the dialogue in every set, or the error for a set. Override it if sets share work.
 
         Each result is written before the next one is requested.
 
@@ -259,38 +259,38 @@ class Perturbation:
         return iter([(name, self.perturb_set(item.raw, name, state)) for name in self.sets])
 
     def open(self) -> None:
-        """Prepare a worker before it perturbs anything, for example by starting a program. See :meth:`close`."""
+        """Prepares a worker before it perturbs anything, for example by starting a program. See :meth:`close`."""
 
     def close(self) -> None:
-        """Clean up a worker at the end."""
+        """Cleans up a worker at the end."""
 
     def row_sets(self) -> Sequence[str]:
-        """Return the sets whose rows are written: all, unless the rows of one set cover others."""
+        """Returns the sets whose rows are written: all, unless the rows of one set cover others."""
         return self.sets
 
     def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
-        """Return the schema files of the sets, by path below the output; by default those of the corpus."""
+        """Returns the schema files of the sets, by path below the output; by default those of the corpus."""
         folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
         return {f"{folder}{path}": content for folder in folders for path, content in corpus.schemas}
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of bad records besides files and dialogues, which ``--max_bad`` limits."""
+        """Returns tallies of bad records besides files and dialogues, which ``--max_bad`` limits."""
         return []
 
     def tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of all bad records, which ``--max_bad`` limits."""
+        """Returns tallies of all bad records, which ``--max_bad`` limits."""
         return [*of_dialogues(counts), *self.analysis_tallies(counts)]
 
     def invariants(self) -> Sequence[Invariant]:
-        """Return checks on the counts before publishing: every dialogue must be in every set or left out."""
+        """Returns checks on the counts before publishing: every dialogue must be in every set or left out."""
         return (Balance("dialogues", ("dialogues",), self.sets, shared=("left_out",)),)
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
-        """Return the content of ``statistics.json``, by default the summed counts of each set."""
+        """Returns the content of ``statistics.json``, by default the summed counts of each set."""
         return page.statistics_of(self, counts)
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield notes to read before the numbers.
+        """Yields notes to read before the numbers.
 
         The page shows them first, and the command prints them as warnings.
         """
@@ -299,15 +299,15 @@ class Perturbation:
     # Further hooks of the command.
 
     def recorded_options(self) -> Mapping[str, object]:
-        """Return the options for ``run.json``, in addition to the flags as given, or replacing them."""
+        """Returns the options for ``run.json``, in addition to the flags as given, or replacing them."""
         return {}
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return (flag, path) of the files that workers read besides the corpus."""
+        """Returns (flag, path) of the files that workers read besides the corpus."""
         return ()
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """Yield the lines of ``--dry_run``: the cost of perturbing these files."""
+        """Yields the lines of ``--dry_run``: the cost of perturbing these files."""
         return iter(())
 
     def needs_analysis(self) -> bool:
@@ -322,7 +322,7 @@ class Perturbation:
 def analyze_dialogues(
     file: DialogueFile, analyze: Callable[[Dialogue, DialogueFile, int], Iterable[Any]], is_written: bool = True
 ) -> Iterator[Any]:
-    """Yield what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
+    """Yields what a function returns for each dialogue of a file, for :meth:`Perturbation.analyze`.
 
     Dialogues in other languages yield nothing. A file that cannot be read to its end yields only its error, at position
     -1.
@@ -359,7 +359,7 @@ def analyze_dialogues(
 
 
 def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile]) -> Analysis:
-    """Return the analysis of a corpus; empty if the perturbation needs none."""
+    """Returns the analysis of a corpus; empty if the perturbation needs none."""
     if not perturbation.needs_analysis():
         return Analysis()
     if perturbation.languages:
@@ -371,7 +371,7 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
 
 
 def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
-    """Let the pipeline fail if an analysis has too many dead letters."""
+    """Lets the pipeline fail if an analysis has too many dead letters."""
     from parapet.transforms.core.runs import check_dead_letters
 
     if analysis.dead_letters is not None and analysis.counts is not None:
@@ -380,7 +380,7 @@ def check_analysis(perturbation: Perturbation, analysis: Analysis) -> None:
 
 
 def changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]:
-    """Make a row for each turn with another utterance; none if there are more or fewer turns than before."""
+    """Makes a row for each turn with another utterance; none if there are more or fewer turns than before."""
     turns = after.get("turns") if isinstance(after, Mapping) else None
     if not isinstance(turns, list) or len(turns) != len(before["turns"]):
         return []
@@ -389,7 +389,7 @@ def changed_turns(before: Mapping[str, Any], after: Any) -> list[dict[str, Any]]
 
 
 def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a row of the default ``row_schema``: the utterance of a turn before and after.
+    """Makes a row of the default ``row_schema``: the utterance of a turn before and after.
 
     Args:
       dialogue: the original dialogue.
@@ -408,14 +408,14 @@ def changed_turn(dialogue: Mapping[str, Any], position: int, turn: Mapping[str, 
 
 
 def comma_separated(values: Texts | Mapping[str, object]) -> str:
-    """Format an option with several values as for its flag: ``0.1,0.5``, ``word=0.2``."""
+    """Formats an option with several values as for its flag: ``0.1,0.5``, ``word=0.2``."""
     if isinstance(values, Mapping):
         return ",".join(f"{name}={value}" for name, value in values.items())
     return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
 
 
 def share_of(share: float | Fraction, option: str) -> Fraction:
-    """Convert a share from 0 to 1 to an exact fraction. Raises InputError for anything else."""
+    """Converts a share from 0 to 1 to an exact fraction. Raises InputError for anything else."""
     if not isinstance(share, int | float | Fraction) or not 0 <= share <= 1:
         shown = f"{share:g}" if isinstance(share, int | float) else repr(share)
         raise InputError(f"{shown} is not a number between 0 and 1", option)
@@ -423,7 +423,7 @@ def share_of(share: float | Fraction, option: str) -> Fraction:
 
 
 def set_of(perturbation: Perturbation, set_name: str | None) -> str:
-    """Return the set to use. Raises InputError if it is ambiguous, or does not exist."""
+    """Returns the set to use. Raises InputError if it is ambiguous, or does not exist."""
     sets = perturbation.sets
     if set_name is None and len(sets) > 1:
         raise InputError(

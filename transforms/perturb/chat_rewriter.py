@@ -60,24 +60,24 @@ class Rewriter:
         self._is_open, self._stopped = False, ""
 
     def open(self) -> None:
-        """Create the client, once. Raises MissingExtra without the package ``httpx``."""
+        """Creates the client, once. Raises MissingExtra without the package ``httpx``."""
         if not self._is_open:
             self.chat.open()
             self._is_open = True
 
     def close(self) -> None:
-        """Close the client."""
+        """Closes the client."""
         self.chat.close()
         self._is_open = False
 
     def rewrite_all(self, turns: Sequence[UserTurn], kind: str, by_rules: Sequence[Rewrite]) -> list[Rewrite]:
-        """Rewrite turns, several at a time; see :meth:`rewrite`."""
+        """Rewrites turns, several at a time; see :meth:`rewrite`."""
         self.open()
         with ThreadPoolExecutor(self.chat.endpoint.parallel) as pool:
             return list(pool.map(lambda pair: self.rewrite(pair[0], kind, pair[1]), zip(turns, by_rules, strict=True)))
 
     def rewrite(self, user_turn: UserTurn, kind: str, by_rules: Rewrite) -> Rewrite:
-        """Return the model's version of a turn, or the rules' version if it is not sent or all answers are refused.
+        """Returns the model's version of a turn, or the rules' version if it is not sent or all answers are refused.
 
         Args:
           user_turn: the turn.
@@ -106,12 +106,12 @@ class Rewriter:
 
 
 def values_of(user_turn: UserTurn) -> list[str]:
-    """Return the texts of a turn that must be kept."""
+    """Returns the texts of a turn that must be kept."""
     return [user_turn.utterance[anchor.start : anchor.end] for anchor in anchors_of(user_turn)]
 
 
 def marked(user_turn: UserTurn) -> str:
-    """Return the turn with its values in brackets, as sent to a model; empty if it is not sent.
+    """Returns the turn with its values in brackets, as sent to a model; empty if it is not sent.
 
     A turn that contains brackets is sent without marks. Turns that consist of values, and those of one or two words,
     are not sent, since their meaning is unclear.
@@ -126,7 +126,7 @@ def marked(user_turn: UserTurn) -> str:
 
 
 def messages_of(text: str, kind: str) -> list[Message]:
-    """Return the conversation that requests a rewriting: the instructions, examples, and the turn."""
+    """Returns the conversation that requests a rewriting: the instructions, examples, and the turn."""
     prompts = _prompts()
     messages = [{"role": "system", "content": f"{prompts['system'].strip()} {prompts[kind]['task']}"}]
     for before, after in prompts[kind]["examples"]:
@@ -135,7 +135,7 @@ def messages_of(text: str, kind: str) -> list[Message]:
 
 
 def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
-    """Return the id of the first check that an answer fails, or an empty string.
+    """Returns the id of the first check that an answer fails, or an empty string.
 
     Args:
       kind: the kind of variation.
@@ -152,7 +152,7 @@ def refusal(kind: str, before: str, after: str, values: Sequence[str]) -> str:
 
 
 def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], rewriter: Rewriter) -> Iterator[str]:
-    """Yield a line for each kind on what would be requested. Files that cannot be read are skipped.
+    """Yields a line for each kind on what would be requested. Files that cannot be read are skipped.
 
     Tokens are estimated at four characters each. Refused turns are requested up to three times.
     """

@@ -68,7 +68,7 @@ class OtherLanguage(InputError):
 
 @lru_cache(10_000)
 def language_of(text: str) -> str:
-    """Return the language of a text (ISO 639), ``und`` if it is another than English, or empty if that is unclear."""
+    """Returns the language of a text (ISO 639), ``und`` if it is another than English, or empty if that is unclear."""
     others = len(_OTHER_SCRIPT.findall(text)) if not text.isascii() else 0
     words = _WORD.findall(text.lower())
     if 2 * others > sum(map(len, words)) - others:
@@ -92,7 +92,7 @@ def language_of(text: str) -> str:
 
 
 def _frequency(words: list[str], language: str) -> float:
-    """Return the mean logarithm of the frequencies of words."""
+    """Returns the mean logarithm of the frequencies of words."""
     from wordfreq import zipf_frequency
 
     return sum(zipf_frequency(word, language, "small") for word in words) / len(words)
@@ -100,14 +100,14 @@ def _frequency(words: list[str], language: str) -> float:
 
 @cache
 def _listed() -> frozenset[str]:
-    """Return the languages whose words wordfreq knows."""
+    """Returns the languages whose words wordfreq knows."""
     from wordfreq import available_languages
 
     return frozenset(available_languages("small").keys() - {*_SPACELESS})
 
 
 def _guesses(text: str) -> Iterator[str]:
-    """Yield the languages other than English, the most likely first."""
+    """Yields the languages other than English, the most likely first."""
     import py3langid
 
     for language, _ in py3langid.rank(text):
@@ -116,7 +116,7 @@ def _guesses(text: str) -> Iterator[str]:
 
 
 def _words_without_names(text: str) -> list[str]:
-    """Return the words that are not capitalised inside a sentence."""
+    """Returns the words that are not capitalised inside a sentence."""
     if text.isupper():
         return _WORD.findall(text.lower())
     words = []
@@ -128,7 +128,7 @@ def _words_without_names(text: str) -> list[str]:
 
 
 def other_language(dialogue: Dialogue, languages: Collection[str]) -> str:
-    """Return the language of what the user says, or an empty string if it is one of ``languages`` or unclear.
+    """Returns the language of what the user says, or an empty string if it is one of ``languages`` or unclear.
 
     Args:
       dialogue: the dialogue.
@@ -141,7 +141,7 @@ def other_language(dialogue: Dialogue, languages: Collection[str]) -> str:
 
 
 def check_language(dialogue: Dialogue, languages: Collection[str]) -> Dialogue:
-    """Return the dialogue. Raises OtherLanguage if it is not in one of the languages."""
+    """Returns the dialogue. Raises OtherLanguage if it is not in one of the languages."""
     if language := other_language(dialogue, languages):
         raise OtherLanguage(f"other_language: {language}")
     return dialogue
@@ -150,7 +150,7 @@ def check_language(dialogue: Dialogue, languages: Collection[str]) -> Dialogue:
 def check_most(
     name: str, languages: Iterable[str], texts: int, others: Mapping[str, int], where: str = "", kind: str = "dialogue"
 ) -> None:
-    """Raise InputError if most texts are in other languages.
+    """Raises InputError if most texts are in other languages.
 
     Args:
       name: the name of the perturbation.
@@ -221,7 +221,7 @@ class Corpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Return the names of the splits, such as ``("train", "dev", "test")``.
+        """Returns the names of the splits, such as ``("train", "dev", "test")``.
 
         A single folder of dialogues is one split, named after the folder, or ``"all"`` if that is not the name of a
         split.
@@ -229,7 +229,7 @@ class Corpus:
         return tuple(split_name(folder, schemas) for folder, schemas in self.folders.items())
 
     def services(self, split: str | None = None) -> list[dict[str, Any]]:
-        """Return the services of one split, or of all splits (without duplicates), as dicts in the SGD format.
+        """Returns the services of one split, or of all splits (without duplicates), as dicts in the SGD format.
 
         Raises:
           InputError: the split does not exist.
@@ -237,7 +237,7 @@ class Corpus:
         return list(layout.raw_by_name([self.folders[folder] for folder in self.folders_of(split)]).values())
 
     def dialogues(self, split: str | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
+        """Yields the dialogues of one split, or of all splits, as dicts in the SGD format, in the order of the files.
 
         Raises:
           InputError: there is no such split, a file cannot be read, or a dialogue is not in the SGD format. The error
@@ -248,19 +248,19 @@ class Corpus:
                 yield item.raw
 
     def files_of(self, split: str | None = None) -> list[DialogueFile]:
-        """Return the dialogue files of one split, or of all splits, ordered by split and name."""
+        """Returns the dialogue files of one split, or of all splits, ordered by split and name."""
         folders = self.folders_of(split)
         return sorted(
             (file for file in self.files if file.split in folders), key=lambda f: (folders.index(f.split), f.name)
         )
 
     def paths(self) -> list[str]:
-        """Return the paths of the files, sorted. Raises InputError if a dialogue's id is in two files of a split."""
+        """Returns the paths of the files, sorted. Raises InputError if a dialogue's id is in two files of a split."""
         sgd.check_no_id_twice(self.files)
         return sorted(file.path for file in self.files)
 
     def read(self, file: DialogueFile) -> Iterator[Item]:
-        """Yield the dialogues of one file, each with the error that makes it unusable, if any.
+        """Yields the dialogues of one file, each with the error that makes it unusable, if any.
 
         Raises:
           InputError: the file cannot be read; possibly raised after some of its dialogues.
@@ -272,7 +272,7 @@ class Corpus:
                 yield Item(position, raw, dialogue=dialogue)
 
     def save(self, folder: str | Path) -> None:
-        """Write the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
+        """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
 
         Files are written atomically, and ``run.json`` last. A folder written by an earlier ``save`` is replaced.
 
@@ -308,15 +308,15 @@ class Corpus:
             files.publish(folder, files.manifest_of(run_header(SAVE, self.provenance()), counts, written))
 
     def row_files(self, file: DialogueFile, rows: Sequence[dict[str, Any]]) -> list[tuple[str, bytes]]:
-        """Return the files that record the changes in a dialogue file, as (path, content)."""
+        """Returns the files that record the changes in a dialogue file, as (path, content)."""
         return []
 
     def provenance(self) -> dict[str, Any]:
-        """Return how the corpus was derived, for ``run.json``; empty if it was loaded."""
+        """Returns how the corpus was derived, for ``run.json``; empty if it was loaded."""
         return {}
 
     def folders_of(self, split: str | None) -> list[str]:
-        """Return the folder of one split, or of all splits. Raises InputError if the split does not exist."""
+        """Returns the folder of one split, or of all splits. Raises InputError if the split does not exist."""
         if split is None:
             return list(self.folders)
         if split not in self.splits:
@@ -325,12 +325,12 @@ class Corpus:
 
 
 def split_name(folder: str, schemas: SplitSchemas) -> str:
-    """Return the name of a split's folder; for the root, the name of its folder, or ``all`` if that is not a split."""
+    """Returns the name of a split's folder; for the root, the name of its folder, or ``all`` if that is not a split."""
     return folder or layout.split_of_folder(schemas.path) or "all"
 
 
 def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
-    """Yield the dialogues of one file of a corpus. Raises InputError with file and place if one cannot be used."""
+    """Yields the dialogues of one file of a corpus. Raises InputError with file and place if one cannot be used."""
     for item in corpus.read(file):
         if item.error is not None:
             where = f"[{item.position}]" + (f".{item.error.where}" if item.error.where else "")
@@ -339,7 +339,7 @@ def checked_items(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 
 
 def item_text(file: DialogueFile, item: Item) -> bytes:
-    """Format a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
+    """Formats a dialogue as in a file. Raises InputError, with file and place, if JSON cannot represent it."""
     try:
         return dialogue_text(item.raw)
     except InputError as error:
@@ -347,7 +347,7 @@ def item_text(file: DialogueFile, item: Item) -> bytes:
 
 
 def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
-    """Return a file with its content, unless it can be read from disk."""
+    """Returns a file with its content, unless it can be read from disk."""
     if type(corpus) is Corpus:
         return file
     texts = [item_text(file, item) for item in checked_items(corpus, file)]
@@ -356,12 +356,12 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
 
 
 def inlined(corpus: Corpus, folders: Collection[str] = ()) -> list[DialogueFile]:
-    """Return the dialogue files of some splits, by folder, or of all if none is named, after :func:`inline`."""
+    """Returns the dialogue files of some splits, by folder, or of all if none is named, after :func:`inline`."""
     return [inline(corpus, file) for file in corpus.files if not folders or file.split in folders]
 
 
 def read_corpus(root: str | Path, splits: Sequence[str] | None) -> Corpus:
-    """List the dialogues of some or all splits.
+    """Lists the dialogues of some or all splits.
 
     Args:
       root: the path of the corpus, of a split's folder, or of a schema file.
@@ -404,7 +404,7 @@ def _bytes_of(folders: Mapping[str, SplitSchemas]) -> dict[str, bytes]:
 
 
 def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Sequence[Any]]) -> Corpus:
-    """Make a corpus from dialogues in memory.
+    """Makes a corpus from dialogues in memory.
 
     Args:
       dialogues: the dialogues of each split, as dicts in the SGD format.
@@ -449,7 +449,7 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
 
 
 def messages_corpus(paths: Sequence[str]) -> Corpus:
-    """Create a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.messages`.
+    """Creates a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.messages`.
 
     Raises:
       InputError: a file cannot be read or has no chat messages, or two files have the same name.
@@ -472,7 +472,7 @@ def messages_corpus(paths: Sequence[str]) -> Corpus:
 
 
 def read_file(file: DialogueFile) -> bytes:
-    """Return the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
+    """Returns the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
     if file.content is not None:
         return file.content
     try:
@@ -484,7 +484,7 @@ def read_file(file: DialogueFile) -> bytes:
 
 
 def read_items(file: DialogueFile) -> Iterator[Any]:
-    """Yield the items of a file of any form, in the form of ``parapet.schemas.dialogue.read_each``.
+    """Yields the items of a file of any form, in the form of ``parapet.schemas.dialogue.read_each``.
 
     Raises:
       InputError: the file cannot be read, or is not a list; may come after some items.
@@ -498,12 +498,12 @@ def read_items(file: DialogueFile) -> Iterator[Any]:
 
 
 def in_languages(file: DialogueFile, languages: Collection[str]) -> DialogueFile:
-    """Return a file of which :func:`dialogues_of` gives an error for each dialogue in another language."""
+    """Returns a file of which :func:`dialogues_of` gives an error for each dialogue in another language."""
     return msgspec.structs.replace(file, languages=tuple(languages))
 
 
 def check_languages(name: str, languages: Sequence[str], corpus: Corpus, where: str = "") -> None:
-    """Raise InputError if a perturbation does not know the languages of a corpus, as its first dialogues show.
+    """Raises InputError if a perturbation does not know the languages of a corpus, as its first dialogues show.
 
     Three files are looked at, and of a file on disk the first dialogues. At the end of a run, all are counted.
     """
@@ -524,7 +524,7 @@ def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
-    """Yield (position, raw dialogue, typed dialogue or error).
+    """Yields (position, raw dialogue, typed dialogue or error).
 
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
@@ -537,12 +537,12 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | Inpu
 
 
 def listed(given: str) -> list[str]:
-    """Split a comma-separated list, such as ``0.1, 0.2``, and remove blanks."""
+    """Splits a comma-separated list, such as ``0.1, 0.2``, and remove blanks."""
     return [part for part in given.replace(" ", "").split(",") if part]
 
 
 def domain_of(service: str) -> str:
-    """Return the domain of a service: ``Restaurants`` for ``Restaurants_2``."""
+    """Returns the domain of a service: ``Restaurants`` for ``Restaurants_2``."""
     return _SUFFIX.sub("", service)
 
 
@@ -550,7 +550,7 @@ NO_INTENT = "NONE"
 
 
 def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
-    """Return the services that each turn touches, in the order of its frames.
+    """Returns the services that each turn touches, in the order of its frames.
 
     A frame touches its service if it has a span, an action, a call or its results, a requested slot, or a state that
     differs from the service's previous frame: other values, or an intent that was not active. An unchanged state does
@@ -567,7 +567,7 @@ def touched_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
 
 
 def services_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
-    """Return the services that each turn is about: those it touches, or else those of the last turn that touched some.
+    """Returns the services that each turn is about: those it touches, or else those of the last turn that touched some.
 
     Turns before the first such turn get its services; in a dialogue that touches none, turns get the services of their
     frames, or those in the dialogue's list.
@@ -583,19 +583,19 @@ def services_in_turns(dialogue: Dialogue) -> list[tuple[str, ...]]:
 
 
 def touched_services(dialogue: Dialogue) -> tuple[str, ...]:
-    """Return the services that a dialogue touches, sorted; without any frames, those in its list."""
+    """Returns the services that a dialogue touches, sorted; without any frames, those in its list."""
     if not any(turn.frames for turn in dialogue.turns):
         return tuple(sorted(set(dialogue.services)))
     return tuple(sorted({service for services in touched_in_turns(dialogue) for service in services}))
 
 
 def domains_of(dialogue: Dialogue) -> tuple[str, ...]:
-    """Return the domains of the services that a dialogue touches, sorted: ``Restaurants`` for ``Restaurants_2``."""
+    """Returns the domains of the services that a dialogue touches, sorted: ``Restaurants`` for ``Restaurants_2``."""
     return tuple(sorted({domain_of(service) for service in touched_services(dialogue)}))
 
 
 def services_in(dialogue: Dialogue, services: Mapping[str, Service]) -> list[str]:
-    """Return the services in the list of a dialogue or in frames, which a schema for the dialogue needs, sorted.
+    """Returns the services in the list of a dialogue or in frames, which a schema for the dialogue needs, sorted.
 
     Args:
       dialogue: the dialogue.
@@ -612,7 +612,7 @@ def services_in(dialogue: Dialogue, services: Mapping[str, Service]) -> list[str
 
 
 def without(raw: dict[str, Any], services: Collection[str]) -> dict[str, Any]:
-    """Remove services that a dialogue does not touch: their frames, and their names in its list.
+    """Removes services that a dialogue does not touch: their frames, and their names in its list.
 
     Args:
       raw: the dialogue in the format of its file; it is not modified.

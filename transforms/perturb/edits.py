@@ -20,7 +20,7 @@ class Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def edited(utterance: str, edits: Sequence[Edit]) -> str:
-    """Apply edits. Raises ValueError if they are not in order, overlap, or are outside of the utterance."""
+    """Applies edits. Raises ValueError if they are not in order, overlap, or are outside of the utterance."""
     parts, at = [], 0
     for edit in edits:
         if not at <= edit.start <= edit.end <= len(utterance):
@@ -31,7 +31,7 @@ def edited(utterance: str, edits: Sequence[Edit]) -> str:
 
 
 def moved(start: int, end: int, edits: Iterable[Edit]) -> tuple[int, int] | None:
-    """Return the position of the characters ``start`` to ``end`` after the edits.
+    """Returns the position of the characters ``start`` to ``end`` after the edits.
 
     Returns:
       The new position, longer or shorter if edits are inside; None if an edit crosses a border, so that the position is
@@ -52,7 +52,7 @@ def moved(start: int, end: int, edits: Iterable[Edit]) -> tuple[int, int] | None
 
 
 def move_spans(turn: dict[str, Any], edits: Sequence[Edit]) -> list[str]:
-    """Apply edits to a turn in the format of its file, in place: to the utterance, and to the spans of its frames.
+    """Applies edits to a turn in the format of its file, in place: to the utterance, and to the spans of its frames.
 
     Returns:
       The slots of spans whose border is crossed by an edit; if there are any, the turn is unchanged.
@@ -139,18 +139,18 @@ def is_decisive(word: str) -> bool:
 
 
 def lowered(text: str) -> str:
-    """Convert to lower case with the same length: ``"İ".lower()`` would have two characters."""
+    """Converts to lower case with the same length: ``"İ".lower()`` would have two characters."""
     return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 def sayable(values: Iterable[str]) -> tuple[str, ...]:
-    """Return distinct values that may occur in a turn and have letters, as input of :func:`value_ranges`."""
+    """Returns distinct values that may occur in a turn and have letters, as input of :func:`value_ranges`."""
     sayings = {lowered(value.strip()) for value in set(values)}
     return tuple(sorted(value for value in sayings - _UNSAID if any(map(str.isalpha, value))))
 
 
 def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
-    """Find values as whole words in any case, including those inside of others and plurals.
+    """Finds values as whole words in any case, including those inside of others and plurals.
 
     Args:
       utterance: the text.
@@ -174,7 +174,7 @@ def value_ranges(utterance: str, values: Iterable[str]) -> list[Range]:
 def protected_ranges(
     utterance: str, spans: Sequence[Range], values: Iterable[str], perturb_values: bool = False
 ) -> list[Range]:
-    """Return the ranges that must not be changed.
+    """Returns the ranges that must not be changed.
 
     Args:
       utterance: the utterance.

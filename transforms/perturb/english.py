@@ -15,7 +15,7 @@ VALUE = "[\ue000-\uf8ff]"  # a private-use character that stands for a value
 
 
 def rule(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that ignores case and accepts all forms of apostrophes, or none."""
+    """Compiles a pattern that ignores case and accepts all forms of apostrophes, or none."""
     return re.compile(pattern.replace("'", "['’]?"), re.IGNORECASE)
 
 
@@ -108,7 +108,7 @@ class Clause(msgspec.Struct, frozen=True):
 
 
 def sentences(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (words, final marks, white space) of each sentence; joined, they are the text."""
+    """Yields (words, final marks, white space) of each sentence; joined, they are the text."""
     at = 0
     ends = [*((end.start(), end.end()) for end in _SENTENCE_END.finditer(text)), (len(text), len(text))]
     for end, after in ends:
@@ -119,7 +119,7 @@ def sentences(text: str) -> Iterator[tuple[str, str, str]]:
 
 @functools.lru_cache(4096)
 def clauses(sentence: str) -> tuple[Clause, ...]:
-    """Split a sentence without final marks into clauses; joined with their gaps, they are the sentence."""
+    """Splits a sentence without final marks into clauses; joined with their gaps, they are the sentence."""
     clauses: list[Clause] = []
     at = 0
     for pattern in (_LEAD, _THANKS):
@@ -141,12 +141,12 @@ def asks(clause: str) -> bool:
 
 
 def with_small_letter(text: str) -> str:
-    """Convert the first letter to lower case, except in *I* and before another capital."""
+    """Converts the first letter to lower case, except in *I* and before another capital."""
     return text if re.match(r"I\b|[A-Z]{2}", text) else text[:1].lower() + text[1:]
 
 
 def in_style_of(text: str, new: str) -> str:
-    """Adapt the initial capital and the final mark of a new text to those of an old one."""
+    """Adapts the initial capital and the final mark of a new text to those of an old one."""
     if text.rstrip()[-1:] not in (".", "!", "?", "…"):
         new = new.rstrip(".")
     elif new[-1:] not in (".", "!", "?", "…"):
@@ -155,14 +155,14 @@ def in_style_of(text: str, new: str) -> str:
 
 
 def ing_form(verb: str, doubling: Collection[str] = ()) -> str:
-    """Return the -ing form: ``making`` for ``make``, and ``getting`` for ``get`` if it is in ``doubling``."""
+    """Returns the -ing form: ``making`` for ``make``, and ``getting`` for ``get`` if it is in ``doubling``."""
     if verb in doubling:
         return f"{verb}{verb[-1]}ing"
     return f"{verb[:-1]}ing" if re.fullmatch(r".+[^eo]e", verb) else f"{verb}ing"
 
 
 def third_person(verb: str) -> str:
-    """Return the third person: ``serves`` for ``serve``."""
+    """Returns the third person: ``serves`` for ``serve``."""
     if verb in _IRREGULAR:
         return _IRREGULAR[verb]
     if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
@@ -171,7 +171,7 @@ def third_person(verb: str) -> str:
 
 
 def embedded(question: str, verbs: Collection[str]) -> str | None:
-    """Embed a question in another sentence: ``when it starts`` for ``when does it start``.
+    """Embeds a question in another sentence: ``when it starts`` for ``when does it start``.
 
     Args:
       question: the question in English, without its mark, beginning with *what*, *where* and the like.
@@ -196,7 +196,7 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
 
 
 def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
-    """Embed a question without a question word, to follow *if*: ``it is far`` for ``is it far``.
+    """Embeds a question without a question word, to follow *if*: ``it is far`` for ``is it far``.
 
     Args:
       question: the question in English, without its mark.
@@ -207,7 +207,7 @@ def embedded_choice(question: str, verbs: Collection[str]) -> str | None:
 
 
 def _statement(aux: str, rest: str, verbs: Collection[str]) -> str | None:
-    """Reorder the words after a question's auxiliary so that the verb follows the subject."""
+    """Reorders the words after a question's auxiliary so that the verb follows the subject."""
     pronoun, named = _PRONOUN.fullmatch(rest), _NAMED.fullmatch(rest)
     if pronoun and named and not _TAIL.match(pronoun["tail"] or ""):
         pronoun = None  # "that" as in "that show" is not a pronoun
@@ -239,11 +239,6 @@ def _with_verb(aux: str, subject: str, tail: str) -> str | None:
     return f"{subject} {third_person(verb) if aux == 'does' else verb} {rest}".rstrip()
 
 
-def same_article(before: str, word: str) -> bool:
-    """Whether two words take the same of *a* and *an*, by their first letters."""
-    return (before[:1].lower() in "aeiou") == (word[:1].lower() in "aeiou")
-
-
 def plain_words(text: str) -> list[str]:
-    """Return the lower-case words with contractions expanded, so that spellings of the same word compare equal."""
+    """Returns the lower-case words with contractions expanded, so that spellings of the same word compare equal."""
     return [_FULL.get(word[1:], word) if word[0] in "'’" else word for word in _WORD.findall(text.lower())]

@@ -53,7 +53,7 @@ class PerturbCorpus(beam.PTransform):
         self.tallies = perturbation.tallies  # for the command, which warns about what was left out
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
-        """Return a PCollection with one element, the manifest of the run."""
+        """Returns a PCollection with one element, the manifest of the run."""
         expect_dialogues(self.corpus.files)
         files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
         analyzed = None
@@ -87,7 +87,7 @@ class PerturbCorpus(beam.PTransform):
 def with_states(
     files: beam.PCollection, perturbation: Perturbation, analyzed: beam.PCollection | None = None
 ) -> tuple[beam.PCollection, Analysis]:
-    """Analyze a corpus, and join its files with the states of their dialogues.
+    """Analyzes a corpus, and join its files with the states of their dialogues.
 
     Args:
       files: PCollection of DialogueFile, to perturb.
@@ -107,7 +107,7 @@ def with_states(
 
 
 def _joined(path: str, grouped: Mapping[str, Iterable[Any]]) -> list[Element]:
-    """Join a file with the states of its dialogues; files that are only analyzed produce no output."""
+    """Joins a file with the states of its dialogues; files that are only analyzed produce no output."""
     files = list(grouped["file"])
     if len(files) > 1:
         raise InputError(f"{len(files)} dialogues have this id", f"dialogue {path}")
@@ -129,7 +129,7 @@ def write_file(
     shared_names: Sequence[str],
     services: Mapping[str, Services],
 ) -> FileResult:
-    """Write one dialogue file for every set into staging; nothing if it cannot be read."""
+    """Writes one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
     analyzed = Analyzed(perturbation, states, dict(zip(shared_names, shared, strict=True)))
     of_sets = _FileOfSets(file, analyzed, output, services.get(file.split))
@@ -181,7 +181,7 @@ class _FileOfSets:
             self.result.written.append(write_staged(self.output, path, data))
 
     def _perturbed(self, item: Item) -> list[tuple[str, bytes, Any, Counts]]:
-        """Return the dialogue in each set: its text, the result or error, and counts.
+        """Returns the dialogue in each set: its text, the result or error, and counts.
 
         Nothing is written yet: a dialogue for which this raises is in no set.
         """
@@ -213,7 +213,7 @@ class _FileOfSets:
             counts.add(count, int(n), set=name, split=self.file.split)
 
     def _add(self, name: str, item: Item, perturbed: Perturbed) -> None:
-        """Add the rows, changed turns, problems and files of a dialogue in a set."""
+        """Adds the rows, changed turns, problems and files of a dialogue in a set."""
         result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
@@ -240,7 +240,7 @@ def metadata_files(
     options: Mapping[str, object],
     schemas: Mapping[str, bytes],
 ) -> dict[str, bytes]:
-    """Return the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
+    """Returns the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     statistics = perturbation.statistics(counts)
     in_order = {name: changed[name] for name in perturbation.sets if name in changed}
     if in_order:

@@ -30,7 +30,7 @@ VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[UserTurn]]]]
 
 
 def parse_rates(text: str, flag: str) -> list[str]:
-    """Parse ``0.1,0.2`` to rates as written, ascending. Raises InputError if a rate is invalid or repeated."""
+    """Parses ``0.1,0.2`` to rates as written, ascending. Raises InputError if a rate is invalid or repeated."""
     rates = listed(text)
     try:
         different = {f"{float(rate):g}" for rate in rates if 0 < float(rate) <= 1}
@@ -42,22 +42,22 @@ def parse_rates(text: str, flag: str) -> list[str]:
 
 
 def names(kind: str, rates: Sequence[str]) -> list[str]:
-    """Return the names of the mixes of a kind."""
+    """Returns the names of the mixes of a kind."""
     return [f"{kind}-env{i}" for i in range(1, len(rates) + 1)]
 
 
 def size_of(rate: str, turns: int) -> int:
-    """Return ``round(rate × turns)``, halves rounded up; the rate is a string, since 0.1 has no exact float."""
+    """Returns ``round(rate × turns)``, halves rounded up; the rate is a string, since 0.1 has no exact float."""
     return int((Decimal(rate) * turns).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 def level_of(key: bytes, thresholds: Sequence[bytes]) -> int:
-    """Return the number of the smallest share that contains the turn, from 1; 0 if none does."""
+    """Returns the number of the smallest share that contains the turn, from 1; 0 if none does."""
     return next((i for i, threshold in enumerate(thresholds, 1) if key <= threshold), 0)
 
 
 def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
-    """Return the threshold of each rate: empty if no key is selected, and the last key if there are too few.
+    """Returns the threshold of each rate: empty if no key is selected, and the last key if there are too few.
 
     Args:
       parts: the keys of all turns.
@@ -73,7 +73,7 @@ def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
 
 
 def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
-    """Return the place of a turn in the order of all; file and position tell dialogues with the same id apart."""
+    """Returns the place of a turn in the order of all; file and position tell dialogues with the same id apart."""
     of_dialogue = short_digest(key_of(place[0], str(place[1])))[:8]
     return short_digest(key_of(seed, "env", turn.dialogue_id, str(turn.position))) + of_dialogue
 
@@ -81,7 +81,7 @@ def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
 def find_thresholds(
     files: beam.PCollection[DialogueFile], seed: str, rates: Sequence[str], varied: VariedTurns
 ) -> Analysis:
-    """Compute the thresholds of each kind and split: ``thresholds``, shared by all dialogues.
+    """Computes the thresholds of each kind and split: ``thresholds``, shared by all dialogues.
 
     Args:
       files: the dialogue files.
@@ -102,7 +102,7 @@ def find_thresholds(
 def _keys(
     seed: str, varied: VariedTurns, dialogue: Dialogue, file: DialogueFile, position: int
 ) -> Iterator[tuple[tuple[str, str], Keys]]:
-    """Yield ((kind, split), (user turns, keys of those that are varied))."""
+    """Yields ((kind, split), (user turns, keys of those that are varied))."""
     place = file.relative, position
     for kind, (total, turns) in varied(dialogue).items():
         yield (kind, file.split), (total, [order_of(seed, turn, place) for turn in turns])

@@ -54,7 +54,7 @@ class Changed(NamedTuple):
 
 
 def drawn_turns(place: str, dialogue: Mapping[str, Any], changed: Mapping[str, Any]) -> Iterator[tuple[bytes, Changed]]:
-    """Yield the changed user turns of a dialogue, each with its draw: the lowest ones are shown.
+    """Yields the changed user turns of a dialogue, each with its draw: the lowest ones are shown.
 
     Args:
       place: the dialogue's place in the corpus.
@@ -76,7 +76,7 @@ def drawn_turns(place: str, dialogue: Mapping[str, Any], changed: Mapping[str, A
 
 
 def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[bool]:
-    """Yield for each slot span whether its text stands in the turn of the set, or that turn annotates the slot itself.
+    """Yields for each slot span whether its text stands in the turn of the set, or that turn annotates the slot itself.
 
     The latter holds for values that a set replaces, such as unseen entities.
     """
@@ -87,7 +87,7 @@ def _values_kept(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 
 
 def span_texts(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield (service, slot) and the text of each span."""
+    """Yields (service, slot) and the text of each span."""
     for frame in turn.get("frames", ()):
         for span in frame.get("slots", ()):
             if "start" in span:
@@ -95,7 +95,7 @@ def span_texts(turn: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]
 
 
 def quality_of(turns: Sequence[Changed]) -> dict[str, Any]:
-    """Return the median similarity of turns, and the share of values kept."""
+    """Returns the median similarity of turns, and the share of values kept."""
     similar = [meaning.similarity(turn.before, turn.after) for turn in turns if turn.before]
     numbers: dict[str, Any] = {"turns": len(turns), "similarity": round(median(similar), 2) if similar else None}
     if kept := [value for turn in turns for value in turn.kept]:
@@ -104,7 +104,7 @@ def quality_of(turns: Sequence[Changed]) -> dict[str, Any]:
 
 
 def table() -> Numbers:
-    """Return the table for the page and the card."""
+    """Returns the table for the page and the card."""
     metrics = [
         Metric("turns", "turns drawn"),
         Metric("similarity", "similarity", meaning="How similar changed turns are to their originals: "
@@ -122,7 +122,7 @@ _SHARES = {**_CHANGES, "varied": "turns", "replaced": "values", "open_changed": 
 
 
 def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
-    """Return the counts of each set; those with values have a number for each value."""
+    """Returns the counts of each set; those with values have a number for each value."""
     sets: dict[str, dict[str, Any]] = {}
     for name in perturbation.sets:
         by_value = {key.name: counts.by("value", key.name, set=name) for key in counts if key.set == name}
@@ -142,7 +142,7 @@ def statistics_of(perturbation: Perturbation, counts: Counts) -> dict[str, Any]:
 
 
 def tables_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Sequence[Numbers]:
-    """Return the tables that a perturbation declares, or else tables of all counts."""
+    """Returns the tables that a perturbation declares, or else tables of all counts."""
     if perturbation.tables is not None:
         return perturbation.tables
     counts = {name: n for numbers in statistics["sets"].values() for name, n in numbers.items()}
@@ -163,7 +163,7 @@ def report_of(
     examples: Mapping[str, Sequence[Example]],
     options: Mapping[str, object],
 ) -> Report:
-    """Make the page and the card: the declared tables, the options, examples and terms."""
+    """Makes the page and the card: the declared tables, the options, examples and terms."""
     title = perturbation.title or perturbation.name.replace("_", " ").capitalize()
     tables = [*tables_of(perturbation, statistics), *([table()] if "quality" in statistics else [])]
     sections: list[Section] = [
@@ -182,7 +182,7 @@ def report_of(
     return Report(
         command=perturbation.name,
         title=title,
-        headline=summary_of(type(perturbation)) or title,
+        headline=(inspect.getdoc(type(perturbation)) or "").partition("\n")[0].rstrip(".") or title,
         lead=", ".join(counts) + (". Read the examples before you use the set." if counts and examples else ""),
         tiles=tiles_of(tables[0], statistics) if tables else [],
         sections=sections,
@@ -197,7 +197,7 @@ def report_of(
 
 
 def notes_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a user must know before the numbers: dialogues in other languages, and the perturbation's notes."""
+    """Yields what a user must know before the numbers: dialogues in other languages, and the perturbation's notes."""
     if others := statistics.get(OTHER_LANGUAGES):
         listed = ", ".join(f"{language} {n:,}" for language, n in others.items())
         known = ", ".join(perturbation.languages)
@@ -207,7 +207,7 @@ def notes_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Itera
 
 
 def lines_of(perturbation: Perturbation, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each row of the first table with its ``shown_first`` numbers, for the terminal."""
+    """Yields a line for each row of the first table with its ``shown_first`` numbers, for the terminal."""
     for table in tables_of(perturbation, statistics)[:1]:
         for row in rows_at(statistics, table.path):
             parts = [row.phrase(metric) for metric in table.metrics if metric.shown_first]
@@ -222,20 +222,15 @@ def _listed(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def summary_of(perturbation: type[Perturbation]) -> str:
-    """Return the first line of a perturbation's docstring, without its full stop."""
-    return (inspect.getdoc(perturbation) or "").partition("\n")[0].rstrip(".")
-
-
 def example_of(changed: Changed) -> Example:
-    """Make an example from a changed turn: the differences, and before a new turn what it follows."""
+    """Makes an example from a changed turn: the differences, and before a new turn what it follows."""
     lines = [Line("SYSTEM", [Part(changed.previous)])] if changed.previous else []
     lines.append(Line("USER", _differences(changed.before, changed.after)))
     return Example(f"dialogue {changed.dialogue_id}, turn {changed.turn}", lines)
 
 
 def _differences(original: str, utterance: str) -> list[Part]:
-    """Return a text in parts, with the differences to another one word by word."""
+    """Returns a text in parts, with the differences to another one word by word."""
     before, after = _WORDS.findall(original), _WORDS.findall(utterance)
     parts, same = [], ""
     for tag, i, j, k, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():

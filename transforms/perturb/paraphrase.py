@@ -98,7 +98,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 @cache
 def load_rules() -> Rules:
-    """Load the rules and compile their patterns."""
+    """Loads the rules and compile their patterns."""
     table = read_table(__package__, "paraphrases.toml")
     kinds = table["verbs"]
     verbs = {verb: english.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
@@ -137,7 +137,7 @@ def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
 
 
 def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
-    """Rephrase a turn, or return the reason why it is unchanged.
+    """Rephrases a turn, or return the reason why it is unchanged.
 
     Args:
       user_turn: the turn.
@@ -164,7 +164,7 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
 
 
 def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
-    """Replace each value by a private-use character; return the text and the values.
+    """Replaces each value by a private-use character; returns the text and the values.
 
     Both are empty if the text already has such characters, or too many values.
     """
@@ -178,7 +178,7 @@ def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
-    """Sort ranges and merge those that overlap."""
+    """Sorts ranges and merge those that overlap."""
     joined: list[Range] = []
     for start, end in sorted(ranges):
         if joined and start < joined[-1][1]:
@@ -189,7 +189,7 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
 
 
 def _sentence(body: str, marks: str, draw: Draw) -> str:
-    """Rephrase the clauses of a sentence; return it with its final marks."""
+    """Rephrases the clauses of a sentence; returns it with its final marks."""
     clauses, final = english.clauses(body), marks
     pieces: list[str] = []
     alone = True  # no clause before has a verb, so a question may become a statement or vice versa
@@ -220,7 +220,7 @@ def _sentence(body: str, marks: str, draw: Draw) -> str:
 
 
 def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
-    """Rephrase a clause; also return whether the result is a question, or None if there is no other form.
+    """Rephrases a clause; also return whether the result is a question, or None if there is no other form.
 
     Args:
       clause: the clause.
@@ -255,7 +255,7 @@ def _says_the_same(clause: str, new: str) -> bool:
 
 
 def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None:
-    """Return the frame of a clause, with the match or the embedded question."""
+    """Returns the frame of a clause, with the match or the embedded question."""
     rules = load_rules()
     for frame in rules.frames:
         for pattern in frame.patterns:
@@ -270,7 +270,7 @@ def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None
 
 
 def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
-    """Yield templates filled with the texts of their slots.
+    """Yields templates filled with the texts of their slots.
 
     Args:
       forms: the templates.
@@ -295,12 +295,12 @@ def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Ite
 
 @cache
 def _parts(form: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Split a template into the words, and the slots between them: name and inflection."""
+    """Splits a template into the words, and the slots between them: name and inflection."""
     return _SLOT.split(form)[::3], _SLOT.findall(form)  # split() also returns the pattern's two groups
 
 
 def _texts(found: re.Match[str]) -> dict[str, str]:
-    """Return the texts of the groups, with a lower-case first letter if one begins the clause."""
+    """Returns the texts of the groups, with a lower-case first letter if one begins the clause."""
     texts: dict[str, str] = {}
     for name, text in found.groupdict().items():
         if text is not None:
@@ -311,7 +311,7 @@ def _texts(found: re.Match[str]) -> dict[str, str]:
 
 
 def _inflected(text: str, how: str) -> str | None:
-    """Inflect the text of a slot for a template; None if that is impossible.
+    """Inflects the text of a slot for a template; None if that is impossible.
 
     Args:
       text: the text.
@@ -332,7 +332,7 @@ def _inflected(text: str, how: str) -> str | None:
 
 
 def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
-    """Replace each word that has a synonym with a probability of 1 in ``one_in``.
+    """Replaces each word that has a synonym with a probability of 1 in ``one_in``.
 
     Capitalised words are not replaced: they may be names.
     """
@@ -342,7 +342,8 @@ def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
         choices = rules.synonyms[str(found.lastgroup)]
         new = choices[draw() * len(choices) // DRAW_LIMIT]
         article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
-        kept = draw() * one_in // DRAW_LIMIT or (article and not english.same_article(found[0], new))
+        another_article = article and (found[0][0].lower() in "aeiou") != (new[0].lower() in "aeiou")
+        kept = draw() * one_in // DRAW_LIMIT or another_article
         return found[0] if kept else new
 
     return rules.words.sub(synonym, text)

@@ -70,7 +70,7 @@ class Rewrite(msgspec.Struct, frozen=True):
 
 
 def by_edits(user_turn: UserTurn, operations: Sequence[Operation]) -> Rewrite:
-    """Apply edits, in order and without overlaps, to a turn."""
+    """Applies edits, in order and without overlaps, to a turn."""
     places = [moved(span.start, span.end, operations) for span in user_turn.spans]
     whole = [place for place in places if place is not None]
     if len(whole) < len(places):
@@ -79,7 +79,7 @@ def by_edits(user_turn: UserTurn, operations: Sequence[Operation]) -> Rewrite:
 
 
 def reworded(user_turn: UserTurn, text: str, source: str, in_words: bool = True) -> Rewrite:
-    """Find the values of a turn in another text for it.
+    """Finds the values of a turn in another text for it.
 
     Args:
       user_turn: the turn.
@@ -122,12 +122,12 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
 
     @property
     def range(self) -> Range:
-        """Return ``(start, end)``."""
+        """Returns ``(start, end)``."""
         return self.start, self.end
 
 
 def anchors_of(user_turn: UserTurn) -> list[Anchor]:
-    """Return the texts of a turn that must be kept, in order and without overlaps."""
+    """Returns the texts of a turn that must be kept, in order and without overlaps."""
     spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
     for anchor in spans:
@@ -157,7 +157,7 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
 
 
 def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[Range], str]:
-    """Find the position of every anchor in ``text``, in the order of anchors.
+    """Finds the position of every anchor in ``text``, in the order of anchors.
 
     A value that occurs as often as in the utterance keeps its order of occurrence. Of more occurrences the first are
     taken, except of bare numbers, since another one may be meant.
@@ -186,7 +186,7 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
 
 
 def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
-    """Find where each value occurs as separate words, in order, outside of longer values.
+    """Finds where each value occurs as separate words, in order, outside of longer values.
 
     Args:
       text: the text to search.
@@ -257,7 +257,7 @@ _HELP = re.compile(r"\byour(?: \w+)? (?:help|time|assistance)\b|\b(?:for|about) 
 
 
 def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
-    """Return the id of the first check that a text fails, or an empty string.
+    """Returns the id of the first check that a text fails, or an empty string.
 
     Args:
       before: the original turn.
@@ -324,7 +324,7 @@ def _facts(text: str) -> Counter[str]:
 
 
 def _roles(text: str, values: Sequence[str]) -> Counter[tuple[str, str]]:
-    """Count how often each value follows each preposition, ignoring articles."""
+    """Counts how often each value follows each preposition, ignoring articles."""
     roles: Counter[tuple[str, str]] = Counter()
     for value, places in occurrences(text, values).items():
         for start, _ in places:
@@ -362,7 +362,7 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Return the key, which must be unique."""
+        """Returns the key, which must be unique."""
         return self.dialogue_id, self.turn, self.kind
 
 
@@ -370,7 +370,7 @@ _decode = msgspec.json.Decoder(Line).decode
 
 
 def read_lines(path: str) -> Iterator[tuple[int, Line | str]]:
-    """Yield (number from 1, the line or its error), skipping empty lines.
+    """Yields (number from 1, the line or its error), skipping empty lines.
 
     Raises:
       InputError: the file cannot be read.
@@ -429,27 +429,27 @@ class Rewritten:
         return lines, bad
 
     def get(self, key: Key) -> Line | None:
-        """Return the line of a turn and kind, or None. Raises InputError if a file cannot be read."""
+        """Returns the line of a turn and kind, or None. Raises InputError if a file cannot be read."""
         entry = self._content[0].get(key)
         return entry and entry[0]
 
     def kinds(self) -> set[str]:
-        """Return the kinds that have lines."""
+        """Returns the kinds that have lines."""
         return {kind for _, _, kind in self._content[0]}
 
     def total(self, kinds: Collection[str]) -> int:
-        """Return the number of bad lines, and of lines of some kinds."""
+        """Returns the number of bad lines, and of lines of some kinds."""
         lines, bad = self._content
         return len(bad) + sum(kind in kinds for _, _, kind in lines)
 
     def check(self, max_bad: Fraction) -> None:
-        """Raise InputError if too many lines are bad; names the number and the first of them."""
+        """Raises InputError if too many lines are bad; names the number and the first of them."""
         bad = self._content[1]
         tally = Tally("line", self.total(self.kinds()), len(bad), "--rewritten")
         check_bad([tally], max_bad, "used", reasons_of(bad), places_of(bad))
 
     def unused(self, kinds: Collection[str], matched: Collection[Key]) -> Iterator[tuple[str, list[DeadLetter]]]:
-        """Yield (sort key, letters) of bad lines, and of lines of these kinds without a turn in the dialogues."""
+        """Yields (sort key, letters) of bad lines, and of lines of these kinds without a turn in the dialogues."""
         lines, bad = self._content
         reason = "no_user_turn: the dialogues that --split selects have no user turn {} of that dialogue id"
         rest = [
@@ -464,7 +464,7 @@ class Rewritten:
 def unused_lines(
     files: beam.PCollection[DialogueFile], rewritten: Rewritten, kinds: Sequence[str]
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """Find the bad lines, and those without a turn in the dialogues of the files.
+    """Finds the bad lines, and those without a turn in the dialogues of the files.
 
     Returns:
       PCollection of (sort key, letters), and of their counts.

@@ -25,7 +25,7 @@ _END_ACTS = frozenset({"THANK_YOU", "GOODBYE"})
 
 
 def simplified(user_turn: UserTurn) -> Rewrite:
-    """Shorten a turn, or return the reason why it is unchanged."""
+    """Shortens a turn, or return the reason why it is unchanged."""
     if not any(map(str.isalpha, user_turn.utterance)):
         return Rewrite(reason="no_word")
     operations = _by_acts(user_turn) or _by_sentences(user_turn)
@@ -38,7 +38,7 @@ def simplified(user_turn: UserTurn) -> Rewrite:
 
 
 def _by_acts(user_turn: UserTurn) -> list[Operation]:
-    """Replace the whole turn by its acts, if these are only a yes, a no or thanks."""
+    """Replaces the whole turn by its acts, if these are only a yes, a no or thanks."""
     text, acts = user_turn.utterance, user_turn.acts
     if not acts or user_turn.protected() or OBJECTING.search(text):
         return []
@@ -55,7 +55,7 @@ def _by_acts(user_turn: UserTurn) -> list[Operation]:
 
 
 def _end(text: str, acts: frozenset[str]) -> str:
-    """Return a short ending for a turn with acts of thanks or farewell."""
+    """Returns a short ending for a turn with acts of thanks or farewell."""
     thanks = ", thanks" if acts & _END_ACTS and THANKS.search(text) else ""
     if "GOODBYE" not in acts:
         return thanks
@@ -70,7 +70,7 @@ def _whole(text: str, new: str) -> list[Operation]:
 
 
 def _cut(text: str, first: re.Match[str] | None, more: str) -> list[Operation]:
-    """Keep the first word and replace the rest by ``more``."""
+    """Keeps the first word and replace the rest by ``more``."""
     if first is None or len(text) <= first.end() + len(more) + 1:
         return []
     return [Operation(first.end(), len(text), in_style_of(text, more), "by_acts")]

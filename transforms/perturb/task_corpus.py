@@ -35,11 +35,11 @@ class Reworded(msgspec.Struct, frozen=True):
 
     @property
     def sets(self) -> Sequence[str]:
-        """Return the names of the sets."""
+        """Returns the names of the sets."""
         return self.perturbation.sets
 
     def write(self, path: str, output: str) -> FileResult:
-        """Write a file of tasks, and the right calls beside it, in every set."""
+        """Writes a file of tasks, and the right calls beside it, in every set."""
         result = FileResult(path)
         tasks, truths = read_rows(path)
         right = {truth["id"]: truth for truth in truths}
@@ -54,7 +54,7 @@ class Reworded(msgspec.Struct, frozen=True):
         return result
 
     def check(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the summed counts for ``run.json``. Raises InputError if most messages are in other languages."""
+        """Returns the summed counts for ``run.json``. Raises InputError if most messages are in other languages."""
         others = {key.partition("/")[2]: n for key, n in counts.items() if key.startswith(OTHER_LANGUAGES)}
         check_most(
             self.perturbation.name, self.perturbation.languages, counts["messages"], others, "--tasks", "message"
@@ -64,7 +64,7 @@ class Reworded(msgspec.Struct, frozen=True):
 
 
 def read_rows(path: str) -> tuple[Rows, Rows]:
-    """Read the tasks of a file and, if there are any, the right calls beside it."""
+    """Reads the tasks of a file and, if there are any, the right calls beside it."""
     return _rows(as_path(path)), _rows(answers_beside(as_path(path)))
 
 
@@ -73,7 +73,7 @@ def _rows(path: Path) -> Rows:
 
 
 def write_rows(output: str, name: str, path: str, tasks: Rows, truths: Rows) -> list[Written]:
-    """Write tasks and, if there are any, their right calls in a set, under the name of their file."""
+    """Writes tasks and, if there are any, their right calls in a set, under the name of their file."""
     file = as_path(path).name
     files = {f"{name}/{file}": tasks, f"{name}/{ANSWERS}/{file}": truths}
     return [write_staged(output, place, _json_lines(rows)) for place, rows in files.items() if rows]
@@ -86,7 +86,7 @@ def _json_lines(rows: Rows) -> bytes:
 def texts_of_tasks(
     tasks: Sequence[Task], truths: Mapping[str, Task], languages: Collection[str] = ()
 ) -> tuple[dict[str, tuple[str, list[str]]], Counter[str]]:
-    """Collect the texts of user messages.
+    """Collects the texts of user messages.
 
     Args:
       tasks: lines of task files.
@@ -112,7 +112,7 @@ def texts_of_tasks(
 
 
 def reworded_tasks(tasks: Sequence[Task], texts: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
-    """Return the tasks with other texts of messages, by id, and the number of changed messages."""
+    """Returns the tasks with other texts of messages, by id, and the number of changed messages."""
     changed, reworded = 0, []
     for at, task in enumerate(tasks):
         new_task = {**task, "question": copy.deepcopy(task["question"])}
@@ -125,7 +125,7 @@ def reworded_tasks(tasks: Sequence[Task], texts: Mapping[str, str]) -> tuple[lis
 
 
 def messages_of(task: Task) -> Iterator[tuple[tuple[int, int, int], dict[str, Any], str]]:
-    """Yield ((turn, message, part), object, key) of each non-empty text of the user; the part of a plain text is -1."""
+    """Yields ((turn, message, part), object, key) of each non-empty user text; the part of a plain text is -1."""
     for i, turn in enumerate(task["question"]):
         for j, message in enumerate(turn):
             if message.get("role") != "user":

@@ -101,7 +101,7 @@ class Catalogue:
         return {word: round(weight / length, 9) for word, weight in raw.items() if length}
 
     def similar(self, names: Iterable[str], own: Iterable[str]) -> list[str]:
-        """Return other tools, those most similar to some tools first, without any that may do the same as one of them.
+        """Returns other tools, those most similar to some tools first, without any that may do the same as one of them.
 
         Args:
           names: the tools.
@@ -137,7 +137,7 @@ class Catalogue:
 
 @cache
 def things_of(name: str) -> frozenset[str]:
-    """Return what a tool is about: the stems of its name, without its action and words that nearly all tools have."""
+    """Returns what a tool is about: the stems of its name, without its action and words that nearly all tools have."""
     return frozenset(_subject_words(name))
 
 
@@ -160,7 +160,7 @@ def _stems(text: str) -> list[str]:
 
 @cache
 def _subject(name: str) -> frozenset[str]:
-    """Return what a tool is about, without the namespace that it may share with many: ``lcm`` of ``math.lcm``."""
+    """Returns what a tool is about, without the namespace that it may share with many: ``lcm`` of ``math.lcm``."""
     last = name.rpartition(".")[2]
     is_action = _words(last) == [_action_word(name)]
     return things_of(name) if is_action else things_of(last) or things_of(name)
@@ -168,7 +168,7 @@ def _subject(name: str) -> frozenset[str]:
 
 @cache
 def _action_word(name: str) -> str:
-    """Return the word that says what a tool does, at the beginning or end of its name; empty if none is known."""
+    """Returns the word that says what a tool does, at the beginning or end of its name; empty if none is known."""
     words = _words(name.rpartition(".")[2])
     return next((word for word in (*words[:1], *words[-1:]) if word in _ACTIONS), "")
 
@@ -206,14 +206,14 @@ def _are_same(word: str, other: str) -> bool:
 
 
 def right_names(truth: Task | None) -> list[str]:
-    """Return the distinct functions of the expected calls."""
+    """Returns the distinct functions of the expected calls."""
     return list(dict.fromkeys(name for call in (truth or {}).get("ground_truth", []) for name in call))
 
 
 def with_distractors(
     task: Task, truth: Task | None, catalogue: Catalogue, counts: Sequence[int], seed: str
 ) -> list[dict[str, Any]]:
-    """Add tools that are similar to the right ones, or else to all of the task's, in a random order.
+    """Adds tools that are similar to the right ones, or else to all of the task's, in a random order.
 
     Args:
       task: the task.
@@ -235,7 +235,7 @@ def with_distractors(
 
 
 def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue) -> dict[str, Any] | None:
-    """Replace the tools of the expected calls, and those that do the same, by similar ones.
+    """Replaces the tools of the expected calls, and those that do the same, by similar ones.
 
     Returns None if there are no expected calls, or if no tool is left.
     """
@@ -255,12 +255,12 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
 
 
 def _name(tool: Definition) -> str:
-    """Return the name of a definition; for a tool that the API runs, its type if it has none."""
+    """Returns the name of a definition; for a tool that the API runs, its type if it has none."""
     return str(tool.get("name") or tool.get("type")) if is_hosted(tool) else Tool(tool).name
 
 
 def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
-    """Corrupt the names and descriptions of the tools in a task file: words replaced, reordered, or both.
+    """Corrupts the names and descriptions of the tools in a task file: words replaced, reordered, or both.
 
     Args:
       path: the path of the tasks.
@@ -277,7 +277,7 @@ def corrupted_tools(path: str, seed: str) -> dict[str, TaskVariant]:
 
 
 def catalogue_of(paths: Sequence[str]) -> Catalogue:
-    """Return the catalogue of the tools of all files, in the order of the files."""
+    """Returns the catalogue of the tools of all files, in the order of the files."""
     return Catalogue(tool for path in paths for task in read_rows(path)[0] for tool in task["function"])
 
 
@@ -302,12 +302,12 @@ class Toolkits(msgspec.Struct, frozen=True):
 
     @property
     def sets(self) -> list[str]:
-        """Return the names of the sets."""
+        """Returns the names of the sets."""
         kinds = {"distractors": self.counts, "corrupted": OPERATIONS}.get(self.name, ())
         return [f"{self.name}-{kind}" for kind in kinds] or [self.name]
 
     def write(self, path: str, catalogue: Catalogue | None = None, *, output: str) -> FileResult:
-        """Write a file of tasks, and the right calls beside it, in every set; ``corrupted`` needs no catalogue."""
+        """Writes a file of tasks, and the right calls beside it, in every set; ``corrupted`` needs no catalogue."""
         result = FileResult(path)
         tasks, truths = read_rows(path)
         for name, (perturbed, right) in zip(self.sets, self._sets(path, tasks, truths, catalogue), strict=True):
@@ -320,20 +320,20 @@ class Toolkits(msgspec.Struct, frozen=True):
         return result
 
     def check(self, counts: Mapping[str, int]) -> dict[str, int]:
-        """Return the summed counts for ``run.json``. Raises InputError if no task has other tools."""
+        """Returns the summed counts for ``run.json``. Raises InputError if no task has other tools."""
         if not any(counts.values()):
             raise InputError(_IMPOSSIBLE[self.name], "--tasks")
         return dict(counts)
 
     def impossible(self, path: str) -> str:
-        """Return why no task of a file would have other tools; empty if some would."""
+        """Returns why no task of a file would have other tools; empty if some would."""
         if self.name not in _IMPOSSIBLE or not layout.as_path(path).is_file():
             return ""
         every = self._sets(path, *read_rows(path), catalogue_of([path]))
         return "" if any(perturbed for perturbed, _ in every) else _IMPOSSIBLE[self.name]
 
     def _sets(self, path: str, tasks: Rows, truths: Rows, catalogue: Any) -> Iterator[tuple[Rows, Rows]]:
-        """Yield the tasks and right calls of each set; no tasks if none would have other tools."""
+        """Yields the tasks and right calls of each set; no tasks if none would have other tools."""
         right = {truth["id"]: truth for truth in truths}
         if self.name == "corrupted":
             for variant in corrupted_tools(path, self.seed).values():
@@ -350,5 +350,5 @@ class Toolkits(msgspec.Struct, frozen=True):
 
 
 def _added(tasks: Rows, perturbed: Rows) -> list[int]:
-    """Return the number of tools that each task has more than before."""
+    """Returns the number of tools that each task has more than before."""
     return [len(new["function"]) - len(old["function"]) for old, new in zip(tasks, perturbed, strict=True)]

@@ -61,7 +61,7 @@ class Rates(msgspec.Struct, frozen=True):
 
 @cache
 def abbreviations() -> dict[str, str]:
-    """Load word → abbreviation from ``abbreviations.toml``."""
+    """Loads word → abbreviation from ``abbreviations.toml``."""
     return {str(word): str(short) for word, short in read_table(__package__, "abbreviations.toml")["words"].items()}
 
 
@@ -80,7 +80,7 @@ def typo_operations(
     key: bytes,
     perturb_values: bool = False,
 ) -> list[Operation]:
-    """Return the typos for an utterance, in order: at least one, unless no word can have one.
+    """Returns the typos for an utterance, in order: at least one, unless no word can have one.
 
     Args:
       utterance: the utterance.
@@ -132,7 +132,7 @@ def _inside(operation: Operation, spans: Sequence[Range]) -> bool:
 
 
 def _drawn_kinds(draw: Draw) -> list[str]:
-    """Return the drawn kind, then the others, for words that it does not suit."""
+    """Returns the drawn kind, then the others, for words that it does not suit."""
     i = bisect_right(_LIMITS, draw() * _LIMITS[-1] / DRAW_LIMIT)
     return _KINDS[i:] + _KINDS[:i]
 

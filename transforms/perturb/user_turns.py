@@ -54,16 +54,16 @@ class UserTurn(msgspec.Struct, frozen=True):
 
     @property
     def ranges(self) -> list[Range]:
-        """Return the ranges of its spans."""
+        """Returns the ranges of its spans."""
         return [(span.start, span.end) for span in self.spans]
 
     def protected(self, perturb_values: bool = False) -> list[Range]:
-        """Return the ranges that must not be changed."""
+        """Returns the ranges that must not be changed."""
         return protected_ranges(self.utterance, self.ranges, self.values, perturb_values)
 
 
 def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
-    """Yield the user turns, in order."""
+    """Yields the user turns, in order."""
     values = sayable(_values(dialogue))
     before = None
     for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
@@ -100,7 +100,7 @@ def _values(dialogue: Dialogue) -> set[str]:
 def edit_user_turns(
     dialogue: dict[str, Any], edits: Callable[[UserTurn], Edits], *, edit_values: bool = False
 ) -> Perturbed:
-    """Edit the user turns of a dialogue. Spans of slot values move with the text; states are unchanged.
+    """Edits the user turns of a dialogue. Spans of slot values move with the text; states are unchanged.
 
     Values are protected: an edit that overlaps the span of a value, or a value of the dialogue's states, is dropped. So
     are edits that would leave an empty utterance.

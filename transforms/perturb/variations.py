@@ -104,7 +104,7 @@ class LanguageVariation(Perturbation):
             self.rewritten.check(Fraction(0))
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Apply the rules of the kind to a turn.
+        """Applies the rules of the kind to a turn.
 
         Args:
           user_turn: the turn.
@@ -114,7 +114,7 @@ class LanguageVariation(Perturbation):
         raise NotImplementedError
 
     def rewrite_all(self, turns: Sequence[UserTurn]) -> list[Rewrite]:
-        """Return the rewrites of a dialogue's turns, in order."""
+        """Returns the rewrites of a dialogue's turns, in order."""
         said = set[str]()
         rewrites = [self._proposed(turn, said) for turn in turns]
         if self.rewriter is not None:
@@ -141,16 +141,16 @@ class LanguageVariation(Perturbation):
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
-        """Return the kinds that are made."""
+        """Returns the kinds that are made."""
         return (self,)
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return for each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
+        """Returns for each kind the set itself, then its mixes: ``typos``, ``typos-env1`` and so on."""
         return tuple(name for part in self.parts for name in (part.name, *mixes.names(part.name, self.envs)))
 
     def row_sets(self) -> Sequence[str]:
-        """Return the kinds: the rows of a kind tell for each turn in which mixes it is varied."""
+        """Returns the kinds: the rows of a kind tell for each turn in which mixes it is varied."""
         return [part.name for part in self.parts]
 
     def needs_analysis(self) -> bool:
@@ -158,7 +158,7 @@ class LanguageVariation(Perturbation):
         return bool(self.envs or self.rewritten)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Compute the thresholds of the mixes by kind and split, and find rewritten lines without a turn."""
+        """Computes the thresholds of the mixes by kind and split, and find rewritten lines without a turn."""
         analysis = Analysis()
         if self.envs:
             analysis = mixes.find_thresholds(files, self.seed, self.envs, self._varied_turns)
@@ -176,16 +176,16 @@ class LanguageVariation(Perturbation):
         }
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> State:
-        """Return the thresholds of the dialogue's split."""
+        """Returns the thresholds of the dialogue's split."""
         split, thresholds = place[0].rpartition("/")[0], shared.get("thresholds", {})
         return State(place, {kind: thresholds.get((kind, split), ()) for kind in self.row_sets()})
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
-        """Return the dialogue in one set, with the rows of its kind."""
+        """Returns the dialogue in one set, with the rows of its kind."""
         return dict(self.perturb_sets(Item(0, dialogue), state))[set_name]
 
     def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed]]:
-        """Yield the dialogue in every set."""
+        """Yields the dialogue in every set."""
         turns = list(user_turns(item.dialogue or typed(item.raw)))
         for part in self.parts:
             yield from self._sets_of(part, item.raw, turns, state or State())
@@ -193,7 +193,7 @@ class LanguageVariation(Perturbation):
     def _sets_of(
         self, part: LanguageVariation, raw: dict[str, Any], turns: Sequence[UserTurn], state: State
     ) -> Iterator[tuple[str, Perturbed]]:
-        """Yield a dialogue in the set of one kind, then in its mixes."""
+        """Yields a dialogue in the set of one kind, then in its mixes."""
         rewrites, thresholds = part.rewrite_all(turns), state.thresholds.get(part.name)
         new: dict[int, dict[str, Any]] = {}  # by position
         levels: dict[int, int] = {}
@@ -217,7 +217,7 @@ class LanguageVariation(Perturbation):
             yield name, Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return tallies of user turns and of rewritten lines."""
+        """Returns tallies of user turns and of rewritten lines."""
         kinds = self.row_sets()
         lines = self.rewritten.total(kinds) if self.rewritten else 0
         turns, bad = (counts.by("set", name) for name in ("turns", "bad_turns"))
@@ -227,7 +227,7 @@ class LanguageVariation(Perturbation):
         ]
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that mixes are exact, and that any turn has changed."""
+        """Checks that mixes are exact, and that any turn has changed."""
         return (
             *super().invariants(),
             *(
@@ -240,7 +240,7 @@ class LanguageVariation(Perturbation):
 
 
 def _any_varied(counts: Counts) -> Iterator[str]:
-    """Raise InputError if no turn of any kind is varied."""
+    """Raises InputError if no turn of any kind is varied."""
     if counts.sum("turns") and not counts.sum("varied"):
         raise InputError("none of the user turns could be varied, so nothing was published")
     return iter(())
@@ -258,7 +258,7 @@ def _counts_of(rewrites: Sequence[Rewrite]) -> dict[Counted, int]:
 
 
 def write_into(turn: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
-    """Return a turn, in the format of its file, with another text and the positions of its spans."""
+    """Returns a turn, in the format of its file, with another text and the positions of its spans."""
     places, frames = iter(rewrite.places), []
     for frame in turn["frames"]:
         slots = []
@@ -272,7 +272,7 @@ def write_into(turn: dict[str, Any], rewrite: Rewrite) -> dict[str, Any]:
 
 
 def row_of(user_turn: UserTurn, rewrite: Rewrite, level: int) -> dict[str, Any]:
-    """Return a row of ``parapet.schemas.perturbed_turns``."""
+    """Returns a row of ``parapet.schemas.perturbed_turns``."""
     return {
         "dialogue_id": user_turn.dialogue_id,
         "turn": user_turn.position,
@@ -313,7 +313,7 @@ class Typos(LanguageVariation):
         self.rates, self.perturb_values = parse_rates(comma_separated(rates)), perturb_values
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Make typos in words that may have them."""
+        """Makes typos in words that may have them."""
         text, spans, values = user_turn.utterance, user_turn.ranges, user_turn.values
         operations = typo_operations(text, spans, values, self.rates, key, self.perturb_values)
         return by_edits(user_turn, operations) if operations else Rewrite(reason="no_word")
@@ -326,7 +326,7 @@ class Verbose(LanguageVariation):
     known_odd = "A few dozen phrases recur in all dialogues. Turns of more than about 250 characters stay as they are."
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Use longer forms that do not occur in the dialogue yet."""
+        """Uses longer forms that do not occur in the dialogue yet."""
         return verbose(user_turn, key, said)
 
 
@@ -337,7 +337,7 @@ class Simple(LanguageVariation):
     known_odd = "Users sound curt, since politeness goes first."
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Reduce the turn to its acts, or drop optional parts of its sentences."""
+        """Reduces the turn to its acts, or drop optional parts of its sentences."""
         return simplified(user_turn)
 
 
@@ -348,7 +348,7 @@ class Paraphrase(LanguageVariation):
     known_odd = "Requests may become more or less polite. Sentences that only state something have few other forms."
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-        """Say the clauses in other forms, and their words with synonyms."""
+        """Says the clauses in other forms, and their words with synonyms."""
         return rephrased(user_turn, key)
 
 
@@ -372,11 +372,11 @@ class LanguageVariations(LanguageVariation):
 
     @property
     def parts(self) -> Sequence[LanguageVariation]:
-        """Return the kinds that are made."""
+        """Returns the kinds that are made."""
         return self._parts
 
     def recorded_options(self) -> Mapping[str, object]:
-        """Return the kinds, the names of files of rewritten turns, and who writes the words."""
+        """Returns the kinds, the names of files of rewritten turns, and who writes the words."""
         rewriter = next((part.rewriter for part in self.parts if part.rewriter), None)
         return {
             "kinds": [part.name for part in self.parts],
@@ -387,11 +387,11 @@ class LanguageVariations(LanguageVariation):
         }
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return the files of rewritten turns."""
+        """Returns the files of rewritten turns."""
         return [("--rewritten", path) for path in self.rewritten.paths] if self.rewritten else []
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """Yield lines on what a language model would be asked, and its price."""
+        """Yields lines on what a language model would be asked, and its price."""
         from parapet.transforms.perturb import chat_rewriter
 
         written = {part.name: part.rewriter for part in self.parts if part.rewriter}
@@ -399,7 +399,7 @@ class LanguageVariations(LanguageVariation):
 
 
 def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:
-    """Return the kinds to make: those named, else those of the rewritten turns, else all. Raises InputError."""
+    """Returns the kinds to make: those named, else those of the rewritten turns, else all. Raises InputError."""
     known = [kind for kind in KINDS if rewritten is None or kind in rewritten.kinds()]
     kinds = [*dict.fromkeys(listed(names))] or known
     if not kinds:
@@ -412,7 +412,7 @@ def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:
 
 
 def parse_rates(text: str) -> Rates:
-    """Parse ``word=0.1,abbreviation=0``; a rate that is not named keeps its default. Raises InputError."""
+    """Parses ``word=0.1,abbreviation=0``; a rate that is not named keeps its default. Raises InputError."""
     rates = msgspec.structs.asdict(Rates())
     for part in listed(text):
         name, _, value = part.partition("=")

@@ -71,7 +71,7 @@ def _frames() -> Mapping[str, Mapping[str, Sequence[str]]]:
 
 @cache
 def _verbs() -> tuple[re.Pattern[str], frozenset[str]]:
-    """Return a pattern for the beginning of an order, and the verbs that end the subject of a question."""
+    """Returns a pattern for the beginning of an order, and the verbs that end the subject of a question."""
     verbs = read_table(__package__, "paraphrases.toml")["verbs"]
     return re.compile(rf"(?:{'|'.join(verbs['order'])})\b", re.IGNORECASE), frozenset(verbs["events"])
 
@@ -84,7 +84,7 @@ _stems_of_frame = cache(_stems)
 
 
 def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
-    """Rewrite a turn in more words, or return the reason why it is unchanged.
+    """Rewrites a turn in more words, or return the reason why it is unchanged.
 
     Args:
       user_turn: the turn.
@@ -116,7 +116,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
 
 
 def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
-    """Yield the frames that suit a turn. What is said about a quotation goes inside it, or in front of it."""
+    """Yields the frames that suit a turn. What is said about a quotation goes inside it, or in front of it."""
     if quotation := _QUOTATION.fullmatch(text):
         first, text, last = quotation.groups()
         for frame, new in _candidates(user_turn, text):
@@ -166,7 +166,7 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
 
 
 def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
-    """Return what a turn does: the name of a table in ``verbose.toml``, or an empty string if that is unclear.
+    """Returns what a turn does: the name of a table in ``verbose.toml``, or an empty string if that is unclear.
 
     Args:
       user_turn: the turn.
@@ -206,7 +206,7 @@ def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
 
 
 def _order(clause: str) -> str:
-    """Return the verb phrase of an order or a request; empty if a clause is neither."""
+    """Returns the verb phrase of an order or a request; empty if a clause is neither."""
     words = clause
     for pattern in (_CAN_YOU, _PLEASE, _HELP_ME):
         if match := pattern.match(words):
@@ -215,7 +215,7 @@ def _order(clause: str) -> str:
 
 
 def _indirect(clause: str, mood: str, order: str) -> Iterator[tuple[str, str]]:
-    """Yield (kind of frame, words in it) of the indirect forms of a clause."""
+    """Yields (kind of frame, words in it) of the indirect forms of a clause."""
     order_begins, verbs = _verbs()
     wish = _WISH_TO.match(clause)
     if order:

@@ -26,12 +26,12 @@ _LEADING = re.compile(r"[0-9]{1,9}(?=[.)](?: |$))|(?=[-+](?: |$)|-+$|=+$|#{1,6}(
 
 
 def one_line(value: str) -> str:
-    """Replace white space and control characters by single spaces."""
+    """Replaces white space and control characters by single spaces."""
     return " ".join(value.translate(_CONTROLS).split())
 
 
 def text(value: str) -> Markdown:
-    """Convert plain text to Markdown in one line, displayed unchanged; Markdown is returned as it is."""
+    """Converts plain text to Markdown in one line, displayed unchanged; Markdown is returned as it is."""
     if isinstance(value, Markdown):
         return value
     plain = one_line(value)
@@ -41,21 +41,21 @@ def text(value: str) -> Markdown:
 
 
 def code(value: str) -> Markdown:
-    """Format a name as code, or as text if code in a table cannot show it (a pipe, a backtick, a line break)."""
+    """Formats a name as code, or as text if code in a table cannot show it (a pipe, a backtick, a line break)."""
     plain = one_line(value)
     shows = plain and plain == value and not set("`|") & set(plain)
     return Markdown(f"`{plain}`") if shows else text(value)
 
 
 def inline(value: str) -> Markdown:
-    """Convert our own text to Markdown in one line: text between backticks is code, the rest is displayed unchanged."""
+    """Converts our own text to Markdown in one line: text between backticks is code, the rest is shown unchanged."""
     pieces = re.split(r"(`[^`|]+`)", one_line(value))
     shown = [piece if i % 2 else _spaced(piece, first=i == 0) for i, piece in enumerate(pieces)]
     return Markdown("".join(shown))
 
 
 def _spaced(piece: str, first: bool) -> str:
-    """Escape a piece and keep the spaces at its ends."""
+    """Escapes a piece and keeps the spaces at its ends."""
     return text(piece) + piece[len(piece.rstrip()) :] if first else piece.translate(_ESCAPES)
 
 
@@ -65,12 +65,12 @@ def is_url(url: str) -> bool:
 
 
 def quoted(url: str) -> str:
-    """Percent-encode spaces, quotes, angle and curly brackets and the like in an address."""
+    """Percent-encodes spaces, quotes, angle and curly brackets and the like in an address."""
     return urllib.parse.quote(storable(url), safe="%/:?#[]@!$&'()*+,;=~-._")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> Markdown:
-    """Format a table of GFM. Cells are escaped, unless they are Markdown.
+    """Formats a table of GFM. Cells are escaped, unless they are Markdown.
 
     Args:
       columns: the headings.
@@ -83,5 +83,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 
 
 
 def bullets(items: Iterable[str]) -> Markdown:
-    """Format a list, one line per item; items are escaped, unless they are Markdown."""
+    """Formats a list, one line per item; items are escaped, unless they are Markdown."""
     return Markdown("\n".join(f"- {text(item)}" for item in items))

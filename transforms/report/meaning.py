@@ -32,17 +32,17 @@ def has_model() -> bool:
 
 
 def measure() -> str:
-    """Describe for cards how :func:`similarity` is computed."""
+    """Describes for cards how :func:`similarity` is computed."""
     return "cosine of MiniLM embeddings" if has_model() else "cosine of character n-grams"
 
 
 def similarity(text: str, other: str) -> float:
-    """Return the cosine of two texts, from -1 to 1: of their embeddings if the model is installed, else of n-grams."""
-    return _embedded(text, other) if has_model() else of_grams(text, other)
+    """Returns the cosine of two texts, from -1 to 1: of their embeddings if the model is installed, else of n-grams."""
+    return float(embedding(text) @ embedding(other)) if has_model() else of_grams(text, other)
 
 
 def of_grams(text: str, other: str) -> float:
-    """Return the cosine of the counts of character 2- to 4-grams, from 0 to 1; case and punctuation are ignored."""
+    """Returns the cosine of the counts of character 2- to 4-grams, from 0 to 1; case and punctuation are ignored."""
     left, right = _grams(text), _grams(other)
     length = math.sqrt(sum(n * n for n in left.values()) * sum(n * n for n in right.values()))
     return sum(n * right[gram] for gram, n in left.items()) / length if length else 0.0
@@ -54,13 +54,9 @@ def _grams(text: str) -> Counter[str]:
     return Counter(plain[i : i + n] for n in _GRAMS for i in range(len(plain) - n + 1))
 
 
-def _embedded(text: str, other: str) -> float:
-    return float(embedding(text) @ embedding(other))
-
-
 @functools.lru_cache(maxsize=10_000)
 def embedding(text: str) -> Any:
-    """Return the mean of the last layer, of length 1.
+    """Returns the mean of the last layer, of length 1.
 
     Texts are embedded singly, because batches change the last digits.
     """
@@ -74,7 +70,7 @@ def embedding(text: str) -> Any:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread: for inputs of a dozen words, synchronising threads makes it ten times slower."""
+    """Limits torch to one thread: for inputs of a dozen words, synchronising threads makes it ten times slower."""
     import torch
 
     threads = torch.get_num_threads()

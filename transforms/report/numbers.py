@@ -61,7 +61,7 @@ class Numbers(NamedTuple):
 
 
 def metrics_named(*names: str, digits: int | None = None) -> list[Metric]:
-    """Return metrics whose labels are their names."""
+    """Returns metrics whose labels are their names."""
     return [Metric(name, name.replace("_", " "), digits=digits) for name in names]
 
 
@@ -75,7 +75,7 @@ class Row(NamedTuple):
     levels: tuple[Any, ...]
 
     def value(self, metric: Metric) -> Any:
-        """Return the number of a metric from the innermost level that has it; without a name, the value itself."""
+        """Returns the number of a metric from the innermost level that has it; without a name, the value itself."""
         if not metric.name:
             return self.levels[-1]
         for level in reversed(self.levels):
@@ -87,7 +87,7 @@ class Row(NamedTuple):
         return None
 
     def cell(self, metric: Metric) -> str:
-        """Format a number for the page, with its interval or share in small print."""
+        """Formats a number for the page, with its interval or share in small print."""
         text = _shown(self.value(metric), metric)
         if metric.interval and self.value(metric) is not None:
             ends = (_shown(self.value(metric._replace(name=end)), metric) for end in metric.interval)
@@ -95,7 +95,7 @@ class Row(NamedTuple):
         return text
 
     def phrase(self, metric: Metric) -> str:
-        """Format a number in words for the terminal: ``12 turns changed (4.0%)``."""
+        """Formats a number in words for the terminal: ``12 turns changed (4.0%)``."""
         value, *small = self.cell(metric).split("\n")
         share = self.value(metric._replace(name=f"{metric.name}_share")) if metric.of else None
         small += [] if share is None else [percent(share)]
@@ -104,7 +104,7 @@ class Row(NamedTuple):
 
 
 def rows_at(statistics: Mapping[str, Any], path: str) -> list[Row]:
-    """Return the rows for a path such as ``sets/*/splits/*``, in the order of ``statistics.json``."""
+    """Returns the rows for a path such as ``sets/*/splits/*``, in the order of ``statistics.json``."""
     rows = [Row((), (statistics,))]
     for part in filter(None, path.split("/")):
         further = []
@@ -132,7 +132,7 @@ def _shown(value: Any, metric: Metric) -> str:
 
 
 def tiles_of(table: Numbers, statistics: Mapping[str, Any]) -> list[Tile]:
-    """Return the numbers to show first."""
+    """Returns the numbers to show first."""
     rows = rows_at(statistics, table.path)
     tiles: list[Tile] = []
     for metric in (metric for metric in table.metrics if metric.shown_first):
@@ -146,7 +146,7 @@ def tiles_of(table: Numbers, statistics: Mapping[str, Any]) -> list[Tile]:
 
 
 def sections_of(statistics: Mapping[str, Any], *tables: Numbers) -> list[Section]:
-    """Return the tables that have rows, each with its chart."""
+    """Returns the tables that have rows, each with its chart."""
     return [
         section for table in tables if (rows := rows_at(statistics, table.path)) for section in _sections(table, rows)
     ]

@@ -65,11 +65,11 @@ class Axis(msgspec.Struct, frozen=True):
     percent: bool = True
 
     def place(self, value: float) -> float:
-        """Return the place of a number, from 0 to 100."""
+        """Returns the place of a number, from 0 to 100."""
         return round(100 * (value - self.low) / (self.high - self.low), 2) + 0.0
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Yield the place and the label of each tick."""
+        """Yields the place and the label of each tick."""
         for i in range(round((self.high - self.low) / self.step) + 1):
             value = self.low + i * self.step
             yield self.place(value), f"{100 * value:.6g}%" if self.percent else f"{value:,.6g}"
@@ -119,16 +119,16 @@ class Dots(msgspec.Struct, frozen=True, kw_only=True):
         return _axis([*ends, *self.known.values(), *self.references.values()], self.percent)
 
     def text(self, dot: Dot) -> str:
-        """Describe a number: ``seen, v1: 40.0% (38.0% to 42.0%)``."""
+        """Describes a number: ``seen, v1: 40.0% (38.0% to 42.0%)``."""
         between = f" ({self.form(dot.interval[0])} to {self.form(dot.interval[1])})" if dot.interval else ""
         return f"{dot.name}: {self.form(dot.value)}{between}"
 
     def form(self, value: float | None) -> str:
-        """Format a number of the chart."""
+        """Formats a number of the chart."""
         return percent(value, self.digits) if self.percent else number(value, self.digits)
 
     def extremes(self) -> str:
-        """Say in a sentence which numbers are the lowest and the highest."""
+        """Says in a sentence which numbers are the lowest and the highest."""
         several = len(self.groups) > 1
         names = sorted((value, dot.name if several else dot.label) for dot, value in self.known.items()) or [(0, "")]
         (low, lowest), (high, highest) = names[0], names[-1]
@@ -161,11 +161,11 @@ class Scatter(Dots, frozen=True, kw_only=True):
         return _axis(self.known.values(), self.percent)
 
     def text(self, dot: Dot) -> str:
-        """Describe a point: ``seen, Hotels_1: 50.0%, 80.0%``."""
+        """Describes a point: ``seen, Hotels_1: 50.0%, 80.0%``."""
         return f"{dot.name}: {self.form(dot.x)}, {self.form(dot.value)}"
 
     def points(self) -> Iterator[tuple[Dot, float, float, bool]]:
-        """Yield each point, its place from the left and from below, and whether its label has room."""
+        """Yields each point, its place from the left and from below, and whether its label has room."""
         places: list[tuple[float, float]] = []
         for dot, value in self.known.items():
             x, y = self.axis.place(dot.x), self.upright.place(value)
@@ -176,7 +176,7 @@ class Scatter(Dots, frozen=True, kw_only=True):
 def sets_chart(
     title: str, rows: Iterable[tuple[str, str, float | None, float | None, float | None]], subject: str = ""
 ) -> Dots:
-    """Chart the shares of systems by set, with a line for the original of each, and say what each loses at worst.
+    """Charts the shares of systems by set, with a line for the original of each, and say what each loses at worst.
 
     Args:
       title: the title of the chart.
@@ -196,7 +196,7 @@ def sets_chart(
 
 
 def _axis(values: Collection[float], is_percent: bool) -> Axis:
-    """Return an axis with at most six ticks."""
+    """Returns an axis with at most six ticks."""
     lowest, highest = min([0.0, *values]), max([0.0, *values])
     reach = highest - lowest if highest - lowest > 1e-9 else 1.0
     unit = 10.0 ** math.floor(math.log10(reach))
@@ -212,7 +212,7 @@ def is_known(value: float | None) -> TypeGuard[float]:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Create the environment: autoescape for every page, and errors for undefined names."""
+    """Creates the environment: autoescape for every page, and errors for undefined names."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("parapet.crowd_templates", ""),
         autoescape=jinja2.select_autoescape((), disabled_extensions=("md.jinja",), default=True),
@@ -224,7 +224,7 @@ def environment() -> jinja2.Environment:
 
 
 def render(template: str, **context: Any) -> str:
-    """Render a page as text. Raises jinja2.UndefinedError if the template uses a name that ``context`` lacks."""
+    """Renders a page as text. Raises jinja2.UndefinedError if the template uses a name that ``context`` lacks."""
     return environment().get_template(template).render(**context)
 
 
@@ -353,7 +353,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
-    """Split a text into parts with its edits marked.
+    """Splits a text into parts with its edits marked.
 
     Args:
       text: the text before the edits.
@@ -367,12 +367,12 @@ def edited(text: str, edits: Iterable[tuple[int, int, str, str]]) -> list[Part]:
 
 
 def dialogue_example(place: str, lines: Iterable[tuple[str, str]]) -> Example:
-    """Create an example without edits from the (speaker, text) of each turn of a dialogue."""
+    """Creates an example without edits from the (speaker, text) of each turn of a dialogue."""
     return Example(place, [Line(speaker, [Part(text)]) for speaker, text in lines])
 
 
 def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, bytes]:
-    """Return ``statistics.json``, the card (``README.md``) and the page (``report.html``) by path."""
+    """Returns ``statistics.json``, the card (``README.md``) and the page (``report.html``) by path."""
     return {
         "statistics.json": (json.dumps(statistics, indent=2) + "\n").encode(),
         "README.md": card(report).encode(),
@@ -381,7 +381,7 @@ def report_files(statistics: Mapping[str, object], report: Report) -> dict[str, 
 
 
 def page(report: Report) -> str:
-    """Render the report as an HTML page that works offline. Lone surrogates become question marks."""
+    """Renders the report as an HTML page that works offline. Lone surrogates become question marks."""
     sections = [*filter(_has_content, report.sections)]
     opens = next((i for i, section in enumerate(sections) if not isinstance(section, Dots)), len(sections))
     pages = {href: description for href, description in report.links.items() if href.endswith(".html")}
@@ -401,7 +401,7 @@ def page(report: Report) -> str:
 
 
 def card(report: Report) -> str:
-    """Render the report as Markdown for the README.md of a set, without tiles and charts."""
+    """Renders the report as Markdown for the README.md of a set, without tiles and charts."""
     blocks = [f"# {markdown.text(report.title)}", markdown.inline(report.lead)]
     blocks.append(markdown.bullets(map(markdown.inline, report.notes)))
     for section in filter(_has_content, report.sections):
@@ -428,7 +428,7 @@ def _has_content(section: Section) -> bool:
 
 
 def _prose(report: Report) -> Iterator[str]:
-    """Yield the texts of a page that may contain links."""
+    """Yields the texts of a page that may contain links."""
     yield from (report.lead, *report.notes, *report.terms.values())
     for section in report.sections:
         yield from section.paragraphs if isinstance(section, Text) else [section.note]
@@ -437,7 +437,7 @@ def _prose(report: Report) -> Iterator[str]:
 
 
 def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
-    """Return a table's first rows and its totals, and the number of rows left out between them."""
+    """Returns a table's first rows and its totals, and the number of rows left out between them."""
     hidden = max(len(table.rows) - table.total_rows - most, 0)
     if not hidden:
         return table.rows, 0
@@ -445,7 +445,7 @@ def _cut(table: Table, most: int) -> tuple[Sequence[Sequence[str]], int]:
 
 
 def _inline(text: str, links: Mapping[str, str]) -> Markup:
-    """Format text with code, and with links to the files of the run."""
+    """Formats text with code, and with links to the files of the run."""
     parts = []
     for i, part in enumerate(_CODE.split(text)):
         if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
@@ -474,7 +474,7 @@ def _card_section(section: Section) -> list[str]:
 
 
 def _before_and_after(example: Example) -> tuple[str, str]:
-    """Return the lines of an example before and after the edits; before is empty for an example without edits."""
+    """Returns the lines of an example before and after the edits; before is empty for an example without edits."""
     parts = [[*line.parts] for line in example.lines]
     before, after = (
         " / ".join(filter(None, ("".join(part.text + getattr(part, name) for part in of_line) for of_line in parts)))
@@ -484,7 +484,7 @@ def _before_and_after(example: Example) -> tuple[str, str]:
 
 
 def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
-    """Format a table as Markdown; small print follows its number, the headings of groups are rows."""
+    """Formats a table as Markdown; small print follows its number, the headings of groups are rows."""
     rows: list[list[str]] = []
     bold = set(table.best)
     for i, row in enumerate(_cut(table, most)[0]):

@@ -26,7 +26,7 @@ _IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\ufe0
 
 
 def clean(text: str) -> str:
-    """Normalise a text: NFKC, no invisible characters, single spaces, none at the ends.
+    """Normalises a text: NFKC, no invisible characters, single spaces, none at the ends.
 
     Idempotent: characters that a step produces (such as a compatibility character that becomes a space) are cleaned in
     the same pass.
@@ -41,7 +41,7 @@ def clean(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Split a text into lower-case words; apostrophes inside a word are dropped, other punctuation separates words."""
+    """Splits a text into lower-case words; apostrophes inside a word are dropped, other punctuation separates words."""
     return tuple(_WORD.findall(text.casefold().replace("'", "").replace("\u2019", "")))
 
 
@@ -49,29 +49,29 @@ cached_words = lru_cache(maxsize=1 << 13)(words)  # for prompts and originals, w
 
 
 def percent(value: float | None, digits: int = 1, signed: bool = False) -> str:
-    """Format a share in percent: 0.646 is ``64.6%``; a dash if it is undefined."""
+    """Formats a share in percent: 0.646 is ``64.6%``; a dash if it is undefined."""
     return "–" if value is None or not math.isfinite(value) else f"{100 * value:{'+' if signed else ''}.{digits}f}%"
 
 
 def number(value: float | None, digits: int = 0, signed: bool = False) -> str:
-    """Format a number with thousands separators, such as ``1,234.5``; a dash if it is undefined."""
+    """Formats a number with thousands separators, such as ``1,234.5``; a dash if it is undefined."""
     return "–" if value is None or not math.isfinite(value) else f"{value:{'+' if signed else ''},.{digits}f}"
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
-    """Format a count, such as ``1 service`` or ``2 services``; ``plural`` is for irregular nouns."""
+    """Formats a count, such as ``1 service`` or ``2 services``; ``plural`` is for irregular nouns."""
     return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as lines with aligned columns: the first to the left, the others to the right."""
+    """Formats rows of cells as lines with aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
     return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
-    """Raise InputError if a file that should have one text per line is HTML, XML or JSON."""
+    """Raises InputError if a file that should have one text per line is HTML, XML or JSON."""
     first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
     if match := _OTHER_KIND.match(first):
         kind = "HTML or XML" if match[0][:1] == b"<" else "JSON"
@@ -101,7 +101,7 @@ class Conventions(msgspec.Struct, frozen=True):
     by_name: bool = False  # for tools: the convention of each name with several words is taken from the name itself
 
     def of(self, kind: Kind, name: str = "") -> Convention:
-        """Return the convention of a kind of element, or that of the name itself if ``by_name``."""
+        """Returns the convention of a kind of element, or that of the name itself if ``by_name``."""
         own = _last(name) if self.by_name else ""
         usual = self.intents if kind == "intent" else self.slots
         if not own or re.fullmatch("[a-z0-9]+", own):
@@ -109,7 +109,7 @@ class Conventions(msgspec.Struct, frozen=True):
         return next((convention for convention in _OF_TOOLS if _FORM[convention].fullmatch(own)), usual)
 
     def within(self, service: Service) -> Conventions:
-        """Return the conventions of one toolset, which may have its own; for other services, the corpus's."""
+        """Returns the conventions of one toolset, which may have its own; for other services, the corpus's."""
         return conventions_of([service]) if self.by_name else self
 
 
@@ -127,7 +127,7 @@ _OF_TOOLS = (Convention.SNAKE, Convention.CAMEL, Convention.LOWER_CAMEL, Convent
 
 @lru_cache(maxsize=1 << 13)
 def name_words(name: str) -> tuple[str, ...]:
-    """Split a name in any convention, or typed freely, into lower-case words of ASCII letters and digits.
+    """Splits a name in any convention, or typed freely, into lower-case words of ASCII letters and digits.
 
     Letters lose their accents; apostrophes vanish ("driver's" is one word); characters without an ASCII form are
     dropped. A text entirely in capitals has no camel-case boundaries.
@@ -143,7 +143,7 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 def find_convention(names: Iterable[str]) -> Convention:
-    """Return the convention that most of the names follow; SNAKE if no name follows any.
+    """Returns the convention that most of the names follow; SNAKE if no name follows any.
 
     Single lower-case words fit several conventions and count for each. Ties go to the earlier one of the enumeration,
     except that ``domain-slot`` precedes ``kebab-case`` if every hyphenated name has exactly one hyphen and the parts
@@ -163,7 +163,7 @@ def find_convention(names: Iterable[str]) -> Convention:
 
 
 def conventions_of(services: Iterable[Service]) -> Conventions:
-    """Return the naming conventions of a corpus from all of its services."""
+    """Returns the naming conventions of a corpus from all of its services."""
     services = list(services)
     slots = [slot.name for service in services for slot in service.slots]
     intents = [intent.name for service in services for intent in service.intents]
@@ -187,7 +187,7 @@ def _last(name: str) -> str:
 
 
 def join_words(parts: Iterable[str], convention: Convention, original: str = "") -> str:
-    """Join words to a name; ``""`` without words.
+    """Joins words to a name; ``""`` without words.
 
     Args:
       parts: lower-case ASCII words.

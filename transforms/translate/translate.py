@@ -65,7 +65,7 @@ class _Translate(beam.DoFn):
                     yield outcome
 
     def _translate(self, batch: Batch) -> tuple[list[Translation | Untranslated], int, int]:
-        """Return the outcomes of one batch, with the number of requests and of codepoints sent."""
+        """Returns the outcomes of one batch, with the number of requests and of codepoints sent."""
         part = part_of(batch, self.engine)
         # Answers exist already if Beam retries this bundle; they are not requested twice.
         kept = read_part(self.paid, part)
@@ -86,7 +86,7 @@ class _Translate(beam.DoFn):
         return outcomes_of_batch, requests, codepoints
 
     def _requests(self, batch: Batch) -> Iterator[tuple[list[Translation | Untranslated], int]]:
-        """Yield the outcomes of one request after the other, with the number of codepoints answered."""
+        """Yields the outcomes of one request after the other, with the number of codepoints answered."""
         try:
             if self.stopped:
                 raise Stopped(self.stopped)
@@ -124,12 +124,12 @@ def _dead(batch: Batch, reason: str) -> list[Translation | Untranslated]:
 
 
 def unescaped(text: str, answer: str) -> str:
-    """Replace HTML entities in an answer if the text that was sent had none."""
+    """Replaces HTML entities in an answer if the text that was sent had none."""
     return answer if html.unescape(text) != text else html.unescape(answer)
 
 
 def part_of(batch: Batch, engine: Engine) -> str:
-    """Return the name of the file for the answers to a batch, which depends on the engine and the texts."""
+    """Returns the name of the file for the answers to a batch, which depends on the engine and the texts."""
     batch_key = msgspec.json.encode([engine.provider, engine.model, batch])
     return f"{hashlib.sha256(batch_key).hexdigest()}.json"
 
@@ -138,14 +138,14 @@ _decode = msgspec.json.Decoder(list[Translation]).decode  # created before threa
 
 
 def read_part(paid: str, part: str) -> list[Translation]:
-    """Read the stored answers to a batch; empty if it was never answered."""
+    """Reads the stored answers to a batch; empty if it was never answered."""
     if not FileSystems.exists(join(paid, part)):
         return []
     return _decode(read_written(paid, part))
 
 
 def read_parts(paid: str) -> list[Translation]:
-    """Read all answers stored in a folder, that is, everything an interrupted run has paid for."""
+    """Reads all answers stored in a folder, that is, everything an interrupted run has paid for."""
     if not is_there(folder := as_path(paid)):
         return []
     parts = [read_part(paid, path.name) for path in sorted(folder.iterdir()) if path.suffix == ".json"]
@@ -161,11 +161,11 @@ class Known(msgspec.Struct, frozen=True):
     texts: Texts
 
     def of(self, source: str, target: str) -> dict[str, str]:
-        """Return translation by text."""
+        """Returns translation by text."""
         return self.texts.get((source, target), {})
 
     def rows(self, texts: Iterable[str], source: str, target: str) -> list[Translation]:
-        """Return the known texts as rows without an engine."""
+        """Returns the known texts as rows without an engine."""
         known = self.of(source, target)
         return [Translation("", "", source, target, text, known[text]) for text in sorted(set(texts) & known.keys())]
 
@@ -196,10 +196,10 @@ class Replay(Engine):
     limits = Limits(1024, 1_000_000)
 
     def open(self) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
-        """Raise Refused: what is asked for is not in the memory."""
+        """Raises Refused: what is asked for is not in the memory."""
         raise Refused("not_in_memory: add a --memory that contains the text, or choose another --engine")
 
 
@@ -217,7 +217,7 @@ class BackTranslate(beam.PTransform):
         self.known, self.engine, self.paid = known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
-        """Transform a PCollection of (pivot, English text) to Translation, in both directions, and Untranslated."""
+        """Transforms a PCollection of (pivot, English text) to Translation, in both directions, and Untranslated."""
         forth, lost = texts | "There" >> OneWay(False, self.known, self.engine, self.paid)
         back, lost_too = (
             forth
@@ -242,7 +242,7 @@ class OneWay(beam.PTransform):
         self.back, self.known, self.engine, self.paid = back, known, engine, paid
 
     def expand(self, texts: beam.PCollection) -> Any:
-        """Transform a PCollection of (pivot, text) to Translation and Untranslated."""
+        """Transforms a PCollection of (pivot, text) to Translation and Untranslated."""
         batches = (
             texts
             | "Once each" >> beam.Distinct()
@@ -263,7 +263,7 @@ class OneWay(beam.PTransform):
 def _batches(
     group: tuple[str, Iterable[str]], back: bool, known: Known, engine: Engine
 ) -> Iterator[list[Batch] | TaggedOutput]:
-    """Yield batches of a pivot's unknown texts, the known translations, and the texts that are too long to send."""
+    """Yields batches of a pivot's unknown texts, the known translations, and the texts that are too long to send."""
     pivot, texts = group[0], list(group[1])
     source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
     unknown = missing(texts, known.of(source, target))

@@ -33,8 +33,7 @@ from parapet.evaluation.endpoint.values import as_said, moments
 from parapet.pipelines.app import command_line
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import _asked
-from parapet.pipelines.suite.steps import command_of
-from parapet.pipelines.suite.suite_file import read_suite
+from parapet.pipelines.suite.suite_file import command_of, read_suite
 from parapet.schemas.service import parse_service
 from parapet.transforms.core.replies import Reply, Unreadable
 

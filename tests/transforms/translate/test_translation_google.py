@@ -11,8 +11,7 @@ from parapet.transforms.translate.memory import Limits
 
 translate_v3 = pytest.importorskip("google.cloud.translate_v3")
 
-from google_server import GoogleServer  # noqa: E402
-from pseudo_translator import translate  # noqa: E402
+from google_server import GoogleServer, translate  # noqa: E402
 
 from parapet.schemas.errors import InputError  # noqa: E402
 from parapet.transforms.core.fence import Refused, Stopped  # noqa: E402

@@ -1,15 +1,19 @@
-"""The translation memory: read from Parquet and folders, merged, written."""
+"""The translation memory: read from Parquet and folders, merged, written; and the engine ``embedded``."""
 
 import io
+import threading
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised, write
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import MEMORY, Translation
+from parapet.transforms.core.fence import Refused
+from parapet.transforms.translate.embedded import Embedded
 from parapet.transforms.translate.memory import Limits, make_batches, memory_bytes, merge, read_memory
 
 NAME = Translation("google", "general/nmt", "en", "ko", "account name", "계정 이름")
@@ -95,3 +99,15 @@ def test_a_folder_is_all_its_files_by_name(tmp_path):
     write(tmp_path / "d.parquet", memory_bytes([]))
     assert (read_memory(tmp_path), read_memory(tmp_path / "a.parquet")) == ([HUMAN, NAME], [HUMAN])
     assert read_memory(str(tmp_path / "b.parquet")) == [NAME]
+
+
+def test_the_embedded_engine_in_any_thread():
+    """Its library crashes once the thread that loaded it has ended: each text here has a thread of its own."""
+    answers = []
+    for text in ("Good morning", "I need a taxi", "Good morning"):
+        task = threading.Thread(target=lambda text=text: answers.extend(Embedded().translate([text, " "], "en", "pt")))
+        task.start()
+        task.join()
+    assert answers == ["Bom dia", "", "Eu preciso de um táxi", "", "Bom dia", ""]
+    with pytest.raises(Refused, match="pair: en to de: the engine only translates between en and pt"):
+        Embedded().translate(["x"], "en", "de")

@@ -8,8 +8,7 @@ from kit import cases
 pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
 pytest.importorskip("google.cloud.translate_v3")
 
-from google_server import GoogleServer
-from pseudo_translator import translate
+from google_server import GoogleServer, translate
 
 from parapet.schemas.rows import Translation
 from parapet.transforms.translate.google import Google

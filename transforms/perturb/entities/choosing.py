@@ -62,7 +62,7 @@ class Replacer(msgspec.Struct, frozen=True):
     quarters: frozenset[Slot] = frozenset()
 
     def names(self, dialogue_id: str, group: Group) -> Iterator[str]:
-        """Yield candidates for a group's value, in the order in which they are tried."""
+        """Yields candidates for a group's value, in the order in which they are tried."""
         slots = sorted(group.slots)
         places = [*(f"{service}.{slot}" for service, slot in slots), *(slot for _, slot in slots), group.kind]
         if pool := next((self.pools[place] for place in places if place in self.pools), None):
@@ -80,7 +80,7 @@ class Replacer(msgspec.Struct, frozen=True):
 
 
 def read_gazetteer(path: str) -> list[Row]:
-    """Read the rows of a CSV file with the header ``slot_or_kind,value``.
+    """Reads the rows of a CSV file with the header ``slot_or_kind,value``.
 
     Raises:
       InputError: the file cannot be read, is not CSV, or has no rows.
@@ -99,7 +99,7 @@ def read_gazetteer(path: str) -> list[Row]:
 
 
 def pools_of(rows: Iterable[Row], path: str, kinds: Kinds) -> dict[str, list[str]]:
-    """Return a gazetteer's values by slot or kind.
+    """Returns a gazetteer's values by slot or kind.
 
     Args:
       rows: the rows of the gazetteer.
@@ -150,7 +150,7 @@ class Chooser:
                 self.old.setdefault(of_text[0], []).append(f" {' '.join(of_text)} ")
 
     def choose(self) -> None:
-        """Set the replacement of each group, or the reason why it is kept."""
+        """Sets the replacement of each group, or the reason why it is kept."""
         self._dates([group for group in self.found.groups if group.kind == "date"])
         left = [group for group in self.found.groups if not group.reason]
         self._times([group for group in left if group.kind == "time"])
@@ -163,7 +163,7 @@ class Chooser:
                 group.reason = "no_unseen_value"
 
     def _take(self, *choices: tuple[Group, str, Renderer]) -> bool:
-        """Use values as the replacements of groups if all of them are suitable."""
+        """Uses values as the replacements of groups if all of them are suitable."""
         taken: set[str] = set()
         results = []
         for group, new, render in choices:
@@ -191,7 +191,7 @@ class Chooser:
         return stable_hash(self.replacer.seed, *key)
 
     def _dates(self, groups: Sequence[Group]) -> None:
-        """Move all dates by the same number of weeks, which keeps their order and weekdays, or keep all.
+        """Moves all dates by the same number of weeks, which keeps their order and weekdays, or keep all.
 
         Dates of one month stay in one month if possible, so that "the 4th of this month" still holds.
         """
@@ -214,7 +214,7 @@ class Chooser:
             group.reason = group.reason or ("kept_dates" if fixed else "no_unseen_value")
 
     def _times(self, groups: Sequence[Group]) -> None:
-        """Move all times by the same number of minutes if possible; otherwise each on its own."""
+        """Moves all times by the same number of minutes if possible; otherwise each on its own."""
         times = []
         for group in groups:
             if (time := _time_of(group)) is None:
@@ -227,7 +227,7 @@ class Chooser:
                     group.reason = "no_unseen_value"
 
     def _move_times(self, *times: tuple[Group, int]) -> bool:
-        """Move times by the same number of minutes, by a multiple of a quarter of an hour if possible."""
+        """Moves times by the same number of minutes, by a multiple of a quarter of an hour if possible."""
         moves = sorted(set.intersection(*(self._moves_of(group, time) for group, time in times)))
         start = self._number("minutes", self.id, times[0][0].key) % len(moves) if moves else 0
         for move in sorted(moves[start:] + moves[:start], key=lambda move: move % 15 != 0):
@@ -241,7 +241,7 @@ class Chooser:
         return set(_moves(self.replacer.training, time, max(round_to, 5 if time % 5 == 0 else 1)))
 
     def _form(self, group: Group) -> None:
-        """Choose another price, phone number, postcode or reference."""
+        """Chooses another price, phone number, postcode or reference."""
         key = ("value", self.id, group.key)
         parse: Callable[[str], str | None]
         say: Callable[[str, str], str]
@@ -262,7 +262,7 @@ class Chooser:
 
 
 def _name_like(group: Group, name: str) -> Renderer:
-    """Return a renderer that adapts case and shortens; but "pasta" for Italian becomes "Welsh food"."""
+    """Returns a renderer that adapts case and shortens; but "pasta" for Italian becomes "Welsh food"."""
 
     def said(like: str) -> str:
         if group.kind == "cuisine" and like.casefold() != group.canonical.casefold():
@@ -274,21 +274,21 @@ def _name_like(group: Group, name: str) -> Renderer:
 
 @lru_cache(16)
 def _unseen_minutes(training: frozenset[str]) -> frozenset[int]:
-    """Return the minutes of the day that do not occur in training, neither as ``17:22`` nor as ``5:22 pm``."""
+    """Returns the minutes of the day that do not occur in training, neither as ``17:22`` nor as ``5:22 pm``."""
     likes = ("00:00", "5:00 pm")
     return frozenset(n for n in range(1440) if not any(leaks(training, "time", kinds.said_time(n, x)) for x in likes))
 
 
 @lru_cache(1 << 14)
 def _moves(training: frozenset[str], time: int, unit: int) -> frozenset[int]:
-    """Return the moves to unseen times of the same half of the day that are multiples of some minutes."""
+    """Returns the moves to unseen times of the same half of the day that are multiples of some minutes."""
     noon = time // 720 * 720
     new = range(max(noon, time - _MOST_MINUTES), min(noon + 720, time + _MOST_MINUTES + 1))
     return frozenset(n - time for n in _unseen_minutes(training).intersection(new) if n % unit == 0)
 
 
 def _time_of(group: Group) -> int | None:
-    """Return the time on which all forms with digits agree, or None."""
+    """Returns the time on which all forms with digits agree, or None."""
     figures = [kinds.minutes_of(group.canonical), *map(kinds.minutes_said, sorted(group.surfaces))]
     known = [minutes for minutes in figures if minutes is not None]
     # "5:45" may be in the morning or in the afternoon.
@@ -302,13 +302,13 @@ _CONSONANT = re.compile(r"(?:uni(?!m|n)|us[aeu]|util|utop|ukrai|urug|eu|ewe|one\
 
 
 def article_of(text: str) -> str:
-    """Return the article before a text: ``a`` or ``an``."""
+    """Returns the article before a text: ``a`` or ``an``."""
     start = text.lstrip("\"'“‘($#")
     return "an" if _VOWEL.match(start) and not _CONSONANT.match(start) else "a"
 
 
 def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
-    """Return the edits that replace the mentions of groups with a replacement, and the articles before them, in order.
+    """Returns the edits that replace the mentions of groups with a replacement, and the articles before them, in order.
 
     Args:
       utterance: the utterance.
@@ -335,7 +335,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
 
 
 def _text_for(mention: Mention) -> str:
-    """Return the replacement of a mention in its case; its own text if it is kept."""
+    """Returns the replacement of a mention in its case; its own text if it is kept."""
     if mention.group is None or not mention.group.replacement:
         return mention.text
     shown = mention.group.shown
@@ -359,7 +359,7 @@ class Replaced(msgspec.Struct):
 
 
 def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Replaced:
-    """Replace the values of one dialogue.
+    """Replaces the values of one dialogue.
 
     Args:
       raw: the dialogue in the format of its file; it is not modified.
@@ -395,7 +395,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
 
 
 def _new_frame(frame: dict[str, Any], replacer: Replacer, new_texts: dict[str, str]) -> dict[str, Any]:
-    """Return a frame with the new values of its open slots."""
+    """Returns a frame with the new values of its open slots."""
 
     def new(slot: str, value: Any) -> Any:
         if replacer.kinds.get((frame["service"], slot)) not in KINDS:

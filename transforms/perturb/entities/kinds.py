@@ -40,7 +40,7 @@ _UNITS = (10000, 1000, 100, 10)  # that round prices are multiples of
 
 
 def day_of(canonical: str) -> date | None:
-    """Parse ``2019-03-05``; None if it is not a date, or one of the last year, which cannot move."""
+    """Parses ``2019-03-05``; None if it is not a date, or one of the last year, which cannot move."""
     if not ISO_DATE.fullmatch(canonical) or canonical.startswith("9999"):
         return None
     try:
@@ -50,7 +50,7 @@ def day_of(canonical: str) -> date | None:
 
 
 def said_date(day: date, like: str) -> str:
-    """Format a date in the form of another: ``2019-07-09``, ``July 9``, ``9th of July``, ``the 9th of this month``.
+    """Formats a date in the form of another: ``2019-07-09``, ``July 9``, ``9th of July``, ``the 9th of this month``.
 
     Only digits and names of months change, so "next Tuesday" stays: dates move by whole weeks.
     """
@@ -73,12 +73,12 @@ def is_relative(like: str) -> bool:
 
 
 def ordinal(n: int) -> str:
-    """Format an ordinal number: ``1st``, ``12th``, ``22nd``."""
+    """Formats an ordinal number: ``1st``, ``12th``, ``22nd``."""
     return f"{n}{'th' if n // 10 % 10 == 1 else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
 
 
 def minutes_of(canonical: str) -> int | None:
-    """Parse ``17:15`` to minutes since midnight; None if it is not a time of day."""
+    """Parses ``17:15`` to minutes since midnight; None if it is not a time of day."""
     match = _TIME_OF_DAY.fullmatch(canonical)
     if not match or int(match[1]) > 23 or int(match[2]) > 59:
         return None
@@ -86,7 +86,7 @@ def minutes_of(canonical: str) -> int | None:
 
 
 def minutes_said(text: str) -> int | None:
-    """Parse ``17:15``, ``5:15 pm`` or ``5 p.m.`` to minutes since midnight; None for a time in words."""
+    """Parses ``17:15``, ``5:15 pm`` or ``5 p.m.`` to minutes since midnight; None for a time in words."""
     match = _HALF_DAY.fullmatch(text.strip())
     if not match:
         return minutes_of(text)
@@ -97,7 +97,7 @@ def minutes_said(text: str) -> int | None:
 
 
 def said_time(minutes: int, like: str) -> str:
-    """Format a time in the style of another: ``17:30``, ``5:30``, ``5:30 PM``, ``5:30pm`` or ``evening 5:30``.
+    """Formats a time in the style of another: ``17:30``, ``5:30``, ``5:30 PM``, ``5:30pm`` or ``evening 5:30``.
 
     Another time in words becomes ``5:30 pm``, since phrases such as "half past 11" occur in training.
     """
@@ -116,7 +116,7 @@ def said_time(minutes: int, like: str) -> str:
 
 
 def amount_of(text: str) -> str | None:
-    """Return the only number in a price without thousands separators.
+    """Returns the only number in a price without thousands separators.
 
     Returns None if there is none, several, or a longer one.
     """
@@ -126,14 +126,14 @@ def amount_of(text: str) -> str | None:
 
 
 def said_price(amount: str, like: str) -> str:
-    """Format an amount with the currency and separators of another price."""
+    """Formats an amount with the currency and separators of another price."""
     whole, point, cents = amount.partition(".")
     grouped = f"{int(whole):,}{point}{cents}"
     return _AMOUNT.sub(lambda match: grouped if "," in match[0] else amount, like)
 
 
 def other_amounts(amount: str, number: int) -> Iterator[str]:
-    """Yield up to 200 other amounts, from half to twice the amount, with as many digits and as round.
+    """Yields up to 200 other amounts, from half to twice the amount, with as many digits and as round.
 
     Args:
       amount: the amount.
@@ -150,12 +150,12 @@ def other_amounts(amount: str, number: int) -> Iterator[str]:
 
 
 def code_of(text: str) -> str:
-    """Return the letters and digits of a phone number, reference or postcode, case-folded."""
+    """Returns the letters and digits of a phone number, reference or postcode, case-folded."""
     return "".join(char for char in text if char.isalnum()).casefold()
 
 
 def other_code(kind: str, code: str, number: int) -> str:
-    """Return another phone number, reference or postcode of the same form: digits for digits, letters for letters.
+    """Returns another phone number, reference or postcode of the same form: digits for digits, letters for letters.
 
     Country and area are kept: ``408`` in ``4089718523``, ``cb1`` in ``cb13ef``, ``94`` in ``94301``; so are letters
     before digits (``TR7075``).
@@ -182,7 +182,7 @@ def other_code(kind: str, code: str, number: int) -> str:
 
 
 def said_code(code: str, like: str) -> str:
-    """Format letters and digits in the pattern and case of another reference with as many of them."""
+    """Formats letters and digits in the pattern and case of another reference with as many of them."""
     rest = iter(code)
     new = "".join(next(rest) if char.isalnum() else char for char in like)
     return new.upper() if like == like.upper() else new
@@ -294,7 +294,7 @@ def is_none(value: str) -> bool:
 
 
 def kind_of(name: str, description: str, values: Iterable[str], service: str = "") -> str:
-    """Infer the kind of an open slot.
+    """Infers the kind of an open slot.
 
     Args:
       name: the slot's name.
@@ -342,7 +342,7 @@ def are_quarters(times: Iterable[str]) -> bool:
 
 
 def own_words(name: str, service: str) -> list[str]:
-    """Split a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
+    """Splits a slot's name into words without its domain: ``["postcode"]`` for ``hotel-postcode``."""
     name_words = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))
     domain = _words(re.sub(r"_?(?<!\d)\d+$", "", service))
     return (
@@ -357,7 +357,7 @@ def _words(text: str) -> list[str]:
 
 
 def _phrases(words: Sequence[str]) -> list[list[str]]:
-    """Split words into phrases at prepositions and the like."""
+    """Splits words into phrases at prepositions and the like."""
     phrases: list[list[str]] = [[]]
     for word in words:
         if word in _BREAKS:
@@ -368,7 +368,7 @@ def _phrases(words: Sequence[str]) -> list[list[str]]:
 
 
 def _heads(words: Sequence[str]) -> Iterator[str]:
-    """Yield the possible heads of words, the most probable first.
+    """Yields the possible heads of words, the most probable first.
 
     These are the first head, and its neighbours if it is uninformative.
     """
@@ -380,7 +380,7 @@ def _heads(words: Sequence[str]) -> Iterator[str]:
 
 
 def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> str:
-    """Return the kind by the slot's name or description; for a plain "name", by its service."""
+    """Returns the kind by the slot's name or description; for a plain "name", by its service."""
     if not _NO_KIND.isdisjoint([*own, *described]):
         return OTHER
     about = _until_clause(described)
@@ -397,7 +397,7 @@ def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> s
 
 
 def _until_clause(words: Sequence[str]) -> list[str]:
-    """Return a description up to its first participle: "food offered by the restaurant" is about food."""
+    """Returns a description up to its first participle: "food offered by the restaurant" is about food."""
     for i, word in enumerate(words):
         if i and len(word) > 4 and word.endswith(("ed", "ing")):
             return list(words[:i])
@@ -434,7 +434,7 @@ def _mostly(shape: re.Pattern[str], values: Sequence[str]) -> bool:
 
 @lru_cache(1 << 16)
 def kind_of_value(kind: str, value: str) -> str:
-    """Return the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
+    """Returns the kind of a single value if a slot's values differ in kind, such as addresses and stations."""
     if kind == "person" and (_is_house(value) or _PRACTICE.search(value)):
         return "business"
     if (kind == "airport" and not _AIRPORT.search(value) and not _AIRPORT_CODE.fullmatch(value)) or (

@@ -35,30 +35,30 @@ WORD = re.compile(
 
 
 def _plain(word: str) -> str:
-    """Normalise a word: case-fold it and remove apostrophes and thousands separators."""
+    """Normalises a word: case-fold it and remove apostrophes and thousands separators."""
     return word.casefold().replace(",", "").replace("'", "").replace("’", "")
 
 
 def words(text: str) -> list[str]:
-    """Split a text into case-folded words without punctuation."""
+    """Splits a text into case-folded words without punctuation."""
     if text.isascii() and "'" not in text and "," not in text:
         return WORD.findall(text.lower())
     return [_plain(word) for word in WORD.findall(text)]
 
 
 def located_words(text: str) -> list[tuple[str, int, int]]:
-    """Return the words of a text, each with its start and end."""
+    """Returns the words of a text, each with its start and end."""
     return [(word, *match.span()) for word, match in zip(words(text), WORD.finditer(text), strict=True)]
 
 
 @lru_cache(1 << 16)
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a value, cached because most values recur."""
+    """Returns the words of a value, cached because most values recur."""
     return tuple(words(text))
 
 
 def folded(text: str) -> str:
-    """Normalise case and spaces, in which spellings of the same value may differ."""
+    """Normalises case and spaces, in which spellings of the same value may differ."""
     return " ".join(text.casefold().split())
 
 
@@ -89,22 +89,22 @@ def leaks(training: frozenset[str], kind: str, text: str) -> bool:
         return training.issuperset(pairs)
     if kind == "time":
         return any(pair in training for pair in pairs if not pair.replace(" ", "").isalpha())
-    telling = [f"{first} {other}" for first, other in pairwise(text_words) if not _are_generic(first, other)]
+    telling = [
+        " ".join(pair)
+        for pair in pairwise(text_words)
+        if not all(word in GENERIC or word[0].isdecimal() for word in pair)
+    ]
     return not training.isdisjoint(telling or pairs)
 
 
-def _are_generic(*text_words: str) -> bool:
-    return all(word in GENERIC or word[0].isdecimal() for word in text_words)
-
-
 def grams_of(text_words: Iterable[str]) -> list[str]:
-    """Return a single word, or each pair of adjacent words."""
+    """Returns a single word, or each pair of adjacent words."""
     text_words = list(text_words)
     return text_words if len(text_words) < 2 else [f"{first} {other}" for first, other in pairwise(text_words)]
 
 
 def grams_in(texts: Iterable[str]) -> set[str]:
-    """Return all words and pairs of adjacent words in texts."""
+    """Returns all words and pairs of adjacent words in texts."""
     grams: set[str] = set()
     for text in texts:
         text_words = words(text)
@@ -114,7 +114,7 @@ def grams_in(texts: Iterable[str]) -> set[str]:
 
 
 def strings_of(value: Any) -> Iterator[str]:
-    """Yield every string in nested lists and in the values of objects, in no particular order."""
+    """Yields every string in nested lists and in the values of objects, in no particular order."""
     left = [value]
     while left:
         value = left.pop()
@@ -162,7 +162,7 @@ class Group(msgspec.Struct, eq=False):
         return self.canonical.casefold()
 
     def settle(self, kinds: Kinds) -> None:
-        """Set canonical form and kind once all spellings are known, and the reason if it is kept."""
+        """Sets canonical form and kind once all spellings are known, and the reason if it is kept."""
         # without a canonical form, the form that a state would have: a time in 24 hours, else the longest form
         self.canonical = min(self.named, key=lambda text: (text.casefold(), text), default="") or max(
             self.surfaces, key=lambda text: (minutes_of(text) is not None, len(text), text)
@@ -189,7 +189,7 @@ class DialogueValues(msgspec.Struct):
 
 
 def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
-    """Find the values of a dialogue: those that may be replaced, in groups, and those that are kept.
+    """Finds the values of a dialogue: those that may be replaced, in groups, and those that are kept.
 
     Values are equal if an action says so (a value and its canonical form), if a state lists them for one slot (variants
     of one value), or if they differ only in case, whatever their slots.
@@ -228,12 +228,12 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
 
 
 def _spaced(text: str) -> str:
-    """Return the words of a text between blanks."""
+    """Returns the words of a text between blanks."""
     return f" {' '.join(words_of(text))} "
 
 
 def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
-    """Return the annotations of all frames without duplicates, since states repeat earlier values."""
+    """Returns the annotations of all frames without duplicates, since states repeat earlier values."""
     return dict.fromkeys(
         ((frame.service, name), tuple(same), canonical)
         for turn in dialogue.turns
@@ -243,7 +243,7 @@ def distinct_annotations(dialogue: Dialogue) -> Iterable[Annotation]:
 
 
 def _annotated(frame: Frame) -> Iterator[tuple[str, Sequence[str], str | None]]:
-    """Yield (slot, equal values, their canonical form if known) for the values of a frame."""
+    """Yields (slot, equal values, their canonical form if known) for the values of a frame."""
     for action in frame.actions or []:
         if action.slot and not is_marker(action.act, action.slot):
             canonical: list[str] = action.canonical_values or []
@@ -321,7 +321,7 @@ class Table:
     def unmarked(
         self, utterance: str, words: Sequence[tuple[str, int, int]], marked: Sequence[Mention] = ()
     ) -> list[Mention]:
-        """Find mentions of values outside of spans, at word boundaries, longest first; return them in order.
+        """Finds mentions of values outside of spans, at word boundaries, longest first; returns them in order.
 
         Args:
           utterance: the utterance.
@@ -371,7 +371,7 @@ def is_ordinary(utterance: str, start: int, surface: Surface) -> bool:
 
 @lru_cache(1 << 16)
 def frequency(word: str) -> float:
-    """Return the logarithm of how often a word occurs in a billion words of English."""
+    """Returns the logarithm of how often a word occurs in a billion words of English."""
     from wordfreq import zipf_frequency
 
     return float(zipf_frequency(word, "en"))
@@ -379,7 +379,7 @@ def frequency(word: str) -> float:
 
 @lru_cache(1 << 16)
 def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
-    """Return the words of a value, and the text before and after them."""
+    """Returns the words of a value, and the text before and after them."""
     located = located_words(text)
     if not located:
         return (), "", ""
@@ -387,7 +387,7 @@ def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
 
 
 def _with_marks(utterance: str, start: int, end: int, surface: Surface) -> tuple[int | None, int]:
-    """Extend a match by the characters around the value, such as ``$``.
+    """Extends a match by the characters around the value, such as ``$``.
 
     The start is None if a bare number lacks them.
     """
@@ -405,7 +405,7 @@ def marked_only(group: Group, text: str) -> bool:
 
 
 def _marked_in(turn: Turn, found: DialogueValues, of: dict[str, Group]) -> list[Mention]:
-    """Return the spans of a turn as mentions, in order, one for each place. Values of overlapping ones are kept.
+    """Returns the spans of a turn as mentions, in order, one for each place. Values of overlapping ones are kept.
 
     Raises:
       InputError: a span is outside of the utterance, or its text is not a value of its slot.
@@ -448,7 +448,7 @@ def _marked(utterance: str, slot: Slot, span: SlotSpan, found: DialogueValues, o
 
 
 def find_mentions(dialogue: Dialogue, found: DialogueValues) -> list[list[Mention]]:
-    """Return the mentions of values in every turn, marked and unmarked, in order.
+    """Returns the mentions of values in every turn, marked and unmarked, in order.
 
     Groups with ambiguous mentions get a ``reason``, so that they are kept.
 

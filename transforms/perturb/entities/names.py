@@ -63,7 +63,7 @@ _AIRPORTS = {US: _lists["airports_us"], GB: _lists["airports_gb"]}
 
 @lru_cache(10_000)
 def subject(slots: tuple[tuple[str, str], ...]) -> str:
-    """Return the subject of slots, such as ``cinema`` or ``song``; empty if it is unknown.
+    """Returns the subject of slots, such as ``cinema`` or ``song``; empty if it is unknown.
 
     Args:
       slots: (service, slot) of all slots that have the value.
@@ -90,15 +90,15 @@ class Namer:
         self.rng, self.like, self.about, self.country = NumberRng(number), like, about, country
 
     def pick(self, name: str) -> str:
-        """Draw an entry of a list."""
+        """Draws an entry of a list."""
         return self.rng.choice(_lists[name])
 
     def city(self) -> str:
-        """Draw a town of the country."""
+        """Draws a town of the country."""
         return self.rng.choice(_CITIES[self.country])
 
     def person(self) -> str:
-        """Make a first name and surname, with the title of the old name; a single name stays single."""
+        """Makes a first name and surname, with the title of the old name; a single name stays single."""
         if self.about in ("artist", "music") and self.rng.below(2):
             return self.band()
         doctor = _DOCTOR.match(self.like)
@@ -109,14 +109,14 @@ class Namer:
         return f"{doctor[0]}{name}" if doctor else name
 
     def band(self) -> str:
-        """Make a name of two words, the second often in plural after an article."""
+        """Makes a name of two words, the second often in plural after an article."""
         adjective, noun = self.pick("bands_adjectives"), self.pick("bands_nouns")
         if adjective == noun:
             noun = "Choir"
         return f"The {adjective} {noun}s" if self.rng.below(3) == 0 else f"{adjective} {noun}"
 
     def street_address(self) -> str:
-        """Make a number and a street of the kind of the old one, such as a road; a street without a number has none."""
+        """Makes a number and a street of the old kind, such as a road; a street without a number has none."""
         numbers = re.findall(r"^\d+", self.like or "100")
         ends = [end for word in self.like.split() if (end := word.rstrip(".,").title()) in _lists["street_ends"]]
         street = f"{self.pick('streets')} {ends[-1] if ends else self.pick('street_ends')}"
@@ -126,19 +126,19 @@ class Namer:
         return str(1 + self.rng.below(9)) + "".join(str(self.rng.below(10)) for _ in like[1:])
 
     def airport(self) -> str:
-        """Draw a real airport of the country, with its code if the old name has one."""
+        """Draws a real airport of the country, with its code if the old name has one."""
         code, _, name = self.rng.choice(_AIRPORTS[self.country]).partition(" ")
         if not _AIRPORT_CODE.match(self.like):
             return name
         return f"{code} {generic_end(self.like)}".rstrip()
 
     def station(self) -> str:
-        """Combine a town and the end of the old name."""
+        """Combines a town and the end of the old name."""
         end = generic_end(self.like)
         return f"{self.city()} {end or 'Station'}"
 
     def business(self) -> str:
-        """Make the name of a cinema, a restaurant or the like."""
+        """Makes the name of a cinema, a restaurant or the like."""
         if self.about == "cinema":
             return f"{self.pick('cinemas')} {generic_end(self.like.rstrip('0123456789 ')) or self.pick('ends_cinema')}"
         if self.about in _ARTS:
@@ -154,12 +154,12 @@ class Namer:
         return f"{start} {end}"
 
     def place(self) -> str:
-        """Make the name of a sight or an event's venue: a park stays a park."""
+        """Makes the name of a sight or an event's venue: a park stays a park."""
         end = generic_end(self.like) or self.pick(f"ends_{_PLACES.get(self.about, 'place')}")
         return f"{self.city() if self.rng.below(2) else self.pick('family')} {end}"
 
     def title(self) -> str:
-        """Make the title of a movie, song, album, concert or match."""
+        """Makes the title of a movie, song, album, concert or match."""
         if match := _MATCH.search(self.like):
             return match[0].join(self._teams(self.like[: match.start()], self.like[match.end() :]))
         if self.about == "event":
@@ -173,19 +173,19 @@ class Namer:
         return self._filled(self.pick(lines))
 
     def _teams(self, *like: str) -> list[str]:
-        """Draw teams, or teams of towns, as in the old title."""
+        """Draws teams, or teams of towns, as in the old title."""
         towns, teams = self._two(_CITIES[self.country]), self._two(_lists["teams"])
         if not any(" " in side for side in like):
             return teams
         return [f"{town} {team}" for town, team in zip(towns, teams, strict=True)]
 
     def _two(self, choices: Sequence[str]) -> list[str]:
-        """Draw two different entries."""
+        """Draws two different entries."""
         first = self.rng.below(len(choices))
         return [choices[first], choices[(first + 1 + self.rng.below(len(choices) - 1)) % len(choices)]]
 
     def task(self) -> str:
-        """Make the text of a reminder."""
+        """Makes the text of a reminder."""
         return self._filled(self.pick("tasks"))
 
     def _filled(self, line: str) -> str:
@@ -194,7 +194,7 @@ class Namer:
         return line.format(city=self.city(), first=self.pick("first"), family=self.pick("family"))
 
     def car(self) -> str:
-        """Draw a model, with its make if the old name has two words."""
+        """Draws a model, with its make if the old name has two words."""
         make_and_model = self.pick("cars")
         return make_and_model if " " in self.like or not self.like else make_and_model.partition(" ")[2]
 
@@ -205,14 +205,14 @@ def has_article(text: str) -> bool:
 
 
 def in_case_of(text: str, like: str) -> str:
-    """Adapt the case of a text to another; three or four capital letters count as an abbreviation ("SFO")."""
+    """Adapts the case of a text to another; three or four capital letters count as an abbreviation ("SFO")."""
     if like.islower():
         return text.lower()
     return text.upper() if like == like.upper() and sum(map(str.isalpha, like)) > 4 else text
 
 
 def made_up_name(kind: str, like: str, number: int, about: str = "", country: str = US) -> str:
-    """Make a name of a kind.
+    """Makes a name of a kind.
 
     Args:
       kind: one of ``kinds.NAMES``.
@@ -243,7 +243,7 @@ _MAKERS: dict[str, Callable[[Namer], str]] = {
 
 @lru_cache(10_000)
 def generic_end(name: str) -> str:
-    """Return the generic words at the end of a name: "Kitchen & Bar"; empty if the whole name is generic."""
+    """Returns the generic words at the end of a name: "Kitchen & Bar"; empty if the whole name is generic."""
     tokens = name.split()
     start = len(tokens)
     while start > 0 and _is_generic(tokens[start - 1]):
@@ -261,7 +261,7 @@ def _is_generic(word: str) -> bool:
 
 
 def short_form(like: str, canonical: str, name: str) -> str:
-    """Shorten or extend a new name like the old one: "Beatles" without the article, "Fresno, CA" with the state.
+    """Shortens or extend a new name like the old one: "Beatles" without the article, "Fresno, CA" with the state.
 
     Args:
       like: the old value as written here.
@@ -276,6 +276,6 @@ def short_form(like: str, canonical: str, name: str) -> str:
 
 
 def country_of(numbers: Sequence[str]) -> str:
-    """Return ``gb`` if most phone numbers and postcodes of a corpus are British, else ``us``."""
+    """Returns ``gb`` if most phone numbers and postcodes of a corpus are British, else ``us``."""
     british = sum(text.startswith(("0", "+44", "(0")) or any(map(str.isalpha, text)) for text in numbers)
     return GB if 2 * british > len(numbers) else US

@@ -71,7 +71,7 @@ class Inputs(NamedTuple):
 
 
 def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: object, seed: str, values: str) -> Inputs:
-    """List what must be read before values can be replaced.
+    """Lists what must be read before values can be replaced.
 
     Args:
       corpus: the corpus with all its splits.
@@ -119,7 +119,7 @@ class Learned(msgspec.Struct):
 
 
 def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
-    """Collect the words of a file of training, and the values by slot of a file to perturb.
+    """Collects the words of a file of training, and the values by slot of a file to perturb.
 
     Also yields (place, fault) for dialogues to perturb on which our code fails; the step that writes the set reports
     other errors itself.
@@ -153,7 +153,7 @@ def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
 
 
 def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]:
-    """Infer the kind of every slot from its values in all dialogues.
+    """Infers the kind of every slot from its values in all dialogues.
 
     Args:
       values: the values of each slot.
@@ -170,7 +170,7 @@ def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]
 
 
 def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
-    """Merge the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
+    """Merges the data of all files to n-grams of training and kinds of slots, with the values of any gazetteer."""
     grams = mentions.grams_in(inputs.named)
     values: Values = {}
     for file in files:
@@ -194,7 +194,7 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
 
 
 def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollection, beam.PCollection]:
-    """Read training and the dialogues to perturb.
+    """Reads training and the dialogues to perturb.
 
     Returns PCollections of one Replacer, and of (place, error) for dialogues that raised exceptions.
     """
@@ -265,7 +265,7 @@ class UnseenEntities(Perturbation):
         self.least_changed = float(share_of(least_changed, "--least_changed"))
 
     def recorded_options(self) -> dict[str, object]:
-        """Return the options, without the paths of a gazetteer and of another training corpus."""
+        """Returns the options, without the paths of a gazetteer and of another training corpus."""
         return {
             "values": GENERATED if self.values == GENERATED else "file",
             "least_changed": self.least_changed,
@@ -274,25 +274,25 @@ class UnseenEntities(Perturbation):
         }
 
     def prepare(self, corpus: Corpus) -> None:
-        """List what must be read: training, and the dialogues to perturb."""
+        """Lists what must be read: training, and the dialogues to perturb."""
         training = corpus if self.training is None else self.training
         if not isinstance(training, Corpus):
             training = read_corpus(training, None)
         self.inputs = inputs_of(corpus, self.splits, training, self.training or "", self.seed, self.values)
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Learn the n-grams of training and the kinds of slots, which all dialogues share."""
+        """Learns the n-grams of training and the kinds of slots, which all dialogues share."""
         replacer, refused = study_corpus(files.pipeline, self.inputs)
         shared = replacer | "Shared" >> beam.Map(lambda found: ("", found))
         return Analysis(shared={_REPLACER: shared, REFUSED: refused})
 
     def state_of(self, place: Place, state: Any, shared: Shared) -> Replacer:
-        """Return the replacer, which all dialogues share."""
+        """Returns the replacer, which all dialogues share."""
         replacer: Replacer = shared[_REPLACER][""]
         return replacer
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Replacer) -> Perturbed:
-        """Return the dialogue with other values, and a row for every value of an open slot."""
+        """Returns the dialogue with other values, and a row for every value of an open slot."""
         result = replaced(dialogue, typed(dialogue), state)
         is_open, turns_changed = bool(result.rows), result.turns_changed
         counts: Counter[Counted] = Counter()
@@ -310,7 +310,7 @@ class UnseenEntities(Perturbation):
         return Perturbed(result.dialogue, result.rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""
+        """Checks that every value is replaced or kept, new values are unseen, and enough dialogues have changed."""
         return (
             *super().invariants(),
             Balance("values", ("replaced", "kept")),

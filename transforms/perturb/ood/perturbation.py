@@ -23,16 +23,8 @@ from parapet.transforms.perturb.base import (
     share_of,
 )
 from parapet.transforms.perturb.corpora import ENGLISH, Corpus
-from parapet.transforms.perturb.ood import CHAT, OWN
+from parapet.transforms.perturb.ood import CHAT, OWN, utterances
 from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, plan_injections, set_name
-from parapet.transforms.perturb.ood.utterances import (
-    STATUSES,
-    Topics,
-    list_sources,
-    names_of,
-    pool_numbers,
-    topics_of_services,
-)
 from parapet.transforms.report.numbers import Metric, Numbers
 
 
@@ -68,14 +60,15 @@ class OutOfDomain(Perturbation):
                 Metric("dialogues_with_ood", "dialogues with one"),
             ),
         ),
-        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), STATUSES, chart="bars"),
+        Numbers("The foreign utterances", "pool/*", ("status",), (Metric("", "utterances"),), utterances.STATUSES,
+                chart="bars"),
         Numbers("Injected turns by source", "sets/*/sources/*", ("set", "source"),
                 (Metric("turns", "turns"), Metric("distinct", "distinct"))),
     )  # fmt: skip
     keeps_turns = False
     analyzes_all_splits = True  # the same utterance must not be injected into two splits
 
-    topics: Topics  # set by prepare()
+    topics: utterances.Topics  # set by prepare()
 
     def __init__(
         self,
@@ -88,43 +81,45 @@ class OutOfDomain(Perturbation):
         super().__init__(seed=seed)
         self.max_bad = share_of(max_bad, "--max_bad")
         self.rates, self.source = tuple(mixes.parse_rates(comma_separated(rates), "--rates")), str(source)
-        self.sources = list_sources(self.source)
+        self.sources = utterances.list_sources(self.source)
 
     @property
     def config(self) -> Config:
-        """Return the options that determine the sets."""
-        return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in names_of(self.source))
+        """Returns the options that determine the sets."""
+        return Config(self.rates, self.seed, tuple(sorted(self.splits)), OWN in utterances.names_of(self.source))
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return the names of sets (``ood-10``), one for each rate."""
+        """Returns the names of sets (``ood-10``), one for each rate."""
         return tuple(self.config.sets)
 
     def recorded_options(self) -> dict[str, object]:
-        """Return the options, with the names of files."""
-        names = [name if name in (OWN, CHAT) else PurePath(name).name for name in names_of(self.source)]
+        """Returns the options, with the names of files."""
+        names = [name if name in (OWN, CHAT) else PurePath(name).name for name in utterances.names_of(self.source)]
         return {"source": ", ".join(names), "rates": list(self.rates), "seed": self.seed}
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return the sources that are files or folders."""
-        names = names_of(self.source)
+        """Returns the sources that are files or folders."""
+        names = utterances.names_of(self.source)
         return [("--source", name) for name in names if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: Corpus) -> None:
-        """Learn what the services of the corpus are about."""
-        self.topics = topics_of_services(service for schemas in corpus.folders.values() for service in schemas.services)
+        """Learns what the services of the corpus are about."""
+        self.topics = utterances.topics_of_services(
+            service for schemas in corpus.folders.values() for service in schemas.services
+        )
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
-        """Plan the injections, which are the state of a dialogue."""
+        """Plans the injections, which are the state of a dialogue."""
         return plan_injections(files, self.config, self.sources, self.topics)
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return a tally of the rows of the source."""
+        """Returns a tally of the rows of the source."""
         left_out = counts.sum("source_rows_left_out")
         return [Tally("source row", counts.sum("source_rows") + left_out, left_out)]
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
-        """Return the dialogue with the injections of a set, and a row for every user turn."""
+        """Returns the dialogue with the injections of a set, and a row for every user turn."""
         least = len(self.sets) - self.sets.index(set_name)
         injections = [injection for injection in state or () if injection.sets >= least]
         new, rows = injected(dialogue, injections, self.seed)
@@ -136,7 +131,7 @@ class OutOfDomain(Perturbation):
         return Perturbed(new, rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that rates are exact, and original turns are kept."""
+        """Checks that rates are exact, and original turns are kept."""
         rates: list[Invariant] = []
         for rate in self.rates:
             name = set_name(rate)
@@ -147,15 +142,15 @@ class OutOfDomain(Perturbation):
         return (*super().invariants(), *rates)
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
-        """Count the turns of each set and split, and the pool by status."""
+        """Counts the turns of each set and split, and the pool by status."""
         splits = sorted(self.splits) or list(counts.by("split", "user_turns"))
         return {
             "sets": {set_name(rate): _numbers_of_set(rate, splits, counts) for rate in self.rates},
-            "pool": pool_numbers(counts),
+            "pool": utterances.pool_numbers(counts),
         }
 
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
-        """Yield warnings about utterances that are used often."""
+        """Yields warnings about utterances that are used often."""
         for name, numbers in statistics["sets"].items():
             most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
             if most > MOST_USES:
@@ -169,13 +164,11 @@ def _numbers_of_set(rate: str, splits: Sequence[str], counts: Counts) -> dict[st
     name = set_name(rate)
     distinct = counts.by("value", "distinct_of_source", set=name)
     turns = counts.by("value", "sources", set=name)
+    per_split = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
     return {
         "rate": float(rate),
-        "splits": {split or "all": _numbers_of_split(rate, split, counts) for split in splits},
+        "splits": {
+            split or "all": {count: counts.sum(count, set=name, split=split) for count in per_split} for split in splits
+        },
         "sources": {source: {"turns": turns.get(source, 0), "distinct": n} for source, n in distinct.items()},
     }
-
-
-def _numbers_of_split(rate: str, split: str, counts: Counts) -> dict[str, Any]:
-    names = ("in_domain_turns", "ood_turns", "dialogues_with_ood", "distinct", "most_uses")
-    return {name: counts.sum(name, set=set_name(rate), split=split) for name in names}

@@ -60,7 +60,7 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 def turns_with_place(dialogue: Dialogue) -> list[int]:
-    """Return the user turns that the system answers and after which the user goes on, where one can interrupt."""
+    """Returns the user turns that the system answers and after which the user goes on, where one can interrupt."""
     speakers = [turn.speaker for turn in dialogue.turns]
     return [t for t in user_turns_of(dialogue) if speakers[t + 1 : t + 3] == ["SYSTEM", "USER"]]
 
@@ -68,7 +68,7 @@ def turns_with_place(dialogue: Dialogue) -> list[int]:
 def places_of(
     dialogue: Dialogue, file: DialogueFile, position: int, domains: tuple[str, ...], config: Config
 ) -> list[Place]:
-    """Return the places of a dialogue, given its position in its file and its domains."""
+    """Returns the places of a dialogue, given its position in its file and its domains."""
     split, name = file.split, dialogue.dialogue_id
     return [
         Place(stable_hash(config.seed, "place", split, name, str(turn)), split, file.relative, position, turn, domains)
@@ -78,7 +78,7 @@ def places_of(
 
 @cache
 def set_name(rate: str) -> str:
-    """Return the name of a set: ``ood-10`` for ``0.1``."""
+    """Returns the name of a set: ``ood-10`` for ``0.1``."""
     return f"ood-{float(100 * Fraction(rate)):g}"
 
 
@@ -99,7 +99,7 @@ class Config(msgspec.Struct, frozen=True):
 
     @property
     def sets(self) -> list[str]:
-        """Return the names of the sets."""
+        """Returns the names of the sets."""
         return [set_name(rate) for rate in self.rates]
 
     def writes(self, split: str) -> bool:
@@ -131,7 +131,7 @@ MOST_USES = 2  # uses of an utterance above which there is a warning
 def plan(
     config: Config, places: Iterable[Place], pool: Iterable[Utterance], turns: Mapping[str, int]
 ) -> tuple[Planned, Counts]:
-    """Choose the first places of each split, in drawn order, for which there is an utterance that fits.
+    """Chooses the first places of each split, in drawn order, for which there is an utterance that fits.
 
     The places of a lower rate are the first of those of a higher one, with the same utterances, so that sets are
     nested. No utterance is used in two splits, or twice in a dialogue.
@@ -175,7 +175,7 @@ def plan(
 
 
 def _split_of(utterance: Utterance, config: Config, turns: Mapping[str, int]) -> str:
-    """Draw the split in which an utterance may be used; larger splits get more."""
+    """Draws the split in which an utterance may be used; larger splits get more."""
     splits = [split for split in config.splits if not utterance.splits or split in utterance.splits]
     ends = list(accumulate(turns.get(split, 0) for split in splits))
     draw = stable_hash(config.seed, "split", utterance.key) % max(1, ends[-1])
@@ -183,7 +183,7 @@ def _split_of(utterance: Utterance, config: Config, turns: Mapping[str, int]) ->
 
 
 def _served(places: Iterable[Place], utterances: Sequence[Utterance]) -> Iterator[tuple[Place, Utterance]]:
-    """Serve places in order, each with the next utterance that fits; those for which there is none are passed over."""
+    """Serves places in order, each with the next utterance that fits; those for which there is none are passed over."""
     uses: Counter[int] = Counter()
     fitting: dict[Domains, list[int]] = {}
     queues: dict[Domains, Iterator[int]] = {}
@@ -243,7 +243,7 @@ FALLBACK = "[fallback]"  # stands for any of them in a delexicalised response
 
 
 def fallback_of(seed: str, dialogue_id: str, turn: int, utterance: str) -> str:
-    """Return the system's answer to the utterance that is injected for a dialogue's turn."""
+    """Returns the system's answer to the utterance that is injected for a dialogue's turn."""
     fitting: tuple[str, ...] = _AFTER_ANYTHING
     if asks_for_action(utterance):
         fitting += _AFTER_REQUESTS
@@ -256,7 +256,7 @@ Row = dict[str, Any]
 
 
 def injected(raw: dict[str, Any], injections: Sequence[Injection], seed: str) -> tuple[dict[str, Any], list[Row]]:
-    """Inject foreign turns, each with a fallback, and keep the rest (Lee and Shalyminov 2019).
+    """Injects foreign turns, each with a fallback, and keeps the rest (Lee and Shalyminov 2019).
 
     A foreign turn has the frames of the user turn before it, with the same state and no requested slots: a tracker must
     recognise that nothing has changed. The fallback has no frames.
@@ -294,7 +294,7 @@ def injected(raw: dict[str, Any], injections: Sequence[Injection], seed: str) ->
 
 
 def kept_frames(frames: Iterable[Any]) -> list[Any]:
-    """Return frames for a user turn without task content: with the same state and no requested slots."""
+    """Returns frames for a user turn without task content: with the same state and no requested slots."""
     kept = []
     for frame in frames:
         if isinstance(frame.get("state"), dict):  # the official scorer expects a state in each frame
@@ -334,7 +334,7 @@ def _read_dialogue(
 
 
 def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[Any]:
-    """Read the requests and places of one file; nothing if it cannot be read to its end.
+    """Reads the requests and places of one file; nothing if it cannot be read to its end.
 
     Yields packed lists of Utterance (main) and of Place (PLACES), (count key, n) (COUNTS), and what
     :func:`analyze_dialogues` yields for bad records. In splits that are not written, they count as rows of the source.
@@ -360,7 +360,7 @@ def read_file(file: DialogueFile, config: Config, topics: Topics) -> Iterator[An
 
 
 def read_source_file(file: SourceFile) -> Iterator[Any]:
-    """Read the utterances of a file, with a dead letter for each bad row."""
+    """Reads the utterances of a file, with a dead letter for each bad row."""
     dead_letters: list[DeadLetter] = []
     utterances: list[Utterance] = []
     try:
@@ -386,7 +386,7 @@ def _dead_row(file: SourceFile, where: str, reason: str) -> DeadLetter:
 
 
 def plan_injections(files: beam.PCollection, config: Config, sources: Sequence[SourceFile], topics: Topics) -> Analysis:
-    """Plan the injections into the dialogues of a corpus, at exact rates.
+    """Plans the injections into the dialogues of a corpus, at exact rates.
 
     Args:
       files: all DialogueFiles of the corpus, including splits that are not written.
@@ -421,7 +421,7 @@ def injections(
     places: Iterable[bytes],
     sums: Iterable[tuple[tuple[str, str, str, str], int]],
 ) -> Iterator[Any]:
-    """Yield the injections of each dialogue, ((file, position), list of Injection), and the counts of the plan.
+    """Yields the injections of each dialogue, ((file, position), list of Injection), and the counts of the plan.
 
     Args:
       config: the options.

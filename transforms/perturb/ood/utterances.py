@@ -50,7 +50,7 @@ def _topic(word: str) -> str:
 
 
 def topics_of(text: str) -> frozenset[str]:
-    """Return the words of a text that say what it is about, in the singular."""
+    """Returns the words of a text that say what it is about, in the singular."""
     return frozenset(filter(None, map(_topic, words(_CAMEL.sub(" ", text)))))
 
 
@@ -66,7 +66,7 @@ class Topics(msgspec.Struct, frozen=True):
     names: dict[str, frozenset[str]]
 
     def about(self, text: str) -> frozenset[str]:
-        """Return the domains whose schemas have a word of a text; users of these might say it."""
+        """Returns the domains whose schemas have a word of a text; users of these might say it."""
         return frozenset().union(*(self.domains.get(word, ()) for word in topics_of(text)))
 
     def named(self, text: str, domains: Iterable[str]) -> bool:
@@ -75,7 +75,7 @@ class Topics(msgspec.Struct, frozen=True):
 
 
 def topics_of_services(services: Iterable[Service]) -> Topics:
-    """Collect the words of schemas by domain."""
+    """Collects the words of schemas by domain."""
     domains: dict[str, set[str]] = {}
     names: dict[str, set[str]] = {}
     for service in services:
@@ -91,7 +91,7 @@ def topics_of_services(services: Iterable[Service]) -> Topics:
 
 
 def requests_of(dialogue: Dialogue, topics: Topics) -> Iterator[tuple[int, str]]:
-    """Yield the position and text of user turns that start a request and name its service, without a greeting."""
+    """Yields the position and text of user turns that start a request and name its service, without a greeting."""
     active: dict[str, str] = {}
     for position, turn in enumerate(dialogue.turns):
         states = {frame.service: frame.state for frame in turn.frames if frame.state}
@@ -103,7 +103,7 @@ def requests_of(dialogue: Dialogue, topics: Topics) -> Iterator[tuple[int, str]]
 
 
 def _either(phrases: str) -> str:
-    """Return a pattern for any of some words, or of phrases with underscores for spaces."""
+    """Returns a pattern for any of some words, or of phrases with underscores for spaces."""
     return rf"\b(?:{'|'.join(phrases.split())})\b".replace("_", r"\s+")
 
 
@@ -183,7 +183,7 @@ _FEWEST = 4  # words; shorter utterances are answers
 
 
 def without_greeting(text: str) -> str:
-    """Return a turn as it may be said in the middle of a dialogue."""
+    """Returns a turn as it may be said in the middle of a dialogue."""
     text = " ".join(text.split())
     rest = _GREETING.sub("", text, count=1)
     return rest[:1].upper() + rest[1:] if rest != text else text
@@ -258,14 +258,14 @@ class Utterance(msgspec.Struct, frozen=True, order=True, array_like=True):
 
 
 def key_of(text: str) -> str:
-    """Return the text by which utterances are compared: lower-case words without punctuation, separated by spaces."""
+    """Returns the text by which utterances are compared: lower-case words without punctuation, separated by spaces."""
     return " ".join(words(text))
 
 
 def utterance_of(
     text: str, source: str, origin: str, about: Iterable[str] = (), splits: tuple[str, ...] = (), status: str = KEPT
 ) -> Utterance:
-    """Make an utterance of the pool."""
+    """Makes an utterance of the pool."""
     key, text = key_of(text), " ".join(text.split())
     if not key:
         status = "empty"
@@ -277,7 +277,7 @@ def utterance_of(
 
 
 def merged(utterances: Iterable[Utterance]) -> list[Utterance]:
-    """Merge utterances with the same words: the first by source, with the domains and splits of all."""
+    """Merges utterances with the same words: the first by source, with the domains and splits of all."""
     merged: dict[str, Utterance] = {}
     for one in sorted(utterances):
         if (first := merged.get(one.key)) and (one.about, one.splits) != (first.about, first.splits):
@@ -289,7 +289,7 @@ def merged(utterances: Iterable[Utterance]) -> list[Utterance]:
 
 
 def pool_of(utterances: Iterable[Utterance], topics: Topics) -> tuple[list[Utterance], Counts]:
-    """Return the utterances that may be injected, and the number of utterances by status.
+    """Returns the utterances that may be injected, and the number of utterances by status.
 
     Args:
       utterances: of the corpus and of the sources; some may have the same words.
@@ -305,7 +305,7 @@ def pool_of(utterances: Iterable[Utterance], topics: Topics) -> tuple[list[Utter
 
 
 def pool_numbers(counts: Counts) -> dict[str, Any]:
-    """Return the numbers of foreign utterances: read, distinct, and by status."""
+    """Returns the numbers of foreign utterances: read, distinct, and by status."""
     return {
         "utterances": counts.sum("source_rows"),
         "different": counts.sum("pool"),
@@ -321,12 +321,12 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 
 def names_of(source: str) -> list[str]:
-    """Split ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
+    """Splits ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
     return [source] if is_there(source) else [name for part in source.split(",") if (name := part.strip())]
 
 
 def list_sources(source: str) -> list[SourceFile]:
-    """List the files of ``--source`` except the corpus itself, sorted by name for each of its parts.
+    """Lists the files of ``--source`` except the corpus itself, sorted by name for each of its parts.
 
     Raises:
       InputError: a source does not exist, has no files, or one has an unknown format.
@@ -354,7 +354,7 @@ def _files_of(name: str) -> list[SourceFile]:
 
 
 def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
-    """Yield the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
+    """Yields the utterances of a file, and an error for each bad row. Raises InputError if the file cannot be read."""
     return _sgd(file) if file.path.endswith(".json") else _text(file)
 
 
@@ -390,7 +390,7 @@ def _origin(file: SourceFile) -> str:
 
 
 def source_id(name: str, dialogue_id: str, turn: int) -> str:
-    """Return the id of a dialogue's turn as a source, for the rows."""
+    """Returns the id of a dialogue's turn as a source, for the rows."""
     return f"{name}:{dialogue_id}:{turn}".encode(errors="replace").decode()
 
 

@@ -24,7 +24,7 @@ _MOST = 3  # words that are compared as a unit
 
 
 def respelled(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:
-    """Return the hypothesis with words that differ only in spelling respelled like the reference.
+    """Returns the hypothesis with words that differ only in spelling respelled like the reference.
 
     Up to three words on either side are equal if their letters are ("p m", "pm"; "round trip", "roundtrip"), possibly
     after expanding variants and contractions.
@@ -60,7 +60,7 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:
 
 
 def _spans(words: Sequence[str]) -> dict[str, set[tuple[int, int]]]:
-    """Map letters to their places (first word, number of words).
+    """Maps letters to their places (first word, number of words).
 
     Variants and contractions are included both expanded and not.
     """
@@ -89,17 +89,17 @@ class Found(NamedTuple):
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> Opcodes:
-    """Align words with the fewest errors: runs of equal, replaced, deleted and inserted words."""
+    """Aligns words with the fewest errors: runs of equal, replaced, deleted and inserted words."""
     return Levenshtein.opcodes(reference, hypothesis)
 
 
 def word_errors(alignment: Opcodes) -> Counter[str]:
-    """Count the words that were replaced (``replace``), missing (``delete``) and added (``insert``)."""
+    """Counts the words that were replaced (``replace``), missing (``delete``) and added (``insert``)."""
     return Counter(edit.tag for edit in alignment.as_editops())
 
 
 def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], alignment: Opcodes) -> str:
-    """Format an alignment as word pairs, separated by spaces.
+    """Formats an alignment as word pairs, separated by spaces.
 
     ``want`` was recognised correctly, ``three>tree`` substituted, ``a>`` deleted, ``>the`` inserted. The format, as in
     "i want three>tree a> >the", is unambiguous; it is empty if both sides are.
@@ -114,13 +114,13 @@ def alignment_text(reference: Sequence[str], hypothesis: Sequence[str], alignmen
 
 
 def recognised_positions(alignment: Opcodes) -> dict[int, int]:
-    """Map each reference word that was recognised correctly to its position in the hypothesis."""
+    """Maps each reference word that was recognised correctly to its position in the hypothesis."""
     equal = [run for run in alignment if run.tag == "equal"]
     return {i: i - run.src_start + run.dest_start for run in equal for i in range(run.src_start, run.src_end)}
 
 
 def _position_together(words: Sequence[int], positions: Mapping[int, int]) -> int | None:
-    """Return the position of words that were recognised correctly with none in between; None if they were not."""
+    """Returns the position of words that were recognised correctly with none in between; None if they were not."""
     first = positions.get(words[0])
     if first is None or any(positions.get(word) != first + i for i, word in enumerate(words)):
         return None
@@ -133,7 +133,7 @@ Ranges = Iterable[tuple[int, int]]  # first and last (exclusive) characters
 def written(
     utterance: str, words: Sequence[Word], positions: Mapping[int, int], hypothesis: Sequence[str], values: Ranges
 ) -> tuple[str, list[Found]]:
-    """Write the hypothesis as a text of plain words, but values with the digits and abbreviations of the utterance.
+    """Writes the hypothesis as a text of plain words, but values with the digits and abbreviations of the utterance.
 
     So "March 4th" becomes "march 4th" if it is a value that was recognised correctly, since the state has no "march
     fourth".
@@ -174,7 +174,7 @@ def _letters(text: str) -> str:
 def find_span(
     start: int, end: int, words: Sequence[Word], positions: Mapping[int, int], ranges: Sequence[Found]
 ) -> Found | None:
-    """Return the span of a slot value in the new utterance; None if it was not recognised correctly.
+    """Returns the span of a slot value in the new utterance; None if it was not recognised correctly.
 
     All its words must be recognised correctly, without insertions between them. A value that contains part of a number
     ("5" in "$5") covers all words of that number.
@@ -212,7 +212,7 @@ class Calibration(msgspec.Struct, frozen=True):
     levels: tuple[int, ...] = ()
 
     def next_ratio(self, errors: Mapping[float, int], words: int, draws: Iterable[int]) -> float | None:
-        """Return the next ratio for recognising a text; None if no other one can be closer.
+        """Returns the next ratio for recognising a text; None if no other one can be closer.
 
         The first is a quarter of the way from the quietest noise to the loudest; then come its neighbours.
 
@@ -236,7 +236,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def choose_ratio(errors: Mapping[float, int], words: int, draw: int, level: int) -> float:
-    """Return the ratio whose transcript a set uses for a turn; ties go to the highest ratio.
+    """Returns the ratio whose transcript a set uses for a turn; ties go to the highest ratio.
 
     With quieter noise, errors sound more like what was said.
 
@@ -251,12 +251,12 @@ def choose_ratio(errors: Mapping[float, int], words: int, draw: int, level: int)
 
 
 def set_name(target: float) -> str:
-    """Return the name of a set: ``SR-20`` for a target of 0.2, ``SR-12.5`` for 0.125."""
+    """Returns the name of a set: ``SR-20`` for a target of 0.2, ``SR-12.5`` for 0.125."""
     return f"SR-{100 * target:.10g}"
 
 
 def share(draw: int, level: int) -> float:
-    """Return a turn's share of wrong words: a quantile of the triangular distribution around a level.
+    """Returns a turn's share of wrong words: a quantile of the triangular distribution around a level.
 
     The distribution is symmetric and as wide as possible within 0 to 1: for levels up to a half, from 0 to twice the
     level. For each draw, the share increases with the level, from 0 to 1.
@@ -272,12 +272,12 @@ def share(draw: int, level: int) -> float:
 
 
 def _nearest(errors: Iterable[int], target: float) -> int:
-    """Return the number of errors nearest to a target; ties go to the smaller one."""
+    """Returns the number of errors nearest to a target; ties go to the smaller one."""
     return min(errors, key=lambda n: (abs(n - target), n))
 
 
 def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[int, int]]:
-    """Yield the levels at which a turn's errors increase, and by how much; level 0 has its minimum.
+    """Yields the levels at which a turn's errors increase, and by how much; level 0 has its minimum.
 
     Args:
       errors: ratio to word errors of one turn.
@@ -293,7 +293,7 @@ def steps(errors: Mapping[float, int], words: int, draw: int) -> Iterator[tuple[
 
 
 def with_levels(before: Calibration, sums: Iterable[tuple[int, tuple[int, int]]]) -> Calibration:
-    """Set the level of each set so that it comes closest to its target.
+    """Sets the level of each set so that it comes closest to its target.
 
     Args:
       before: the calibration.

@@ -77,7 +77,7 @@ class _Transient(Exception):
 
 
 def _error(code: str, message: str) -> Exception:
-    """Return the exception for an error of Azure's: _Transient, Stopped or Refused.
+    """Returns the exception for an error of Azure's: _Transient, Stopped or Refused.
 
     Args:
       code: the name of Azure's ``CancellationErrorCode``.
@@ -99,7 +99,7 @@ def _cleaned(message: str) -> str:
 
 
 def sdk() -> Any:
-    """Import the SDK. Raises MissingExtra if it is not installed."""
+    """Imports the SDK. Raises MissingExtra if it is not installed."""
     try:
         import azure.cognitiveservices.speech as speech
     except ImportError:
@@ -140,12 +140,12 @@ class _Azure:
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Create an object from the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
+        """Creates an object from the flags ``azure_region``, ``azure_endpoint`` and ``parallel_calls``."""
         settings = {name: options[f"azure_{name}"] for name in ("region", "endpoint") if f"azure_{name}" in options}
         return cls(**settings, parallel=plugins.parallel_calls(options))
 
     def open(self) -> None:
-        """Load the SDK, without any requests yet.
+        """Loads the SDK, without any requests yet.
 
         Raises:
           InputError: the SDK is not installed, or the key, or both region and endpoint are missing.
@@ -172,11 +172,11 @@ class _Azure:
         self._config = config
 
     def close(self) -> None:
-        """Forget the key. A second call does nothing."""
+        """Forgets the key. A second call does nothing."""
         self._config = None
 
     def _answer(self, ask: Callable[[], Answer]) -> Answer:
-        """Return the answer, retrying until patience runs out."""
+        """Returns the answer, retrying until patience runs out."""
         until = time.monotonic() + (0 if self._down else self.patience)
         longest, limit = WAITS
         while True:
@@ -208,13 +208,13 @@ class AzureSynthesiser(_Azure):
     dollars_per_million = 15.0
 
     def check(self, voices: list[str]) -> None:
-        """Raise InputError if a name cannot be that of a voice; only Azure knows whether it exists."""
+        """Raises InputError if a name cannot be that of a voice; only Azure knows whether it exists."""
         for voice in voices:
             if not _VOICE.fullmatch(voice):
                 raise InputError(f"{voice!r} is not a voice of Azure's, such as en-US-JennyNeural", "--voices")
 
     def speak(self, text: str, voice: str) -> Samples:
-        """Synthesise a text in a voice such as ``en-US-JennyNeural``.
+        """Synthesises a text in a voice such as ``en-US-JennyNeural``.
 
         Raises:
           Refused: ``invalid``: Azure does not take this text or voice. ``empty_answer``: it was silent.
@@ -253,7 +253,7 @@ class AzureRecogniser(_Azure):
     dollars_per_hour = 1.0
 
     def hear(self, sound: Samples) -> str:
-        """Recognise a sound; return words (Azure's lexical form, no punctuation), or an empty string without any.
+        """Recognises a sound; returns words (Azure's lexical form, no punctuation), or an empty string without any.
 
         Raises:
           Refused: ``invalid``: Azure does not take this sound. ``unavailable``, ``failed``: as in
@@ -266,13 +266,9 @@ class AzureRecogniser(_Azure):
             return ""
         # Azure cannot answer for a sound shorter than its time step.
         whole = np.pad(sound.astype("<i2"), (0, -len(sound) % _STEP)).tobytes()
-        answers = self._answer(lambda: self._recognise(whole))
+        answers = self._answer(lambda: _Ear(self._config).hear(whole))
         # the first of equally good hypotheses is the one that the service shows
         return " ".join(word for answer in answers for word in answer["NBest"][0]["Lexical"].split())
-
-    def _recognise(self, sound: bytes) -> list[dict[str, Any]]:
-        """Return the service's answer for each phrase of a sound."""
-        return _Ear(self._config).hear(sound)
 
 
 class _Ear:
@@ -293,7 +289,7 @@ class _Ear:
         self._recogniser.session_stopped.connect(self._events.stopped)
 
     def hear(self, sound: bytes) -> list[dict[str, Any]]:
-        """Return the service's answer for each phrase. Raises the error for which it cannot answer."""
+        """Returns the service's answer for each phrase. Raises the error for which it cannot answer."""
         events, is_done = self._events, False
         try:
             self._recogniser.start_continuous_recognition_async().get()

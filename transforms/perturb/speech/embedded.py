@@ -44,14 +44,14 @@ class Hibari:
         self._models: dict[str, Any] = {}
 
     def open(self) -> None:
-        """Do nothing: voices are loaded on first use."""
+        """Does nothing: voices are loaded on first use."""
 
     def close(self) -> None:
-        """Unload the voices."""
+        """Unloads the voices."""
         self._models = {}
 
     def check(self, voices: list[str]) -> None:
-        """Raise InputError for a voice that Hibari does not have, or whose file is missing."""
+        """Raises InputError for a voice that Hibari does not have, or whose file is missing."""
         from hibari.voices import VOICES, voice_path
 
         for voice in voices:
@@ -88,7 +88,7 @@ def _initials(match: re.Match[str]) -> str:
 
 
 def parse_voice(voice: str) -> tuple[str, float, float]:
-    """Parse ``heart:1.1:0.9`` to (name, speed, pitch). Raises InputError if it is invalid."""
+    """Parses ``heart:1.1:0.9`` to (name, speed, pitch). Raises InputError if it is invalid."""
     match = _VOICE.fullmatch(voice)
     speed, pitch = (float(match[i] or 1) if match else 0.0 for i in (2, 3))
     if not (match and _SPEEDS[0] <= speed <= _SPEEDS[1] and _PITCHES[0] <= pitch <= _PITCHES[1]):
@@ -116,7 +116,7 @@ class Moonshine:
         self._model: Any = None
 
     def open(self) -> None:
-        """Load the model, which takes some tenths of a second."""
+        """Loads the model, which takes some tenths of a second."""
         # A single thread takes less than half the processor time of several that wait for each other.
         os.environ.setdefault("MOONSHINE_ORT_SINGLE_THREAD", "1")
         from moonshine_voice import ModelArch, Transcriber, get_model_path
@@ -124,7 +124,7 @@ class Moonshine:
         self._model = Transcriber(get_model_path(MODEL), ModelArch.TINY, options=OPTIONS)
 
     def close(self) -> None:
-        """Unload the model."""
+        """Unloads the model."""
         if self._model is not None:
             self._model.close()
             self._model = None

@@ -37,20 +37,20 @@ class Synthesiser(Protocol):
     default_voice: str
 
     def check(self, voices: list[str]) -> None:
-        """Raise InputError for a voice that the engine does not have."""
+        """Raises InputError for a voice that the engine does not have."""
 
     def open(self) -> None:
-        """Connect, or load the library; called once per worker.
+        """Connects, or load the library; called once per worker.
 
         Raises:
           InputError: a voice, a key or an address is invalid.
         """
 
     def close(self) -> None:
-        """Close the connection. A second call does nothing."""
+        """Closes the connection. A second call does nothing."""
 
     def speak(self, text: str, voice: str) -> Samples:
-        """Synthesise a text that consists of words separated by spaces.
+        """Synthesises a text that consists of words separated by spaces.
 
         Raises:
           Refused: this text cannot be synthesised.
@@ -78,7 +78,7 @@ class Recogniser(Protocol):
         """See `Synthesiser.close`."""
 
     def hear(self, sound: Samples) -> str:
-        """Return the transcript of a sound; empty if it contains no words.
+        """Returns the transcript of a sound; empty if it contains no words.
 
         Raises:
           Refused: this sound cannot be recognised.
@@ -87,7 +87,7 @@ class Recogniser(Protocol):
 
 
 def version_of(package: str) -> str:
-    """Return a package's version, since versions may synthesise or recognise differently.
+    """Returns a package's version, since versions may synthesise or recognise differently.
 
     Raises InputError if missing.
     """
@@ -98,7 +98,7 @@ def version_of(package: str) -> str:
 
 
 def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
-    """Resample a sound from ``rate`` to ``to`` samples per second with a polyphase filter."""
+    """Resamples a sound from ``rate`` to ``to`` samples per second with a polyphase filter."""
     from scipy.signal import resample_poly
 
     if rate != to and len(sound):
@@ -108,7 +108,7 @@ def resampled(sound: NDArray[Any], rate: int, to: int) -> Samples:
 
 
 def to_samples(sound: NDArray[Any]) -> Samples:
-    """Round and clip to 16 bits."""
+    """Rounds and clip to 16 bits."""
     if sound.dtype == np.int16:
         return sound
     clipped: Samples = np.clip(np.rint(sound), -32768, 32767).astype(np.int16)

@@ -26,19 +26,11 @@ from parapet.transforms.core import plugins
 from parapet.transforms.core.counts import Balance, Counted, CountKey, Counts, DeadLetter, Invariant, Tally
 from parapet.transforms.perturb import base, corpora
 from parapet.transforms.perturb.corpora import ENGLISH
-from parapet.transforms.perturb.speech import AUDIO, AZURE, LONGEST, RATIOS, alignment, spoken
+from parapet.transforms.perturb.speech import AUDIO, AZURE, LONGEST, RATIOS, alignment, spoken, transcribing
 from parapet.transforms.perturb.speech.alignment import Calibration, Found, choose_ratio, set_name
 from parapet.transforms.perturb.speech.engine import Recogniser, Synthesiser
 from parapet.transforms.perturb.speech.sound import KINDS, make_noise, sound_bytes
 from parapet.transforms.perturb.speech.spoken import SpokenTurn, joined
-from parapet.transforms.perturb.speech.transcribing import (
-    Channel,
-    Outcome,
-    Transcriber,
-    Transcript,
-    read_transcripts,
-    transcribe,
-)
 from parapet.transforms.report.numbers import Metric, Numbers
 from parapet.transforms.report.text import counted
 
@@ -60,7 +52,7 @@ class Replaced(msgspec.Struct, frozen=True):
 
 
 def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str, Any]:
-    """Return a copy of a dialogue, in the format of its file, with some turns replaced."""
+    """Returns a copy of a dialogue, in the format of its file, with some turns replaced."""
     turns = [*raw["turns"]]
     for new in replaced:
         position = new.row["turn"]
@@ -69,8 +61,8 @@ def with_turns(raw: Mapping[str, Any], replaced: Iterable[Replaced]) -> dict[str
     return {**raw, "turns": turns}
 
 
-def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str, object]) -> Replaced:
-    """Return a turn with its transcript.
+def recognised_turn(turn: SpokenTurn, transcript: transcribing.Transcript, sound: Mapping[str, object]) -> Replaced:
+    """Returns a turn with its transcript.
 
     Args:
       turn: the original turn.
@@ -103,14 +95,14 @@ def recognised_turn(turn: SpokenTurn, transcript: Transcript, sound: Mapping[str
 
 
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
-    """Return a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
+    """Returns a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
     row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
     return Replaced(row, spans)
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return (frame, slot entry) → (start, end) of entries with a span whose ends fit into a row."""
+    """Returns (frame, slot entry) → (start, end) of entries with a span whose ends fit into a row."""
     return {
         (f, i): (span.start, span.exclusive_end)
         for f, frame in enumerate(turn.frames)
@@ -121,7 +113,7 @@ def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def _row(turn: SpokenTurn, status: str, reason: str, utterance: str, spans: Spans) -> dict[str, Any]:
-    """Return the row of a turn with the columns that need no transcript, in the right order."""
+    """Returns the row of a turn with the columns that need no transcript, in the right order."""
     return {
         "turn": turn.position,
         "status": status,
@@ -158,7 +150,7 @@ def _slot_rows(turn: Turn, spans: Spans) -> list[dict[str, Any]]:
 
 
 def write_into(raw: dict[str, Any], replaced: Replaced) -> None:
-    """Write the new utterance and the remaining spans into a turn in the format of its file."""
+    """Writes the new utterance and the remaining spans into a turn in the format of its file."""
     raw["utterance"] = replaced.row["utterance"]
     for f, frame in enumerate(raw["frames"]):
         if "slots" not in frame:
@@ -176,7 +168,7 @@ _ERRORS = ("substitutions", "deletions", "insertions")
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> Counter[Counted]:
-    """Return the counts of a dialogue: statuses of its turns, and sums over those with a transcript.
+    """Returns the counts of a dialogue: statuses of its turns, and sums over those with a transcript.
 
     Args:
       rows: the rows of ``ASR_TURNS`` of its user turns.
@@ -192,7 +184,7 @@ def counts(rows: Iterable[Mapping[str, Any]]) -> Counter[Counted]:
 
 
 def set_statistics(target: float, counts: Counts) -> dict[str, Any]:
-    """Return the numbers of a set, from the sums of :func:`counts`; rates without turns, words or slots are None."""
+    """Returns the numbers of a set, from the sums of :func:`counts`; rates without turns, words or slots are None."""
     set_name = alignment.set_name(target)
     names = ("words", *_ERRORS, "slots", "slots_kept", "perfect_turns")
     numbers = {name: counts.sum(name, set=set_name) for name in names}
@@ -219,7 +211,7 @@ class State(NamedTuple):
 
     place: base.Place
     calibration: Calibration
-    outcomes: Mapping[int, Outcome]
+    outcomes: Mapping[int, transcribing.Outcome]
 
 
 class SpeechErrors(base.Perturbation):
@@ -272,14 +264,12 @@ class SpeechErrors(base.Perturbation):
             chart="dots",
         ),
     )  # fmt: skip
-    links: ClassVar = {
-        "SET/turns/": "a row for every user turn",
-    }
+    links: ClassVar = {"SET/turns/": "a row for every user turn"}
 
     speakers: spoken.Speakers  # set by prepare(), as is the channel
-    channel: Channel
+    channel: transcribing.Channel
     try_engines = True  # once, before workers start
-    _transcriber: Transcriber | None = None  # on workers of a run of whole files
+    _transcriber: transcribing.Transcriber | None = None  # on workers of a run of whole files
 
     def __init__(
         self,
@@ -302,7 +292,7 @@ class SpeechErrors(base.Perturbation):
         super().__init__(seed=seed)
         self.max_bad = base.share_of(max_bad, "--max_bad")
         self.cache = str(cache).rstrip("/") if cache else None
-        self.transcripts = read_transcripts(str(transcripts)) if transcripts else {}
+        self.transcripts = transcribing.read_transcripts(str(transcripts)) if transcripts else {}
         self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
@@ -326,11 +316,11 @@ class SpeechErrors(base.Perturbation):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Return the names of sets (``SR-10``), one for each rate."""
+        """Returns the names of sets (``SR-10``), one for each rate."""
         return tuple(map(set_name, self.targets))
 
     def prepare(self, corpus: corpora.Corpus) -> None:
-        """Create the engines and the noise."""
+        """Creates the engines and the noise."""
         cache = self.cache
         if cache is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
@@ -339,7 +329,9 @@ class SpeechErrors(base.Perturbation):
         voices = self.voices or tuple(corpora.listed(synthesiser.default_voice))
         self.speakers = spoken.Speakers(voices, self.seed, self.longest)
         recogniser = self._engine("listener", Recogniser)
-        self.channel = Channel(synthesiser, recogniser, make_noise(self.noise), self.seed, cache, self.transcripts)
+        self.channel = transcribing.Channel(
+            synthesiser, recogniser, make_noise(self.noise), self.seed, cache, self.transcripts
+        )
         synthesiser.check([*voices])
         if self.try_engines:
             for tried in (synthesiser, recogniser):
@@ -347,13 +339,13 @@ class SpeechErrors(base.Perturbation):
                 tried.close()
 
     def _engine(self, flag: str, protocol: type) -> Any:
-        """Create a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
+        """Creates a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
         members = plugins.members(protocol)
         return plugins.make(self.engines[flag], members, protocol.__name__, self.engine_options)
 
     @property
     def made_with(self) -> dict[str, object]:
-        """Return what the word error rates depend on."""
+        """Returns what the word error rates depend on."""
         return {
             "synthesiser": self.channel.synthesiser.name,
             "recogniser": self.channel.recogniser.name,
@@ -363,12 +355,12 @@ class SpeechErrors(base.Perturbation):
         }
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
-        """Return the cache, and recordings of noise."""
+        """Returns the cache, and recordings of noise."""
         noise = self.noise
         return [("--cache", self.channel.cache), *([] if noise in KINDS else [("--noise", noise)])]
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
-        """Yield the amount of speech, and its price."""
+        """Yields the amount of speech, and its price."""
         synthesiser, recogniser = self.channel.synthesiser, self.channel.recogniser
         uses = [use for file in files for use in spoken.occurrences_of(file, self.speakers) if isinstance(use, tuple)]
         texts = {utterance for utterance, _ in uses}
@@ -382,9 +374,9 @@ class SpeechErrors(base.Perturbation):
         yield "cached transcripts are not requested again; the prices are built in and may be outdated: check them"
 
     def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
-        """Transcribe all turns."""
+        """Transcribes all turns."""
         calibration = Calibration(tuple(self.ratios), tuple(self.targets))
-        turns, calibrated, refused = transcribe(files, self.speakers, self.channel, calibration)
+        turns, calibrated, refused = transcribing.transcribe(files, self.speakers, self.channel, calibration)
         states = (
             turns
             | "By dialogue" >> beam.MapTuple(lambda use, outcome: ((use.file, use.dialogue), (use.turn, outcome)))
@@ -398,12 +390,14 @@ class SpeechErrors(base.Perturbation):
             dead_letters=turns | "Turns without a transcript" >> beam.FlatMapTuple(_dead_letters),
         )
 
-    def state_of(self, place: base.Place, state: Mapping[int, Outcome] | None, shared: base.Shared) -> State:
-        """Return the calibration, and the outcomes of the dialogue's turns."""
+    def state_of(
+        self, place: base.Place, state: Mapping[int, transcribing.Outcome] | None, shared: base.Shared
+    ) -> State:
+        """Returns the calibration, and the outcomes of the dialogue's turns."""
         return State(place, shared["calibration"][""], state or {})
 
     def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: State) -> base.Perturbed:
-        """Return the dialogue with transcripts at the set's rate, and a row for every user turn.
+        """Returns the dialogue with transcripts at the set's rate, and a row for every user turn.
 
         In a run of whole files with ``audio``, there is also the sound of its turns.
         """
@@ -414,16 +408,16 @@ class SpeechErrors(base.Perturbation):
         return base.Perturbed(with_turns(dialogue, replaced), rows, counts(rows), files=sounds)
 
     def open(self) -> None:
-        """Create a transcriber for the sound of turns; its engines are opened on first use."""
-        self._transcriber = Transcriber(self.channel)
+        """Creates a transcriber for the sound of turns; its engines are opened on first use."""
+        self._transcriber = transcribing.Transcriber(self.channel)
 
     def close(self) -> None:
-        """Close the engines."""
+        """Closes the engines."""
         if self._transcriber:
             self._transcriber.close()
 
-    def _replaced(self, dialogue: Dialogue, level: int, outcomes: Mapping[int, Outcome]) -> list[Replaced]:
-        """Return the user turns of a dialogue in the set with this level."""
+    def _replaced(self, dialogue: Dialogue, level: int, outcomes: Mapping[int, transcribing.Outcome]) -> list[Replaced]:
+        """Returns the user turns of a dialogue in the set with this level."""
         speakers, noise = self.speakers, self.channel.noise.name
         voice = spoken.voice_of(dialogue.dialogue_id, speakers)
         replaced = []
@@ -442,7 +436,7 @@ class SpeechErrors(base.Perturbation):
         return replaced
 
     def _sounds(self, name: str, place: base.Place, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, bytes]]:
-        """Return the sound of each transcribed turn, with the path of its file."""
+        """Returns the sound of each transcribed turn, with the path of its file."""
         assert self._transcriber is not None
         file, position = place
         files = []
@@ -459,20 +453,20 @@ class SpeechErrors(base.Perturbation):
     # Counts and statistics.
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
-        """Return a tally of turns without a transcript."""
+        """Returns a tally of turns without a transcript."""
         return [Tally("user turn", counts.sum("spoken_turns"), counts.sum("failed_turns"))]
 
     def invariants(self) -> Sequence[Invariant]:
-        """Check that every turn that was spoken has a transcript in every set, or failed in every set."""
+        """Checks that every turn that was spoken has a transcript in every set, or failed in every set."""
         return (*super().invariants(), Balance("spoken_turns", ("heard", "failed"), self.sets, is_early=True))
 
     def statistics(self, counts: Counts) -> dict[str, Any]:
-        """Return the word error rates of the sets, and the settings they depend on."""
+        """Returns the word error rates of the sets, and the settings they depend on."""
         sets = {set_name(target): set_statistics(target, counts) for target in self.targets}
         return {"sets": sets, "made_with": self.made_with}
 
     def recorded_options(self) -> dict[str, object]:
-        """Return the options that determine the content, and the settings that the word error rates depend on."""
+        """Returns the options that determine the content, and the settings that the word error rates depend on."""
         return {
             "wer": self.targets,
             "audio": self.audio,
@@ -485,7 +479,7 @@ class SpeechErrors(base.Perturbation):
 
 
 def parse_targets(text: str) -> list[float]:
-    """Parse word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
+    """Parses word error rates such as ``0.1,0.2``. Raises InputError unless they are distinct rates."""
     targets = _numbers(text, "--wer", "0.1,0.2,0.3")
     for target in targets:
         if not 0 < target < 1:
@@ -496,7 +490,7 @@ def parse_targets(text: str) -> list[float]:
 
 
 def parse_ratios(text: str) -> list[float]:
-    """Parse signal-to-noise ratios such as ``20,12,5``, sorted from the quietest noise. Raises InputError."""
+    """Parses signal-to-noise ratios such as ``20,12,5``, sorted from the quietest noise. Raises InputError."""
     ratios = _numbers(text, "--snr", "20,12,5")
     if len(set(ratios)) < max(2, len(ratios)) or not all(-20 <= ratio <= 60 for ratio in ratios):
         raise InputError("must be two or more different ratios from -20 to 60 dB (example: 20,12,5)", "--snr")
@@ -511,20 +505,20 @@ def _numbers(text: str, flag: str, example: str) -> list[float]:
 
 
 def check_packages(engines: Iterable[plugins.Chosen]) -> None:
-    """Raise MissingExtra if a package that every engine needs is not installed."""
+    """Raises MissingExtra if a package that every engine needs is not installed."""
     extras = {extra for chosen in engines if chosen.plugin.built_in for extra in chosen.plugin.extras}
     for package in ("num2words", "scipy", "soundfile"):
         if find_spec(package) is None:
             raise MissingExtra(package, ",".join(sorted(extras or {"speech"})))
 
 
-def _counts(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[Any, int]]:
+def _counts(use: spoken.Occurrence, outcome: transcribing.Outcome) -> Iterator[tuple[Any, int]]:
     yield tuple(CountKey("spoken_turns")), 1
     yield tuple(CountKey("failed_turns")), int(bool(outcome.failure))
 
 
-def _dead_letters(use: spoken.Occurrence, outcome: Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
-    """Yield (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
+def _dead_letters(use: spoken.Occurrence, outcome: transcribing.Outcome) -> Iterator[tuple[str, list[DeadLetter]]]:
+    """Yields (sort key, letters) of a turn without a transcript; the key sorts it after those of its file."""
     if outcome.failure:
         split, _, name = use.file.rpartition("/")
         letter = DeadLetter("", split, name, use.dialogue_id, f"turns[{use.turn}]", outcome.failure)

@@ -33,7 +33,7 @@ _RATES = 4_000, 400_000  # samples per second of recordings
 
 
 def active_power(sound: NDArray[Any]) -> float:
-    """Return the mean square of 20 ms frames within 30 dB of the loudest, which excludes pauses; 0 for silence."""
+    """Returns the mean square of 20 ms frames within 30 dB of the loudest, which excludes pauses; 0 for silence."""
     if not len(sound):
         return 0.0
     whole = sound[: len(sound) // FRAME * FRAME].astype(np.float64).reshape(-1, FRAME)
@@ -42,12 +42,12 @@ def active_power(sound: NDArray[Any]) -> float:
 
 
 def digest(sound: Samples) -> str:
-    """Return the SHA-256 of the samples, little-endian: the data of a WAV file without its header."""
+    """Returns the SHA-256 of the samples, little-endian: the data of a WAV file without its header."""
     return hashlib.sha256(sound.astype("<i2").tobytes()).hexdigest()
 
 
 def decoded(data: bytes, path: str) -> Samples:
-    """Decode a sound file of any format that libsndfile supports, 8 to 32 bits, to mono at 16 kHz.
+    """Decodes a sound file of any format that libsndfile supports, 8 to 32 bits, to mono at 16 kHz.
 
     Args:
       data: the content of the file.
@@ -71,14 +71,14 @@ def decoded(data: bytes, path: str) -> Samples:
 
 
 def sound_bytes(sound: Samples, kind: str) -> bytes:
-    """Encode a sound as ``wav`` or ``flac``."""
+    """Encodes a sound as ``wav`` or ``flac``."""
     handle = io.BytesIO()
     _soundfile().write(handle, sound, RATE, format=kind.upper(), subtype="PCM_16")
     return handle.getvalue()
 
 
 def read_sound(data: bytes) -> Samples:
-    """Decode the result of :func:`sound_bytes`."""
+    """Decodes the result of :func:`sound_bytes`."""
     sound, _ = _soundfile().read(io.BytesIO(data), dtype="int16")
     return np.asarray(sound, np.int16)
 
@@ -120,12 +120,12 @@ class Noise(msgspec.Struct, frozen=True):
 
 
 def make_noise(kind: str) -> Noise:
-    """Create the noise named by ``--noise``: a kind, or a folder of recordings. Raises InputError if there are none."""
+    """Creates the noise of ``--noise``: a kind, or a folder of recordings. Raises InputError if there are none."""
     return Noise(kind, kind) if kind in KINDS else recordings(kind)
 
 
 def recordings(folder: str) -> Noise:
-    """Return the recordings in a folder. Raises InputError if there are none, or a file is not a recording."""
+    """Returns the recordings in a folder. Raises InputError if there are none, or a file is not a recording."""
     place = as_path(folder)
     if not place.is_dir():
         known = ", ".join(KINDS)
@@ -154,7 +154,7 @@ class Mixer:
         self._noise = _stretch(noise, len(self._speech), drawn)
 
     def at(self, snr: float) -> Samples:
-        """Return the sound at a ratio in dB: the mean power of speech without pauses to the mean power of noise."""
+        """Returns the sound at a ratio in dB: the mean power of speech without pauses to the mean power of noise."""
         louder = LEVEL * 10 ** (-snr / 20)
         sound = self._noise * louder
         sound += self._speech
@@ -162,7 +162,7 @@ class Mixer:
 
 
 def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
-    """Return ``n`` samples of noise, with mean power 1 over the whole that they are taken from."""
+    """Returns ``n`` samples of noise, with mean power 1 over the whole that they are taken from."""
     if noise.kind == "white":
         return drawn.standard_normal(n)
     if noise.kind == "pink":
@@ -173,7 +173,7 @@ def _stretch(noise: Noise, n: int, drawn: np.random.Generator) -> Sound:
 
 
 def _pink(white: Sound) -> Sound:
-    """Filter white noise so that its power is inversely proportional to the frequency, above 20 Hz."""
+    """Filters white noise so that its power is inversely proportional to the frequency, above 20 Hz."""
     shape = np.fft.rfft(white)
     hertz = np.arange(len(shape)) * (RATE / len(white))
     shape /= np.sqrt(np.maximum(hertz, 20.0))

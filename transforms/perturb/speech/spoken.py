@@ -75,7 +75,7 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def spoken_words(utterance: str) -> list[Word]:
-    """Return the spoken words in order, with the characters that each comes from.
+    """Returns the spoken words in order, with the characters that each comes from.
 
     Never raises an exception; characters that cannot be spoken are left out, see :func:`words_or_reason`.
     """
@@ -89,7 +89,7 @@ def spoken_words(utterance: str) -> list[Word]:
 
 
 def words_or_reason(utterance: str, longest: int) -> tuple[list[Word], str]:
-    """Return the spoken words, or none and why an utterance cannot be spoken.
+    """Returns the spoken words, or none and why an utterance cannot be spoken.
 
     Args:
       utterance: any text.
@@ -106,7 +106,7 @@ def words_or_reason(utterance: str, longest: int) -> tuple[list[Word], str]:
 
 
 def _fold(utterance: str) -> tuple[str, list[int], list[int]]:
-    """Fold a text to lower-case ASCII, except symbols; return it with the start and end of each character's source.
+    """Folds a text to lower-case ASCII, except symbols; returns it with the start and end of each character's source.
 
     Invisible characters belong to the character before them.
     """
@@ -127,7 +127,7 @@ def _fold(utterance: str) -> tuple[str, list[int], list[int]]:
 
 @lru_cache(maxsize=1 << 12)
 def _fold_character(c: str) -> str:
-    """Fold a character to lower-case ASCII: an empty string if it is invisible, a blank if it has no such form."""
+    """Folds a character to lower-case ASCII: an empty string if it is invisible, a blank if it has no such form."""
     if c in _APOSTROPHES:
         return "'"
     category = unicodedata.category(c)
@@ -166,7 +166,7 @@ class Reading:
         self._token_start = 0
 
     def read(self, match: re.Match[str]) -> str:
-        """Return what is spoken for a token; may be empty."""
+        """Returns what is spoken for a token; may be empty."""
         self._token_start = match.start()
         kind, text = str(match.lastgroup), match.group()
         spoken_form = text if kind == "word" and text not in SPECIAL else getattr(self, f"_{kind}")(match)
@@ -221,7 +221,7 @@ class Reading:
         return _SYMBOLS[match.group()]
 
     def _plain(self, digits: str) -> str:
-        """Read a number without comma and point: digit by digit, as a year, or as a cardinal."""
+        """Reads a number without comma and point: digit by digit, as a year, or as a cardinal."""
         if len(digits) > 4 or (digits[0] == "0" and len(digits) > 1):
             return _digit_by_digit(digits)
         number = int(digits)
@@ -231,7 +231,7 @@ class Reading:
         return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
 
     def _amount(self, text: str) -> str:
-        """Read a number as a cardinal, with its decimals digit by digit."""
+        """Reads a number as a cardinal, with its decimals digit by digit."""
         whole, _, decimals = text.replace(",", "").partition(".")
         parts = []
         if whole:
@@ -271,7 +271,7 @@ def _digit_by_digit(digits: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def _spelled(number: int, kind: str = "cardinal") -> str:
-    """Spell out a number in American English: without "and"."""
+    """Spells out a number in American English: without "and"."""
     from num2words import num2words  # part of the extra "speech"
 
     spelled = num2words(number, to=kind).replace("-", " ").replace(",", "")
@@ -332,31 +332,31 @@ class SpokenTurn(msgspec.Struct, frozen=True):
 
 
 def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
-    """Yield the user turns of a dialogue, in order."""
+    """Yields the user turns of a dialogue, in order."""
     for position, turn in enumerate(dialogue.turns):
         if turn.speaker == "USER":
             yield SpokenTurn(position, turn, *words_or_reason(turn.utterance, speakers.longest))
 
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
-    """Return the voice of a dialogue's user."""
+    """Returns the voice of a dialogue's user."""
     return speakers.voices[stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
 
 
 def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
-    """Return a turn's draw, 0 to 9,999."""
+    """Returns a turn's draw, 0 to 9,999."""
     return stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
 
 
 def shard_of(utterance: Utterance) -> str:
-    """Return the group of texts whose transcripts are cached in one file."""
+    """Returns the group of texts whose transcripts are cached in one file."""
     return hashlib.sha256(f"{utterance.voice}\0{utterance.text}".encode()).hexdigest()[:_SHARDS]
 
 
 def occurrences(
     speakers: Speakers, dialogue: Dialogue, file: DialogueFile, position: int
 ) -> Iterator[tuple[Utterance, Occurrence]]:
-    """Yield the utterances of a dialogue, and where they occur."""
+    """Yields the utterances of a dialogue, and where they occur."""
     name = dialogue.dialogue_id
     voice = voice_of(name, speakers)
     for turn in user_turns(dialogue, speakers):
@@ -367,10 +367,10 @@ def occurrences(
 
 
 def occurrences_of(file: DialogueFile, speakers: Speakers) -> Iterator[Any]:
-    """Yield the utterances of a file, and where they occur; see :func:`analyze_dialogues` for dialogues that fail."""
+    """Yields the utterances of a file, and where they occur; see :func:`analyze_dialogues` for dialogues that fail."""
     return analyze_dialogues(file, partial(occurrences, speakers))
 
 
 def joined(words: Sequence[Word]) -> str:
-    """Join words with spaces."""
+    """Joins words with spaces."""
     return " ".join(word.text for word in words)

@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder(dict[str, Transcript]).decode  # prepared before 
 
 
 def read_transcripts(path: str) -> dict[str, Transcript]:
-    """Read transcripts by key. Raise InputError if the file has none."""
+    """Reads transcripts by key. Raise InputError if the file has none."""
     data = read_whole(as_path(path), where="--transcripts")
     try:
         return _decode(data)
@@ -71,7 +71,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> dict[float, int]:
-        """Return the number of word errors at each ratio."""
+        """Returns the number of word errors at each ratio."""
         return {snr: transcript.errors for snr, transcript in self.transcripts.items()}
 
 
@@ -95,7 +95,7 @@ class Channel(msgspec.Struct, frozen=True):
     transcripts: Mapping[str, Transcript] = {}
 
     def key(self, utterance: Utterance, snr: float) -> str:
-        """Return a hash of everything that determines a transcript."""
+        """Returns a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
         facts = [sound.VERSION, spoken.VERSION, *engines, self.noise.name, stable_hash(self.seed)]
         return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
@@ -111,7 +111,7 @@ class Transcriber:
         self._lock = Lock()
 
     def close(self) -> None:
-        """Close the engines."""
+        """Closes the engines."""
         for engine in (self.channel.synthesiser, self.channel.recogniser):
             engine.close()
         self._open.clear()
@@ -119,7 +119,7 @@ class Transcriber:
     def transcribe(
         self, shard: str, draws: Mapping[Utterance, Sequence[int]], calibration: Calibration
     ) -> dict[Utterance, Outcome]:
-        """Transcribe utterances at all ratios that their turns may need.
+        """Transcribes utterances at all ratios that their turns may need.
 
         Args:
           shard: the group of the utterances, whose transcripts are cached in one file.
@@ -176,7 +176,7 @@ class Transcriber:
         return Transcript(" ".join(hypothesis), errors, sound.digest(samples), round(len(samples) / RATE, 3))
 
     def _call(self, engine: Synthesiser | Recogniser, call: Callable[[], Answer]) -> Answer:
-        """Call an engine, unless one has raised Stopped before."""
+        """Calls an engine, unless one has raised Stopped before."""
         if self._stopped:
             raise Refused(self._stopped)
         try:
@@ -194,7 +194,7 @@ class Transcriber:
             raise Refused(bad_record(error, engine).reason) from None
 
     def samples(self, utterance: Utterance, snr: float) -> Samples:
-        """Return the sound to recognise. Raises Refused."""
+        """Returns the sound to recognise. Raises Refused."""
         return self._mixer(utterance).at(snr)
 
     def _mixer(self, utterance: Utterance) -> sound.Mixer:
@@ -219,7 +219,7 @@ class Transcriber:
 def transcribe(
     files: beam.PCollection, speakers: Speakers, channel: Channel, calibration: Calibration
 ) -> tuple[beam.PCollection, ...]:
-    """Transcribe the turns of DialogueFiles, texts shared by several turns only once, and set the levels of the sets.
+    """Transcribes the turns of DialogueFiles, texts shared by several turns only once, and set the levels of the sets.
 
     Args:
       files: the dialogue files.
@@ -261,14 +261,14 @@ def _occurrences_of(file: DialogueFile, speakers: Speakers) -> list[tuple[Uttera
 
 
 def sum_tuples(values: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    """Sum tuples element by element."""
+    """Sums tuples element by element."""
     return tuple(map(sum, zip(*values, strict=True)))
 
 
 def _calibrated(
     calibration: Calibration, bins: Iterable[tuple[int, tuple[int, int]]], failures: Iterable[list[str]]
 ) -> Calibration:
-    """Set the levels. Raises InputError without transcripts, or if a target cannot be reached."""
+    """Sets the levels. Raises InputError without transcripts, or if a target cannot be reached."""
     if not (sums := list(bins)):
         reasons = [reason for some in failures for reason in some]
         reason = min(reasons, default="no user turn contains words that can be spoken")

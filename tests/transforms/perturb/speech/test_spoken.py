@@ -1,7 +1,5 @@
 """Spoken forms: examples of each kind of number, and what must hold for any text."""
 
-import hashlib
-import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +11,7 @@ from hypothesis import strategies as st
 from kit import cases
 
 from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import InputError, storable
-from parapet.transforms.perturb.corpora import dialogues_of
+from parapet.schemas.errors import storable
 from parapet.transforms.perturb.speech import spoken
 from parapet.transforms.perturb.speech.spoken import Speakers, draw_of, occurrences_of, spoken_words, voice_of
 
@@ -175,33 +172,3 @@ def test_what_is_said_in_a_file(tmp_path):
     ]
     single = list(occurrences_of(file_of(tmp_path, some, ""), SPEAKERS))
     assert {use.file for _, use in single} == {"dialogues_001.json"}
-
-
-def test_bad_dialogues_are_left_out_alone(tmp_path):
-    bad = [{}, 7, dialogue("x"), dialogue("y")]
-    bad[2]["turns"][0]["utterance"] = None
-    bad[3]["turns"][0]["speaker"] = "ROBOT"
-    file = file_of(tmp_path, [dialogue("a"), *bad, dialogue("b")])
-    found = list(dialogues_of(file))
-    assert [position for position, *_ in found] == list(range(6))
-    assert [raw for _, raw, _ in found] == json.loads(Path(file.path).read_bytes())
-    told = {position: (typed.where, typed.reason) for position, _, typed in found if isinstance(typed, InputError)}
-    assert told == {
-        1: ("", "not_sgd: Object missing required field `dialogue_id`"),
-        2: ("", "not_sgd: Expected `object`, got `int`"),
-        3: ("turns[0].utterance", "not_sgd: Expected `str`, got `null`"),
-        4: ("turns[0].speaker", "not_sgd: Invalid enum value 'ROBOT'"),
-    }
-    uses = [use for use in occurrences_of(file, SPEAKERS) if isinstance(use, tuple)]
-    assert [use.dialogue for _, use in uses] == [0, 5]
-
-
-GOOD = json.dumps([dialogue("a"), dialogue("b")]).encode()
-
-
-def test_texts_are_kept_in_some_thousand_groups():
-    shards = [spoken.shard_of(spoken.Utterance("heart", f"text {i}")) for i in range(500)]
-    assert all(len(shard) == 3 and int(shard, 16) < 4096 for shard in shards)
-    assert len(set(shards)) > 400
-    assert spoken.shard_of(spoken.Utterance("a", "b")) == hashlib.sha256(b"a\0b").hexdigest()[:3]
-    assert spoken.shard_of(spoken.Utterance("fenrir", "text 0")) != shards[0]

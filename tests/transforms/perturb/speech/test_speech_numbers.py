@@ -1,0 +1,123 @@
+"""The options, the numbers and the page of speech errors."""
+
+import random
+import re
+
+import pytest
+from kit import cases, raised
+
+pytest.importorskip("scipy")
+
+from parapet.schemas.errors import InputError
+from parapet.transforms.core.counts import Counts
+from parapet.transforms.perturb.page import report_of
+from parapet.transforms.perturb.speech import perturbation
+from parapet.transforms.perturb.speech.alignment import set_name
+from parapet.transforms.perturb.speech.perturbation import SpeechErrors, parse_ratios, parse_targets, set_statistics
+from parapet.transforms.report.report import Dots, Table, card, page
+
+MADE_WITH = {
+    "synthesiser": "hibari",
+    "recogniser": "moonshine tiny-en",
+    "noise": "recordings:aaaabbbbcccc",
+    "voices": ["heart", "fenrir"],
+    "normalisation": "1",
+    "samples_a_second": 16000,
+}
+TARGETS = [0.1, 0.125, 0.2]
+SUMS = {"heard": 600, "words": 12345, "substitutions": 700, "deletions": 80, "insertions": 90, "slots": 400}
+SUMS |= {"perfect_turns": 300}
+
+
+def numbers(**made_with):
+    counts = Counts()
+    for i, target in enumerate(TARGETS, 1):
+        for name, n in {**SUMS, "substitutions": 700 * i, "slots_kept": 400 - 50 * i}.items():
+            counts.add(name, 2 * n, set=set_name(target))
+    return {"sets": sets_of(counts), "made_with": {**MADE_WITH, **made_with}}
+
+
+def sets_of(counts):
+    return {set_name(target): set_statistics(target, counts) for target in TARGETS}
+
+
+def report(found, examples=None, **options):
+    return report_of(SpeechErrors(), found, examples or {}, options)
+
+
+def section(of, title):
+    (found,) = [one for one in of.sections if one.title == title and isinstance(one, Table)]
+    return found
+
+
+def test_every_set_is_there():
+    made = report(numbers())
+    first, *others = section(made, "Word error rate by set").rows
+    assert first == [
+        *("SR-10", f"{100 * 1740 / 24690:.2f}%", "10.0%"),
+        *("24,690", "1,200", "1,400", "160", "180", "87.5%", "50.0%"),
+    ]
+    assert [(cells[0], cells[2]) for cells in others] == [("SR-12.5", "12.5%"), ("SR-20", "20.0%")]
+    dots = next(one for one in made.sections if isinstance(one, Dots)).dots
+    assert (dots[0].label, dots[0].low) == ("SR-10", None)
+    assert [tile.label for tile in made.tiles][:3] == [f"word error rate, SR-{rate}" for rate in ("10", "12.5", "20")]
+
+
+def test_sets_without_a_transcript():
+    made = report({"sets": sets_of(Counts()), "made_with": MADE_WITH})
+    rows = section(made, "Word error rate by set").rows
+    assert [cells[0] for cells in rows] == ["SR-10", "SR-12.5", "SR-20"]
+    assert all((cells[1], cells[3], cells[-1]) == ("–", "0", "–") for cells in rows)
+    assert "None" not in page(made) + card(made)
+
+
+BAD = ["0", "1", "10", "-0.1", "nan"]
+RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
+
+
+@cases(
+    "parse given said",
+    *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
+    (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
+    *(
+        (parse_targets, given, "--wer: each word error rate must appear once")
+        for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
+    ),
+    *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
+    (parse_ratios, "10dB,5", "--snr: '10dB,5'"),
+)
+def test_targets_and_ratios_that_are_none(parse, given, said):
+    raised(InputError, parse, given, match=re.escape(said))
+
+
+WRONG = ("substitutions", "deletions", "insertions")
+
+
+def row_of(drawn):
+    words = drawn.randrange(1, 15)
+    slots = [{"status": drawn.choice(["kept", "lost"])} for _ in range(drawn.randrange(4))]
+    errors = {kind: drawn.randrange(3) for kind in WRONG}
+    status = drawn.choice(["heard", "heard", "heard", "failed", "not_spoken"])
+    return {"status": status, "words": words, **errors, "wer": sum(errors.values()) / words, "slots": slots}
+
+
+def test_numbers_are_plain_sums_over_the_turns():
+    drawn = random.Random(0)
+    dialogues = [[row_of(drawn) for _ in range(10)] for _ in range(30)]
+    counts = Counts()
+    for rows in dialogues:
+        for name, n in perturbation.counts(rows).items():
+            counts.add(name, n, set="SR-20", split="test")
+    heard = [row for rows in dialogues for row in rows if row["status"] == "heard"]
+    sums = {kind: sum(row[kind] for row in heard) for kind in ("words", *WRONG)}
+    slots = [slot["status"] for row in heard for slot in row["slots"]]
+    rates = [sum(row[kind] for kind in WRONG) / row["words"] for row in heard]
+    wer = sum(sums[kind] for kind in WRONG) / sums["words"]
+    assert set_statistics(0.2, counts) == {
+        **{"target": 0.2, "turns": len(heard), **sums, "wer": wer},
+        **{"slots": len(slots), "slots_kept": slots.count("kept"), "slot_survival": slots.count("kept") / len(slots)},
+        **{"perfect_turns": rates.count(0), "perfect": rates.count(0) / len(rates)},
+    }
+    nothing = set_statistics(0.3, counts)
+    assert {nothing[name] for name in ("wer", "slot_survival", "perfect")} == {None}
+    assert nothing["words"] == 0
