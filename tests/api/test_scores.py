@@ -99,7 +99,7 @@ def test_the_original_is_in_no_sensitivity(scores):
 
 
 def test_sensitivity_by_hand():
-    """Of two frames one is right under three of five variants, one under none: see evaluation/dst/totals.py."""
+    """Of two frames one is right under three of five variants, one under none: see evaluation/dst/frames.py."""
     service = {"service_name": "A_1", "description": "", "intents": []}
     service["slots"] = [{"name": "slot", "description": "", "is_categorical": True, "possible_values": ["x", "y"]}]
 

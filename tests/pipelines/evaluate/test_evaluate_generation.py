@@ -2,8 +2,10 @@
 
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues
+from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
 from kit import corpus as corpus_of
+
+from parapet.evaluation.generation import corpus
 
 
 def evaluate(*flags, status=0):
@@ -134,7 +136,7 @@ def test_on_sgd(real_data, tmp_path):
     for turn in read_in.turns:
         said = turn.utterance
         for i, act in enumerate(turn.acts):
-            other = tampered(act, read_in.pools, "another seed", turn.dialogue_id, str(turn.turn), str(i))
+            other = corpus.tampered(act, read_in.pools, "another seed", turn.dialogue_id, str(turn.turn), str(i))
             if other is not None and act.kind == "free":
                 said = said.replace(act.values[0], other.values[0])
         lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
