@@ -77,15 +77,7 @@ _VOLATILE = (
     (re.compile(r"join/0-\w+"), "join/0-S"),
     (re.compile(r"\b3[A-Z0-9]{29}\b"), "ID"),
 )
-_MAKES_DEAD_LETTERS = (
-    "answer_files.py",
-    "dedupe.py",
-    "decided.py",
-    "vet.py",
-    "compose.py",
-    "task.py",
-    "schema_task.py",
-)
+_MAKES_DEAD_LETTERS = ("answer_files.py", "ingest.py", "vet.py", "compose.py", "task.py", "schema_task.py")
 
 
 class Step(msgspec.Struct):
