@@ -17,9 +17,8 @@ from statistics import NormalDist
 import msgspec
 import numpy as np
 
-from parapet.evaluation.results import main_metric, read_task, read_values, variants_of
+from parapet.evaluation import results, statistics
 from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.statistics import Real
 from parapet.schemas.errors import InputError
 
 LEAST = 10  # dialogues of a pilot
@@ -91,7 +90,7 @@ class Pilot(msgspec.Struct, frozen=True):
 
     metric: str
     sets: list[str]
-    differences: Real
+    differences: statistics.Real
     dialogue_ids: list[str]
 
 
@@ -107,19 +106,19 @@ def read_pilot(paths: Sequence[str], metric: str = "") -> Pilot:
     Raises:
       InputError: the folders cannot be compared, or say nothing about the variance.
     """
-    tasks = [read_task(path) for path in paths]
+    tasks = [results.read_task(path) for path in paths]
     if tasks[0].task != tasks[-1].task:
         reason = f"the systems have scores of different tasks, {tasks[0].task} and {tasks[-1].task}"
         raise InputError(f"{reason}: give those of one task", "", "--scores")
-    metric = metric or main_metric(tasks[0].task)
+    metric = metric or results.main_metric(tasks[0].task)
     known = list(dict.fromkeys(row.set for row in tasks[-1].rows if not row.set.startswith("#")))
-    names = variants_of(known) or known[: len(paths) - 1]
+    names = results.variants_of(known) or known[: len(paths) - 1]
     if not names:
         raise InputError("has no variants: give the scores of a second system, too", paths[0], "--scores")
     sets = names if len(paths) > 1 else [ORIGINAL, *names]
     runs = min(len(task.runs) for task in tasks)
     folders = [folder for task in tasks for folder in [*task.runs][:runs]]
-    dialogue_ids, values = read_values(folders, metric, sets)
+    dialogue_ids, values = results.read_values(folders, metric, sets)
     if len(set(dialogue_ids)) < LEAST:
         reason = f"fewer than {LEAST} dialogues or tasks have {metric!r} of single examples in all of {', '.join(sets)}"
         raise InputError(f"{reason}: take a larger pilot, or another --metric", " and ".join(paths))
@@ -129,7 +128,7 @@ def read_pilot(paths: Sequence[str], metric: str = "") -> Pilot:
     return Pilot(metric, names, differences.swapaxes(0, 1), dialogue_ids)
 
 
-def estimate(differences: Real, dialogue_ids: Sequence[str]) -> Variance:
+def estimate(differences: statistics.Real, dialogue_ids: Sequence[str]) -> Variance:
     """Estimates the variance from a pilot.
 
     What a pilot with one wording or one repeat cannot tell apart is in the components that remain.
@@ -147,7 +146,7 @@ def estimate(differences: Real, dialogue_ids: Sequence[str]) -> Variance:
     of_repeats = deviations.mean(axis=0, keepdims=True) - of_dialogues
     of_both = deviations - of_dialogues - of_wordings - of_repeats
 
-    def mean_square(effect: Real, degrees: int) -> float:
+    def mean_square(effect: statistics.Real, degrees: int) -> float:
         return float(np.square(effect).mean()) * deviations.size / (max(degrees, 1) * (len(names) - 1))
 
     dialogue, wording = mean_square(of_dialogues, 1), mean_square(of_wordings, wordings - 1)

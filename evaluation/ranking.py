@@ -17,9 +17,8 @@ from parapet.evaluation import sets, task
 from parapet.evaluation.results import results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key
 from parapet.evaluation.task import Metrics, Result, Stage, files_of, with_group
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.report import text
 from parapet.transforms.report.report import Report, Table
 from parapet.transforms.simulators.formats import Exchange, parse_candidates, parse_dialogues
@@ -113,10 +112,10 @@ def list_tests(reference: Sequence[str], others: Mapping[str, str]) -> dict[str,
         raise InputError("is required, unless --sets is given: name the test files", "--reference")
     files = {ORIGINAL: list(reference)} if reference else {}
     for name, root in others.items():
-        if not is_there(root):
+        if not layout.is_there(root):
             raise InputError("there is no such file or folder", root, "--sets")
-        texts = sorted(map(str, as_path(root).glob("*.txt"))) if as_path(root).is_dir() else [root]
-        files[name] = [path for path in texts if "tst" in as_path(path).name] or texts
+        texts = sorted(map(str, layout.as_path(root).glob("*.txt"))) if layout.as_path(root).is_dir() else [root]
+        files[name] = [path for path in texts if "tst" in layout.as_path(path).name] or texts
         if not texts:
             raise InputError("contains no test files: expected .txt", root, "--sets")
     for paths in files.values():
@@ -139,7 +138,7 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: str) -> list[t
     Raises:
       InputError: files are missing.
     """
-    folder, tests = as_path(predictions), [(name, path) for name, paths in files.items() for path in paths]
+    folder, tests = layout.as_path(predictions), [(name, path) for name, paths in files.items() for path in paths]
     if folder.is_dir():
         return [(name, path, _in_folder(folder, name, path)) for name, path in tests]
     if len(tests) > 1:
@@ -150,7 +149,7 @@ def answer_files(files: Mapping[str, Sequence[str]], predictions: str) -> list[t
 
 def _in_folder(root: Path, name: str, reference: str) -> str:
     folder = root / name if name != ORIGINAL or (root / name).is_dir() else root
-    check_published(folder, "--predictions")
+    layout.check_published(folder, "--predictions")
     path = folder / f"{stem_of(reference)}.jsonl"
     if not path.is_file():
         raise InputError(f"contains no answers: expected {path.name}", folder)
@@ -159,7 +158,7 @@ def _in_folder(root: Path, name: str, reference: str) -> str:
 
 def stem_of(path: str) -> str:
     """Returns the name of a test file without ``.txt``, which is also that of its answers."""
-    return as_path(path).name.removesuffix(".txt")
+    return layout.as_path(path).name.removesuffix(".txt")
 
 
 def read_test(
@@ -201,7 +200,7 @@ def read_candidates(path: str) -> frozenset[str]:
 
 
 def _bytes(path: str) -> bytes:
-    return read_whole(sets.existing_file(path), MAX_DIALOGUE_FILE)
+    return limits.read_whole(sets.existing_file(path), limits.MAX_DIALOGUE_FILE)
 
 
 def _read_answers(

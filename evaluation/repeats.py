@@ -12,10 +12,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from parapet.evaluation import results as scores
-from parapet.evaluation import statistics, task
+from parapet.evaluation import sets, statistics, task
 from parapet.evaluation.compare import board
 from parapet.evaluation.results import RESULTS, SENSITIVITY, VARIANTS, WHOLE, ResultRow, TaskResults, macro_average
-from parapet.evaluation.sets import ALL, ORIGINAL, group_label, run_name
 from parapet.schemas.layout import MANIFEST, as_path
 from parapet.schemas.limits import read_whole
 from parapet.transforms.report.report import Report, Table, Tile, page
@@ -58,7 +57,7 @@ def over_runs(paths: Sequence[str]) -> list[ResultRow]:
         if column in wanted and mean.value is not None:
             known = [value for value in values if value is not None]
             rows += _spread(mean, known, [of_run.get(column, ()) for of_run in parts])
-    anywhere = replace(rows[0], set=ALL, group=WHOLE, low=None, high=None, n=None, run=None)
+    anywhere = replace(rows[0], set=sets.ALL, group=WHOLE, low=None, high=None, n=None, run=None)
     rows.append(replace(anywhere, metric=scores.RUNS, value=float(len(paths))))
     if any(row.metric == SENSITIVITY for row in rows):
         rows += _noise_in_sensitivity(results, replace(anywhere, set=VARIANTS))
@@ -111,7 +110,7 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
       anywhere: a row with the system and the task.
     """
     variants, metric = results[0].variants, scores.main_metric(anywhere.task)
-    dialogues, values = scores.read_values([result.path for result in results], metric, (ORIGINAL, *variants))
+    dialogues, values = scores.read_values([result.path for result in results], metric, (sets.ORIGINAL, *variants))
     size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
     repeated = statistics.sensitivities(values[:, 0], size, policy)
     reworded = np.mean([statistics.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
@@ -139,7 +138,7 @@ def combine(paths: Sequence[str]) -> Combined:
     for manifest in manifests:
         counts.update(manifest["counts"])
     header = {key: value for key, value in manifests[0].items() if key not in ("files", "inputs")}
-    digests = {run_name(i): scores.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
+    digests = {sets.run_name(i): scores.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
     rows = over_runs(paths)
     together = scores.defined([row for row in rows if row.run is None])
     means = _mean([_read_json(path, "metrics.json") for path in paths])
@@ -204,7 +203,7 @@ class Spread(NamedTuple):
         label = board.metric_label(self.row.task, self.row.metric)
         if self.row.metric == SENSITIVITY:
             return label
-        return f"{label}, {'mean over the variants' if self.row.set == VARIANTS else group_label(self.row.set)}"
+        return f"{label}, {'mean over the variants' if self.row.set == VARIANTS else sets.group_label(self.row.set)}"
 
     def power(self, k: int) -> str:
         """Formats pass^k, which belongs to the main metric; empty if there is none."""
@@ -223,7 +222,7 @@ def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
     for row in whole:
         places[row.system, row.task, row.set][row.metric] = row
     return [
-        Spread(row, others, int(places[row.system, row.task, ALL][scores.RUNS].value or 0))
+        Spread(row, others, int(places[row.system, row.task, sets.ALL][scores.RUNS].value or 0))
         for row in whole
         if row.metric + scores.SD in (others := places[row.system, row.task, row.set])
     ]
@@ -257,8 +256,8 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
 
 def main_of(numbers: Sequence[Spread]) -> list[Spread]:
     """Lists the numbers that matter most: those on the original, over the variants, and schema sensitivity last."""
-    main = [each for each in numbers if each.row.set in (ORIGINAL, VARIANTS)] or [*numbers]
-    return sorted(main, key=lambda each: (each.row.metric == SENSITIVITY, each.row.set != ORIGINAL))
+    main = [each for each in numbers if each.row.set in (sets.ORIGINAL, VARIANTS)] or [*numbers]
+    return sorted(main, key=lambda each: (each.row.metric == SENSITIVITY, each.row.set != sets.ORIGINAL))
 
 
 def summary(rows: Sequence[ResultRow]) -> list[str]:
@@ -288,7 +287,7 @@ def report(rows: Sequence[ResultRow]) -> Report:
     numbers = spreads(rows)
     main = main_of(numbers)
     runs = counted(main[0].runs, "run")
-    pages = {f"{run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
+    pages = {f"{sets.run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
     return Report(
         command="evaluate",
         title=f"{board.capital(rows[0].task.replace('_', ' '))}: {runs}",

@@ -22,9 +22,8 @@ from msgspec.structs import astuple, replace
 
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, parse_line
 from parapet.evaluation.statistics import Parts, Real, Sums
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, is_there
-from parapet.schemas.limits import open_path, read_whole
 from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.report.text import number
 
@@ -152,7 +151,7 @@ def sha256_of(path: Path) -> str:
 def read_parquet(path: Path, columns: Collection[str] | None = None) -> Any:
     """Reads a Parquet file, or those of the columns that it has. Raises InputError if it cannot be read."""
     try:
-        with open_path(path) as handle:
+        with limits.open_path(path) as handle:
             file = pq.ParquetFile(handle)
             table = file.read([name for name in file.schema_arrow.names if columns is None or name in columns])
         table.validate(full=True)  # detects text that is not UTF-8
@@ -219,7 +218,7 @@ def of_means(runs: Sequence[Mapping[str, Parts]]) -> dict[str, Parts]:
 
 def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:
     """Reads columns of the rows of an evaluation: a table for each set, and one of all. None if there are no rows."""
-    folder = as_path(path)
+    folder = layout.as_path(path)
     files = [*folder.glob("rows.parquet"), *sorted(folder.glob("rows/**/*.parquet"))]
     if not files:
         return {}
@@ -459,12 +458,12 @@ class _Manifest(msgspec.Struct, frozen=True):
 
 def read_task(path: str, system: str = "") -> TaskResults:
     """Reads the numbers of a folder. Raises InputError if it is not a finished evaluation."""
-    folder = as_path(path)
+    folder = layout.as_path(path)
     run = folder / "run.json"
-    check_published(path)
-    if not is_there(path) or not run.is_file():
+    layout.check_published(path)
+    if not layout.is_there(path) or not run.is_file():
         raise InputError("there is no finished output of 'parapet evaluate'", path)
-    manifest = parse_line(read_whole(run), msgspec.json.Decoder(_Manifest), str(run), "")
+    manifest = parse_line(limits.read_whole(run), msgspec.json.Decoder(_Manifest), str(run), "")
     if not manifest.pipeline.startswith("evaluate"):
         reason = f"contains the output of 'parapet {manifest.pipeline}': give the output of 'parapet evaluate'"
         raise InputError(reason, path)

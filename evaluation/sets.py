@@ -17,18 +17,9 @@ from typing import Any, BinaryIO, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, corpus_files
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import (
-    SINGLE,
-    TRAIN,
-    SplitSchemas,
-    as_path,
-    check_published,
-    dialogue_files,
-    is_there,
-)
-from parapet.schemas.limits import open_path
 from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
 from parapet.transforms.variants.matching import find_variants
 
@@ -65,8 +56,8 @@ _decode = msgspec.json.Decoder().decode
 
 def existing_file(path: str) -> Path:
     """Returns the path of a file. Raises InputError if it does not exist."""
-    place = as_path(path)
-    if not is_there(path) or not place.is_file():
+    place = layout.as_path(path)
+    if not layout.is_there(path) or not place.is_file():
         raise InputError("there is no such file", path)
     return place
 
@@ -77,7 +68,7 @@ def read_lines(path: str, kind: type[AnyRow]) -> Iterator[tuple[int, AnyRow]]:
     Raises:
       InputError: the file does not exist, is not UTF-8 or JSON, or is not of ``kind``; with the line.
     """
-    with open_path(existing_file(path)) as handle:
+    with limits.open_path(existing_file(path)) as handle:
         yield from parse_lines(handle, msgspec.json.Decoder(kind), path)
 
 
@@ -226,18 +217,20 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     for name, other in sources.others.items():
         if name in {root.name for root in roots}:
             raise InputError(f"another set is called {name!r}: give this one another name", other, "--sets")
-        if not is_there(other):
+        if not layout.is_there(other):
             raise InputError("there is no such file or folder", other, "--sets")
-        roots.append(SetRoot(name, as_path(other), "other"))
+        roots.append(SetRoot(name, layout.as_path(other), "other"))
     return roots
 
 
 def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
     """Returns the corpus of a reference, and the variants of a release."""
-    path = as_path(root)
-    if not is_there(path / RELEASE):
+    path = layout.as_path(root)
+    if not layout.is_there(path / RELEASE):
         return path, {}
-    folders = {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if is_there(path / "sgd") else {}
+    folders = (
+        {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if layout.is_there(path / "sgd") else {}
+    )
     if ORIGINAL not in folders:
         raise InputError("the release has no sgd/original: give a corpus as --reference", root, "--reference")
     variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
@@ -266,14 +259,16 @@ def check_has_dialogues(root: SetRoot) -> None:
         raise InputError(f"{reason}, and give its output", root.path, "--variants")
 
 
-def services_of_train(root: str | Path, schemas: Mapping[str, SplitSchemas]) -> frozenset[str] | None:
+def services_of_train(root: str | Path, schemas: Mapping[str, layout.SplitSchemas]) -> frozenset[str] | None:
     """Returns the names of the services that a system has seen in training; None if there is no training split.
 
     Args:
       root: the corpus.
       schemas: its schemas by split; one for all splits, as MultiWOZ 2.2 has it, is also that of train.
     """
-    train = schemas.get(TRAIN) or (schemas.get(SINGLE) if dialogue_files(root, TRAIN) else None)
+    train = schemas.get(layout.TRAIN) or (
+        schemas.get(layout.SINGLE) if layout.dialogue_files(root, layout.TRAIN) else None
+    )
     return None if train is None else frozenset(service.service_name for service in train.services)
 
 
@@ -336,8 +331,8 @@ def prediction_files(
     Raises:
       InputError: there are none.
     """
-    root = as_path(predictions)
-    if not is_there(root):
+    root = layout.as_path(predictions)
+    if not layout.is_there(root):
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
@@ -372,8 +367,8 @@ def run_folders(predictions: str) -> list[str]:
 
     Raises InputError if the folder of a run is missing.
     """
-    root = as_path(predictions)
-    if not is_there(predictions) or not root.is_dir():
+    root = layout.as_path(predictions)
+    if not layout.is_there(predictions) or not root.is_dir():
         return []
     names = [path.name for path in root.iterdir() if path.is_dir()]
     numbers = sorted(int(match[1]) for match in map(_RUN.fullmatch, names) if match)
@@ -383,9 +378,9 @@ def run_folders(predictions: str) -> list[str]:
 
 
 def _listed(folder: Path, suffixes: Sequence[str]) -> dict[str, str]:
-    if not is_there(folder) or not folder.is_dir():
+    if not layout.is_there(folder) or not folder.is_dir():
         return {}
-    check_published(folder, "--predictions")
+    layout.check_published(folder, "--predictions")
     return {
         path.name: str(path)
         for path in sorted(folder.iterdir())
@@ -422,7 +417,7 @@ def read_rows(predictions: str, split: str, names: Sequence[str], kind: type[Row
     Raises:
       InputError: a file cannot be read, a set has no predictions, or a row belongs to another set.
     """
-    if as_path(predictions).is_dir():
+    if layout.as_path(predictions).is_dir():
         for name in names:
             for path in prediction_files(predictions, split, name, (".jsonl",)).values():
                 for number, row in read_lines(path, kind):

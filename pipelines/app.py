@@ -22,8 +22,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, NoReturn, TypeVar
 
-from parapet.pipelines import progress
-from parapet.pipelines.main import canonical
+from parapet.pipelines import main, progress
 from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.layout import sample_root
 from parapet.transforms.core import options
@@ -237,7 +236,7 @@ def from_table(kind: type[Config], table: Mapping[str, Any]) -> Config:
     flags = {flag.name: flag for flag in flags_of(kind)}
     values: dict[str, Any] = {}
     for key, value in table.items():
-        name = canonical(key)
+        name = main.canonical(key)
         if name not in flags:
             raise InputError(no_such("option", name, sorted(flags)), "", key)
         try:
@@ -491,14 +490,14 @@ class Parser(argparse.ArgumentParser):
         Exits if a flag is neither ours nor Beam's, and suggests the nearest one: for a mistyped ``--ouput``, argparse
         would only report that ``--output`` is missing.
         """
-        ours = known = {canonical(flag): flag for flag in self._option_string_actions}
+        ours = known = {main.canonical(flag): flag for flag in self._option_string_actions}
         end = argv.index("--") if "--" in argv else len(argv)
         flags = {i: word.partition("=") for i, word in enumerate(argv[:end]) if word.startswith("--")}
-        if self.kind.takes_beam_flags and any(canonical(flag) not in known for flag, _, _ in flags.values()):
-            known = {canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
+        if self.kind.takes_beam_flags and any(main.canonical(flag) not in known for flag, _, _ in flags.values()):
+            known = {main.canonical(flag): flag for flag in beam_parser()._option_string_actions} | ours
         words = list(argv)
         for i, (flag, equals, value) in flags.items():
-            name = canonical(flag)
+            name = main.canonical(flag)
             if name not in known:
                 # Beam has so many flags that one of them resembles any word a little.
                 near = difflib.get_close_matches(name, ours, n=1) or difflib.get_close_matches(name, known, 1, 0.8)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from parapet.pipelines import app
 from parapet.pipelines.command import counted, read_good, say
 from parapet.pipelines.translation import EMBEDDED, MEMORY, TranslationOptions, plugin_of
-from parapet.schemas.errors import run_header
-from parapet.schemas.layout import sample_root
+from parapet.schemas import errors, layout
 from parapet.transforms.core import options, plugins
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
 
         self.check_engine(self.engine_name)
         pivots = [*dict.fromkeys(self.pivots or (("pt",) if self.engine_name == EMBEDDED else ("zh", "ja", "ko")))]
-        splits = read_good(self.schemas or sample_root())
+        splits = read_good(self.schemas or layout.sample_root())
         conventions = conventions_of(services_by_name(splits).values())
         corpus = Corpus(splits_of(splits), raw_by_name(splits), pivots, conventions, splits[0].tools)
         return corpus, self.translating(self.output, self.engine_name, pivots, self.dry_run)
@@ -75,7 +74,7 @@ class BackTranslate(TranslationOptions, app.Pipeline["Settings"]):
         )
         used = {"provider": engine.provider, "model": engine.model}
         recorded = {"pivots": how.pivots, **used, "max_bad": float(self.max_bad)}
-        header = {**run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
+        header = {**errors.run_header(self.name, recorded), **plugins.recorded(plugin_of(self.engine_name))}
         files = (
             pipeline
             | "Corpus" >> beam.Create([corpus], reshuffle=False)

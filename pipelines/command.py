@@ -16,8 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import main, progress
-from parapet.pipelines.app import EXIT_USAGE, Command, Flag, Parser, Pipeline, flags_of, paths_of, read_config
+from parapet.pipelines import app, main, progress
 from parapet.schemas.errors import DiskError, InputError, MissingExtra, UserCodeError
 from parapet.schemas.layout import SplitSchemas, check_output, find_output, is_below, read_root, same_place
 from parapet.transforms.core.disk import reading, writing
@@ -44,14 +43,14 @@ class UsageError(InputError):
     """Input that cannot be used, detected before anything ran: exit status 2."""
 
 
-def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
+def run(kind: type[app.Command[Any]], argv: Sequence[str] | None = None) -> int:
     """Runs a command with the flags of a command line. Returns the exit status."""
     configure_logging(quiet=True)  # Beam, which may be imported for its flags, logs warnings meanwhile
-    parser = Parser(kind)
+    parser = app.Parser(kind)
     try:
         args, runner_flags = parser.parse(argv)
         try:
-            command = read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
+            command = app.read_config(kind, vars(args) | {"runner_flags": tuple(runner_flags)})
         except InputError as error:
             parser.error(str(error))
     except SystemExit as stop:
@@ -59,7 +58,7 @@ def run(kind: type[Command[Any]], argv: Sequence[str] | None = None) -> int:
     return execute(command, runner_flags, args.quiet)
 
 
-def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool = False) -> int:
+def execute(command: app.Command[Any], runner_flags: Sequence[str] = (), quiet: bool = False) -> int:
     """Checks the inputs of a command and runs it. Returns the exit status, and never shows a traceback.
 
     Args:
@@ -83,15 +82,15 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
                 check_storage(path for flag, path in _inputs(command) if flag.reads)
                 check_there(command)
                 command = command.with_repeats(tuple(runner_flags))
-                if isinstance(command, Pipeline):
+                if isinstance(command, app.Pipeline):
                     import_beam([*runner_flags, command.output, *(path for _, path in _inputs(command))])
                 settings = command.check()
                 pipeline = None
-                if isinstance(command, Pipeline) and not is_dry:
+                if isinstance(command, app.Pipeline) and not is_dry:
                     pipeline = _wired(command, settings, runner_flags)
                 is_checked, main.outcome = True, lambda: (output and _left_by(output, before)) or command.stopped
                 counters = _run_pipeline(pipeline, display) if pipeline else {}
-            if not isinstance(command, Pipeline):
+            if not isinstance(command, app.Pipeline):
                 return command.act(settings) or 0
             return 0 if counters is None else command.report(settings, counters) or 0
         except (InputError, DiskError) as error:
@@ -99,7 +98,7 @@ def execute(command: Command[Any], runner_flags: Sequence[str] = (), quiet: bool
             is_usage = isinstance(error, UsageError | MissingExtra) or not (
                 is_checked or isinstance(error, UserCodeError | DiskError)
             )
-            return EXIT_USAGE if is_usage else EXIT_FAILURE
+            return app.EXIT_USAGE if is_usage else EXIT_FAILURE
         except KeyboardInterrupt as stop:
             main.say_stopped(str(stop))
         except Exception as error:
@@ -154,15 +153,15 @@ def read_good(root: str | Path) -> list[SplitSchemas]:
     return splits
 
 
-def _written(command: Command[Any]) -> str:
+def _written(command: app.Command[Any]) -> str:
     """Returns the output folder; empty if the command writes none."""
-    output = next((flag for flag in flags_of(type(command)) if flag.name == "output"), None)
+    output = next((flag for flag in app.flags_of(type(command)) if flag.name == "output"), None)
     value = getattr(command, "output", None)
     is_folder = output is not None and output.facts["metavar"] == "OUT" and value != output.default
     return str(value) if is_folder else ""
 
 
-def check_there(command: Command[Any], made_in: str = "") -> None:
+def check_there(command: app.Command[Any], made_in: str = "") -> None:
     """Raises InputError if a local input does not exist, or lies in an incomplete output of Parapet's.
 
     Runs before anything heavy is imported, so it is immediate. Inputs below the folder ``made_in`` may be made later.
@@ -179,9 +178,9 @@ def check_there(command: Command[Any], made_in: str = "") -> None:
         check_input(path, f"--{flag.name}", getattr(command, "output", None))
 
 
-def _inputs(command: Command[Any]) -> Iterator[tuple[Flag, str]]:
+def _inputs(command: app.Command[Any]) -> Iterator[tuple[app.Flag, str]]:
     """Yields the files and folders that the options name, except for the output."""
-    for flag, path in paths_of(command):
+    for flag, path in app.paths_of(command):
         if path and path not in flag.facts["metavar"].split("|"):  # such as PATH|reference
             yield flag, path
 
@@ -206,7 +205,7 @@ def check_input(path: str, flag: str, output: str | None = None) -> None:
     check_output(parent, flag)
 
 
-def check_all_apart(command: Command[Any]) -> None:
+def check_all_apart(command: app.Command[Any]) -> None:
     """Raises InputError if the output is one of the inputs, or one lies inside the other.
 
     Publishing would replace the input, or make it unreadable: it would have files that its run.json does not list.
@@ -223,7 +222,7 @@ def check_all_apart(command: Command[Any]) -> None:
             raise InputError(f"contains --{flag.name}: choose a folder beside it", output, "--output")
 
 
-def _wired(command: Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> beam.Pipeline:
+def _wired(command: app.Pipeline[Any], settings: Any, runner_flags: Sequence[str]) -> beam.Pipeline:
     """Wires the pipeline of a command for its runner. Raises InputError if the flags or inputs cannot be used."""
     import apache_beam as beam
 
@@ -329,7 +328,7 @@ def import_beam(arguments: Iterable[str] = ()) -> None:
         pyarrow.array([])  # the first array imports pandas, if it is installed
 
 
-def local_runner(options: Any, flags: Iterable[str], command: Pipeline[Any], paths: Iterable[str]) -> Any:
+def local_runner(options: Any, flags: Iterable[str], command: app.Pipeline[Any], paths: Iterable[str]) -> Any:
     """Returns the runner for this machine; None if Beam's own flags select another.
 
     Args:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from parapet.pipelines import crowd_answers
-from parapet.pipelines.command import counted, say
+from parapet.pipelines import command, crowd_answers
 from parapet.schemas.layout import sample_root
 from parapet.transforms.core import options
 from parapet.transforms.core.options import option
@@ -71,15 +70,15 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         statistics = self.statistics()
         kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
         headline = (
-            f"{statistics['complete']:,} of {counted(statistics['turns'], 'user turn')} have a good answer of all "
-            f"four kinds: {kinds}"
+            f"{statistics['complete']:,} of {command.counted(statistics['turns'], 'user turn')} have a good answer of "
+            f"all four kinds: {kinds}"
         )
         short: int = statistics["short"]
-        missing = f"{counted(short, 'rewriting')} still missing" if short else ""
+        missing = f"{command.counted(short, 'rewriting')} still missing" if short else ""
         nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"
         status = self.conclude(headline, short, missing, nothing)
         if not nothing:
-            say(f"next: parapet language_variations --rewritten {self.output}/rewritten.jsonl")
+            command.say(f"next: parapet language_variations --rewritten {self.output}/rewritten.jsonl")
         return status
 
 

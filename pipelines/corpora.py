@@ -8,9 +8,8 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from parapet.pipelines import app
+from parapet.pipelines import app, command
 from parapet.pipelines.app import input_paths
-from parapet.pipelines.command import say
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import DEAD_LETTERS, MANIFEST, as_path, is_there, sample_root, split_of_folder
 from parapet.transforms.core import options
@@ -154,7 +153,7 @@ class CorpusPipeline(app.Pipeline[app.Settings]):
         from parapet.transforms.core.inputs import open_input
 
         for line in self.lines(settings, self.statistics()):
-            say(line)
+            command.say(line)
         if (tallies := getattr(settings, "tallies", None)) is None:
             return None
         place, manifest = f"{self.output}/{DEAD_LETTERS}", self.written(MANIFEST)

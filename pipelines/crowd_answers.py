@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
-from parapet.pipelines.app import Pipeline
-from parapet.pipelines.command import EXIT_FAILURE, counted, say
+from parapet.pipelines import app, command
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import options
@@ -59,7 +58,7 @@ def check_answers(responses: Sequence[str], decisions: list[str], encoding: str)
     return sources
 
 
-class Composing(Pipeline[Task]):
+class Composing(app.Pipeline[Task]):
     """A command that composes answers; its settings are the task that they answer.
 
     Attributes:
@@ -123,12 +122,12 @@ class Composing(Pipeline[Task]):
         letters = [
             msgspec.json.decode(line, type=DeadLetter) for line in read_written(out, layout.DEAD_LETTERS).splitlines()
         ]
-        say(headline)
-        say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
-        say(f"report: {out}/report.html")
+        command.say(headline)
+        command.say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
+        command.say(f"report: {out}/report.html")
         if answers["review"]:
-            say(
-                f"review: {counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
+            command.say(
+                f"review: {command.counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
                 "then run again with --decisions"
             )
         if missing:
@@ -138,7 +137,7 @@ class Composing(Pipeline[Task]):
         if letters:
             by_reason = Counter(letter.reason.partition(":")[0] for letter in letters).most_common()
             reasons = ", ".join(f"{n:,} {reason}" for reason, n in by_reason)
-            records = counted(len(letters), "record")
+            records = command.counted(len(letters), "record")
             logging.warning("%s could not be used, see %s/dead_letters.jsonl: %s", records, out, reasons)
         if not self.written(layout.MANIFEST)["counts"].get("assignments"):
             nothing = "no assignment could be read from the files of --responses"
@@ -147,4 +146,4 @@ class Composing(Pipeline[Task]):
             letters.sort(key=lambda letter: letter.stage == "decisions")
             first = f" (the first unusable record: {letters[0].source}: {letters[0].reason})" if letters else ""
             logging.error("%s%s; see %s/report.html", nothing, first, out)
-        return EXIT_FAILURE if nothing or (short and self.require_complete) else 0
+        return command.EXIT_FAILURE if nothing or (short and self.require_complete) else 0

@@ -12,8 +12,7 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 from packaging.requirements import Requirement
 
-from parapet.pipelines.app import Command
-from parapet.pipelines.command import say
+from parapet.pipelines import app, command
 from parapet.schemas.errors import DISTRIBUTION, InputError, install_line, parapet_version
 
 # The purpose of each extra. Extras without an entry are for developers.
@@ -42,7 +41,7 @@ TOOLS = {
 }
 
 
-class Doctor(Command[None]):
+class Doctor(app.Command[None]):
     """``parapet doctor``."""
 
     name = "doctor"
@@ -59,16 +58,16 @@ class Doctor(Command[None]):
             extras = sorted(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
         except PackageNotFoundError:
             raise InputError(f"{DISTRIBUTION} is not installed: {install_line()}") from None
-        say(f"Parapet {parapet_version()}, Python {platform.python_version()} on {platform.system()}")
-        say("Extras")
+        command.say(f"Parapet {parapet_version()}, Python {platform.python_version()} on {platform.system()}")
+        command.say("Extras")
         for name in extras:
             missing = next(problems(name), "")
-            say(f"  {'missing  ' if missing else 'installed'}  {name:10} {ENABLES.get(name, 'for developers')}")
+            command.say(f"  {'missing  ' if missing else 'installed'}  {name:10} {ENABLES.get(name, 'for developers')}")
             if missing and name in ENABLES:
-                say(f"             {missing}: {install_line(name)}")
-        say("Tools on the PATH")
+                command.say(f"             {missing}: {install_line(name)}")
+        command.say("Tools on the PATH")
         for name, purpose in TOOLS.items():
-            say(f"  {'installed' if shutil.which(name) else 'missing  '}  {name:10} {purpose}")
+            command.say(f"  {'installed' if shutil.which(name) else 'missing  '}  {name:10} {purpose}")
 
 
 COMMAND = Doctor

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from parapet.pipelines.app import Command
-from parapet.pipelines.command import counted, say
-from parapet.pipelines.corpora import TaskOptions
+from parapet.pipelines import app, command, corpora
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import options
 
 Format = Literal["bfcl", "inspect", "promptfoo"]
 
 
-class Export(TaskOptions, Command[dict[str, list[str]]]):
+class Export(corpora.TaskOptions, app.Command[dict[str, list[str]]]):
     """``parapet export``; its settings are the files of tasks by set."""
 
     name = "export"
@@ -54,7 +52,7 @@ docs/tools.md shows how each is used."""
             counts[name] = len(rows)
         publish(self.output, files, {**run_header("export", {"to": self.to, "sets": list(sets)}), "counts": counts})
         for name, n in counts.items():
-            say(f"{name}: {counted(n, 'task')}")
+            command.say(f"{name}: {command.counted(n, 'task')}")
 
 
 COMMAND = Export

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.app import EXIT_USAGE
-from parapet.pipelines.corpora import CorpusPipeline
+from parapet.pipelines import app, corpora
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import TEST, TRAIN
 from parapet.transforms.core import options
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from parapet.transforms.splits.few_shot import WriteFewShot
 
 
-class FewShot(CorpusPipeline["WriteFewShot"]):
+class FewShot(corpora.CorpusPipeline["WriteFewShot"]):
     """``parapet few_shot``."""
 
     name = "few_shot"
@@ -93,7 +92,7 @@ class FewShot(CorpusPipeline["WriteFewShot"]):
         short = self.statistics()["short"]
         for line in short:
             (logging.error if self.require_full else logging.warning)("%s", line)
-        return EXIT_USAGE if self.require_full and short else None
+        return app.EXIT_USAGE if self.require_full and short else None
 
     def lines(self, split: WriteFewShot, statistics: Any) -> Iterator[str]:
         """Yields the sizes of each domain's sets."""

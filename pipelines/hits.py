@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from parapet.pipelines.app import Pipeline
-from parapet.pipelines.command import counted, read_good, say
+from parapet.pipelines import app, command
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, TEST, sample_root, services_by_name
@@ -43,7 +42,7 @@ def _dollars(text: str) -> Decimal:
 _draw = partial(option, group=_OF_RATINGS, rare=True)
 
 
-class Hits(Pipeline["MakeHits"]):
+class Hits(app.Pipeline["MakeHits"]):
     """``parapet hits``."""
 
     name = "hits"
@@ -96,7 +95,7 @@ class Hits(Pipeline["MakeHits"]):
         from parapet.schemas.service import TASKS, elements_of, task_id
         from parapet.transforms.crowd.hits import page, schema_pages
 
-        services = services_by_name(read_good(self.schemas or sample_root()))
+        services = services_by_name(command.read_good(self.schemas or sample_root()))
         cues = self.cues if self.cues in (page.AUTO, page.NONE) else schema_pages.read_cues(self.cues, services)
         only: frozenset[tuple[str, str]] | None = None
         assignments = _TERMS.assignments
@@ -178,7 +177,7 @@ class Hits(Pipeline["MakeHits"]):
         from parapet.transforms.crowd.hits.make_hits import plan_units
         from parapet.transforms.crowd.hits.page import Plan
 
-        say_plan = print if self.dry_run else say
+        say_plan = print if self.dry_run else command.say
         if self.dry_run:
             plan = plan_units(pages.units, pages.settings)
         else:
@@ -188,11 +187,11 @@ class Hits(Pipeline["MakeHits"]):
             say_plan(plan.workers())
         drawn: Any = pages.info.options.get("drawn", {})
         for name, numbers in drawn.items():
-            say_plan(f"{name}: {numbers['drawn']:,} of {counted(numbers[f'{self.unit}s'], self.unit)}")
+            say_plan(f"{name}: {numbers['drawn']:,} of {command.counted(numbers[f'{self.unit}s'], self.unit)}")
         first = {each.reason: each for each in reversed(plan.not_asked)}  # many have the same reason
         for reason, n in Counter(each.reason for each in plan.not_asked).items():
             where = f"{first[reason].task_id} {first[reason].element_id}".strip()
-            logging.warning("left out: %s (%s): %s", counted(n, _UNITS[self.task]), where[:200], reason)
+            logging.warning("left out: %s (%s): %s", command.counted(n, _UNITS[self.task]), where[:200], reason)
         say_plan("dry run: nothing was written" if self.dry_run else f"begin with {self.output}/index.html")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from parapet.pipelines import endpoint_flags, perturb
 from parapet.pipelines.endpoint_flags import FLAGS as ENDPOINT_OPTIONS
-from parapet.pipelines.endpoint_flags import EndpointOptions, address, cache_in
-from parapet.pipelines.perturb import Perturb
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.options import INPUT, PARALLEL_CALLS, option
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _KIND, _WORDS = "variation", "words"
 
 
-class LanguageVariation(EndpointOptions, Perturb):
+class LanguageVariation(endpoint_flags.EndpointOptions, perturb.Perturb):
     """``parapet language_variations``."""
 
     group = "a language model"
@@ -53,7 +52,7 @@ class LanguageVariation(EndpointOptions, Perturb):
         False, "typos in annotated values, too; states keep the correct value", group=_KIND, rare=True
     )
     model: str = option("", "the model's name at --endpoint", group=_WORDS, rare=True)
-    endpoint: str = address(rare=True)
+    endpoint: str = endpoint_flags.address(rare=True)
     parallel_calls: int | None = option(None, f"{PARALLEL_CALLS} (default: 4)", group=_WORDS, rare=True)
 
     def make(self, **more: object) -> LanguageVariations:
@@ -101,7 +100,7 @@ class LanguageVariation(EndpointOptions, Perturb):
         from parapet.transforms.perturb.chat_rewriter import Rewriter
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
-        rewriter = Rewriter(endpoint, cache_in(self.output, None))
+        rewriter = Rewriter(endpoint, endpoint_flags.cache_in(self.output, None))
         if not self.dry_run:  # so that faults are reported before any worker starts
             rewriter.open()
             rewriter.close()

@@ -11,11 +11,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from parapet.pipelines import app
+from parapet.pipelines import app, corpora, main
 from parapet.pipelines.command import configure_logging, counted, import_beam, say
 from parapet.pipelines.command import run as run_command
-from parapet.pipelines.corpora import TASKS, CorpusPipeline
-from parapet.pipelines.main import canonical, spelling
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options, plugins
@@ -63,7 +61,7 @@ TOOLKITS = {  # that only tasks of agents have
 }
 
 
-class Perturb(PerturbationOptions, CorpusPipeline["PerturbCorpus"]):
+class Perturb(PerturbationOptions, corpora.CorpusPipeline["PerturbCorpus"]):
     """A perturbation on a corpus or on chats."""
 
     name = "perturb PERTURBATION"
@@ -224,15 +222,15 @@ def run(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     if not argv or argv[0].startswith("-"):
         print(usage(), end="")
-        return 0 if argv and canonical(argv[0]) in ("_h", "__help", "__help_all") else 2
-    name = spelling(argv[0], [*DECLARED, *plugins.names(plugins.PERTURBATIONS)]) or argv[0]
+        return 0 if argv and main.canonical(argv[0]) in ("_h", "__help", "__help_all") else 2
+    name = main.spelling(argv[0], [*DECLARED, *plugins.names(plugins.PERTURBATIONS)]) or argv[0]
     return run_named(name, argv[1:], f"perturb {name}")
 
 
 def run_named(name: str, argv: Sequence[str], program: str = "") -> int:
     """Runs the command of a perturbation under the name ``parapet PROGRAM``. Returns the exit status."""
     program = program or name
-    flags = {canonical(argument.partition("=")[0]) for argument in argv}
+    flags = {main.canonical(argument.partition("=")[0]) for argument in argv}
     try:
         if name not in DECLARED and name not in TOOLKITS:
             configure_logging(quiet=True)  # Beam warns about what is not installed
@@ -268,7 +266,7 @@ class TaskSets:
 class TasksPipeline(app.Pipeline[TaskSets]):
     """Writes each file of tasks in every set."""
 
-    tasks: list[str] = option(REQUIRED, TASKS, group=INPUT, metavar="PATH", reads=True)
+    tasks: list[str] = option(REQUIRED, corpora.TASKS, group=INPUT, metavar="PATH", reads=True)
 
     def files(self) -> list[str]:
         """Lists the files of ``--tasks``. Raises InputError if one cannot be read."""

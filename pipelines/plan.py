@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from parapet.pipelines.app import Command
-from parapet.pipelines.command import say
+from parapet.pipelines import app, command
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import options
 from parapet.transforms.core.options import option
@@ -20,7 +19,7 @@ _EXAMPLES = 200  # without a pilot
 _STUDY = "study"  # section of the help
 
 
-class Plan(Command["Pilot | None"]):
+class Plan(app.Command["Pilot | None"]):
     """``parapet plan``."""
 
     name = "plan"
@@ -65,7 +64,7 @@ shows. From a pilot, or from a guess."""
         if pilot is None:
             variance, size, unit = Variance((self.flips or 0.0) / 100, has_difference=True), _EXAMPLES, "example"
             wordings, repeats = WORDINGS[:1], REPEATS[:1]
-            say(f"guess: the two differ on {percent(variance.dialogue)} of the examples")
+            command.say(f"guess: the two differ on {percent(variance.dialogue)} of the examples")
         else:
             variance = estimate(pilot.differences, pilot.dialogue_ids)
             size, items, runs = len(set(pilot.dialogue_ids)), len(pilot.dialogue_ids), pilot.differences.shape[1]
@@ -73,13 +72,13 @@ shows. From a pilot, or from a guess."""
             wordings = WORDINGS[: len(pilot.sets)]
             repeats = REPEATS if runs > 1 else REPEATS[:1]
             sides = self.scores if len(self.scores) > 1 else ["the original", f"variants of {self.scores[0]}"]
-            say(f"pilot: {pilot.metric} of {' and '.join(sides)} on {', '.join(pilot.sets)}")
-            say(f"{counted(size, unit)}, {counted(items, 'example')}, {counted(runs, 'run')}")
+            command.say(f"pilot: {pilot.metric} of {' and '.join(sides)} on {', '.join(pilot.sets)}")
+            command.say(f"{counted(size, unit)}, {counted(items, 'example')}, {counted(runs, 'run')}")
             difference = number(100 * pilot.differences.mean(), 1, signed=True)
             flips = percent((pilot.differences != 0).mean())
-            say(f"difference {difference} points; the two differ on {flips} of the examples")
+            command.say(f"difference {difference} points; the two differ on {flips} of the examples")
         size = self.examples or size
-        say(f"power {percent(self.power, 0)} in a paired, two-sided test at the level {self.alpha:g}")
+        command.say(f"power {percent(self.power, 0)} in a paired, two-sided test at the level {self.alpha:g}")
         columns = [f"{unit}s for {self.difference:g} points", f"points that {counted(size, unit)} show"]
         rows = [["repeats", "wordings", *columns]]
         for n_wordings, n_repeats in product(wordings, repeats):
@@ -87,11 +86,11 @@ shows. From a pilot, or from a guess."""
             shown = study.difference(size)
             points = number(None if shown is None else 100 * shown, 1)
             rows.append([f"{n_repeats}", f"{n_wordings}", f"{study.dialogues(self.difference / 100):,}", points])
-        say(aligned(rows))
+        command.say(aligned(rows))
         if len(repeats) == 1:
-            say("what repeats would bring is unknown: a pilot with repeats shows it")
+            command.say("what repeats would bring is unknown: a pilot with repeats shows it")
         if len(wordings) == 1:
-            say("what more wordings would bring is unknown: a pilot with variants shows it")
+            command.say("what more wordings would bring is unknown: a pilot with variants shows it")
 
 
 COMMAND = Plan

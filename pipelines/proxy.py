@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
-from parapet.pipelines import command
-from parapet.pipelines.app import Command
+from parapet.pipelines import app, command
 from parapet.pipelines.command import say
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.core import options
-from parapet.transforms.core.fence import SERVER, THIS_MACHINE
+from parapet.transforms.core import fence, options
 from parapet.transforms.core.options import OUTPUT, option
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 ORIGINAL = "original"
 
 
-class Proxy(Command["dict[str, Side]"]):
+class Proxy(app.Command["dict[str, Side]"]):
     """``parapet proxy``."""
 
     name = "proxy"
@@ -120,7 +118,7 @@ on and never written, and neither are texts without --log."""
         address = "" if self.has_child else self.mcp or self.upstream
         if bool(self.mcp) == bool(self.upstream):
             raise InputError("give the address of a model's API, or an MCP server with --mcp", "--upstream")
-        if address and not SERVER.fullmatch(address):
+        if address and not fence.SERVER.fullmatch(address):
             raise InputError("is not an address such as https://api.openai.com/v1", address)
         if self.perturb and self.mcp:
             raise InputError("is for --upstream: an MCP server does not receive what users say", "--perturb")
@@ -128,9 +126,9 @@ on and never written, and neither are texts without --log."""
             raise InputError("is required with the command of an MCP server", "--variant")
         if self.record and os.path.exists(self.record):
             raise InputError("exists already: give the name of a new file", self.record, "--record")
-        if address.startswith("http://") and urlsplit(address).hostname not in THIS_MACHINE:
+        if address.startswith("http://") and urlsplit(address).hostname not in fence.THIS_MACHINE:
             logging.warning("%s: credentials are sent there unencrypted", address)
-        if self.host not in THIS_MACHINE and not self.has_child:
+        if self.host not in fence.THIS_MACHINE and not self.has_child:
             logging.warning("--host %s: whoever reaches this address can use the proxy", self.host)
 
 

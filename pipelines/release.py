@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from parapet.pipelines.app import Command, Pipeline
+from parapet.pipelines import app, progress
 from parapet.pipelines.command import EXIT_FAILURE, check_input, counted, say
-from parapet.pipelines.progress import running
-from parapet.schemas import layout
+from parapet.schemas import layout, tasks
 from parapet.schemas.errors import InputError
-from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.core import options
 from parapet.transforms.core.options import REQUIRED, option
 
@@ -63,7 +61,7 @@ class Contents:
     parent: Release | None
 
 
-class Build(Pipeline[Contents]):
+class Build(app.Pipeline[Contents]):
     """``parapet release build``."""
 
     name = "release build"
@@ -126,7 +124,7 @@ class Build(Pipeline[Contents]):
         try:
             summary = building.read_summary(staging)
             building.check_faults(summary, release.allow_problems)
-            if n := sum(summary.totals("fault").get(kind, 0) for kind in CONTRADICTIONS):
+            if n := sum(summary.totals("fault").get(kind, 0) for kind in tasks.CONTRADICTIONS):
                 contradicting = counted(n, "right value contradicts", "right values contradict")
                 logging.warning("%s the schemas of their tasks' tools: 'parapet check' lists them", contradicting)
             manifest = building.make_manifest(release, plan, summary, contents.statistics)
@@ -153,7 +151,7 @@ def _read_statistics(path: Any) -> Any:
     return layout.parse_json(path.read_bytes(), path)
 
 
-class Verify(Command[Path]):
+class Verify(app.Command[Path]):
     """``parapet release verify``; its settings are the folder of the release."""
 
     name = "release verify"
@@ -175,7 +173,7 @@ class Verify(Command[Path]):
         """Verifies the release and prints the findings; returns the exit status."""
         from parapet.transforms.release.verify import examine
 
-        with running("parapet release verify"):
+        with progress.running("parapet release verify"):
             done = examine(root)
         if self.json:
             print(json.dumps(msgspec.to_builtins(done), indent=2))
@@ -186,7 +184,7 @@ class Verify(Command[Path]):
         return EXIT_FAILURE if done.findings else 0
 
 
-class Diff(Command["tuple[Release, Release]"]):
+class Diff(app.Command["tuple[Release, Release]"]):
     """``parapet release diff``; its settings are the old and the new release."""
 
     name = "release diff"
@@ -215,7 +213,7 @@ class Diff(Command["tuple[Release, Release]"]):
         print("\n".join(reading.diff_lines(difference)))
 
 
-class Push(Command["tuple[Path, Manifest, str, str]"]):
+class Push(app.Command["tuple[Path, Manifest, str, str]"]):
     """``parapet release push``; its settings are folder and manifest of the release, the repository and a token."""
 
     name = "release push"
@@ -253,7 +251,7 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
         from parapet.transforms.release.verify import examine
 
         root, manifest, repo, token = upload
-        with running("parapet release push") as run:
+        with progress.running("parapet release push") as run:
             if findings := examine(root).findings:
                 print("\n".join(map(str, findings)))
                 raise InputError(f"{counted(len(findings), 'finding')} in the release: nothing was uploaded")
@@ -262,6 +260,6 @@ class Push(Command["tuple[Path, Manifest, str, str]"]):
         say(f"{url} has version {manifest.version}")
 
 
-def command(action: str) -> type[Command[Any]]:
+def command(action: str) -> type[app.Command[Any]]:
     """Returns the declaration of an action."""
     return {"build": Build, "verify": Verify, "diff": Diff, "push": Push}[action]

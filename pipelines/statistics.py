@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from parapet.pipelines import app
-from parapet.pipelines.command import counted, read_good, say
-from parapet.schemas.errors import run_header
-from parapet.schemas.layout import sample_root
+from parapet.pipelines import app, command
+from parapet.schemas import errors, layout
 from parapet.transforms.core import options
 
 if TYPE_CHECKING:
@@ -35,12 +33,12 @@ class Statistics(app.Pipeline["Inputs"]):
         """Reads and aligns the schemas. Raises InputError if they cannot be measured."""
         from parapet.transforms.variants.table1 import read_inputs
 
-        inputs = read_inputs(read_good(self.sgd or sample_root()), self.variants or None)
+        inputs = read_inputs(command.read_good(self.sgd or layout.sample_root()), self.variants or None)
         if inputs.train is None:
             logging.warning("there is no train/schema.json, so names that occur in train are not counted")
         if left_out := inputs.left_out:
             text = "%s of the original are in no variant, and not counted: %s"
-            logging.warning(text, counted(len(left_out), "service"), ", ".join(left_out[:5]))
+            logging.warning(text, command.counted(len(left_out), "service"), ", ".join(left_out[:5]))
         return inputs
 
     def wire(self, pipeline: beam.Pipeline, inputs: Inputs) -> None:
@@ -57,15 +55,15 @@ class Statistics(app.Pipeline["Inputs"]):
             | "Inputs" >> beam.Create([inputs], reshuffle=False)
             | "Combine" >> beam.FlatMap(statistics_files, beam.pvalue.AsList(measured))
             | "Write" >> WriteFiles(self.output)
-            | "Publish" >> Publish(self.output, run_header("statistics", recorded))
+            | "Publish" >> Publish(self.output, errors.run_header("statistics", recorded))
         )
 
     def report(self, inputs: Inputs, counters: dict[str, int]) -> None:
         """Prints the table."""
         from parapet.transforms.variants.table1 import text_table
 
-        say(text_table(self.statistics()))
-        say(f"report: {self.output}/report.html")
+        command.say(text_table(self.statistics()))
+        command.say(f"report: {self.output}/report.html")
 
 
 COMMAND = Statistics

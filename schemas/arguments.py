@@ -19,8 +19,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from parapet.schemas.errors import InputError, pointer_keys, pointer_of
-from parapet.schemas.limits import parse_json_line
+from parapet.schemas import errors, limits
 
 _TOKEN = re.compile(r"[$@]?\w+(?:[.\-/]\w+)*")
 _PART = re.compile(r"\w+")
@@ -167,7 +166,7 @@ class Mentions:
         if rename is None or not isinstance(arguments, str):
             return arguments if rename is None else rename(arguments)
         try:
-            content = parse_json_line(arguments)
+            content = limits.parse_json_line(arguments)
         except ValueError:
             return self.replaced(arguments, self._parameters.get(name, {}))
         renamed = rename(content)
@@ -364,10 +363,10 @@ class Parameters:
     def _resolved(self, reference: str, pointer: str) -> Any:
         value = self.root
         try:
-            for token in pointer_keys(reference):
+            for token in errors.pointer_keys(reference):
                 value = value[int(token)] if isinstance(value, list) else value[token]
         except (KeyError, IndexError, ValueError, TypeError):
-            raise InputError(
+            raise errors.InputError(
                 f"the parameters have no definition #{reference}, which a $ref names", "", f"{pointer}/$ref"
             ) from None
         return value
@@ -377,7 +376,7 @@ class Parameters:
         if (isinstance(schema, bool) or schema is None) and pointer:
             return shape
         if not isinstance(schema, dict):
-            raise InputError(f"expected a JSON Schema, found {_kind(schema)}", "", pointer)
+            raise errors.InputError(f"expected a JSON Schema, found {_kind(schema)}", "", pointer)
         _check(schema, pointer)
         for key, place, name, below in _subschemas(schema, pointer):
             if key == "properties":
@@ -451,21 +450,21 @@ class Renaming:
 
     def pointer(self, pointer: str) -> str:
         """Converts a pointer of the original schema to the renamed one."""
-        renamed, tokens = "", pointer_keys(pointer)
+        renamed, tokens = "", errors.pointer_keys(pointer)
         for i, token in enumerate(tokens):
-            owner = pointer_of(*tokens[: max(0, i - 1)])
+            owner = errors.pointer_of(*tokens[: max(0, i - 1)])
             shape = self._parameters.shape(owner) if i else None
             if shape is not None and tokens[i - 1] in ("properties", "dependentSchemas"):
                 token = self._renamer(shape)(token)
             elif shape is not None and tokens[i - 1] in _DEFINITIONS:
-                token = self._definition(f"{owner}{pointer_of(tokens[i - 1])}", token)
-            renamed += pointer_of(token)
+                token = self._definition(f"{owner}{errors.pointer_of(tokens[i - 1])}", token)
+            renamed += errors.pointer_of(token)
         return renamed
 
     def _definition(self, pointer: str, name: str) -> str:
         """Returns the new name of a definition: another one if it has the name of a parameter."""
         new = self.own.get(name, name)
-        return name if self._parameters.shape(f"{pointer}{pointer_of(new)}") is not None else new
+        return name if self._parameters.shape(f"{pointer}{errors.pointer_of(new)}") is not None else new
 
     def _reference(self, reference: str) -> str:
         renamed = f"#{self.pointer(unquote(reference[1:]))}" if reference.startswith("#/") else reference
@@ -516,21 +515,21 @@ class Renaming:
         if not isinstance(value, dict):
             return value
         if shape is None:
-            return {key: self._schema(item, f"{pointer}{pointer_of(key)}", near) for key, item in value.items()}
+            return {key: self._schema(item, f"{pointer}{errors.pointer_of(key)}", near) for key, item in value.items()}
         rename, written = self._renamer(shape), dict[str, Any]()
         near = {**near, **{name: rename(name) for name in shape.properties}}
         for key, item in value.items():
-            place = f"{pointer}{pointer_of(key)}"
+            place = f"{pointer}{errors.pointer_of(key)}"
             if key in _OF_PROPERTIES and isinstance(item, dict):
                 written[key] = {
                     rename(name): [*map(rename, below)]
                     if key != "properties" and isinstance(below, list)
-                    else self._schema(below, f"{place}{pointer_of(name)}", near)
+                    else self._schema(below, f"{place}{errors.pointer_of(name)}", near)
                     for name, below in item.items()
                 }
             elif key in _DEFINITIONS and isinstance(item, dict):
                 written[key] = {
-                    self._definition(place, name): self._schema(below, f"{place}{pointer_of(name)}", near)
+                    self._definition(place, name): self._schema(below, f"{place}{errors.pointer_of(name)}", near)
                     for name, below in item.items()
                 }
             elif key == "required" and isinstance(item, list):
@@ -565,7 +564,7 @@ class Renaming:
         return self.mentions.replaced(text, near, values)
 
     def _title(self, title: str, pointer: str, near: Mapping[str, str]) -> str:
-        if pointer in self._by_pointer and (old := pointer_keys(pointer)[-1]) != self._by_pointer[pointer]:
+        if pointer in self._by_pointer and (old := errors.pointer_keys(pointer)[-1]) != self._by_pointer[pointer]:
             return retitled(title, old, self._by_pointer[pointer])
         return self.mentions.title(title, near)
 
@@ -597,11 +596,11 @@ class Renaming:
 def _subschemas(schema: Mapping[str, Any], pointer: str) -> Iterator[tuple[str, str, str, Any]]:
     """Yields (keyword, pointer, name, subschema)."""
     for key, value in schema.items():
-        place = f"{pointer}{pointer_of(key)}"
+        place = f"{pointer}{errors.pointer_of(key)}"
         if _is_absent(value):
             continue
         if key in _KEYED:
-            yield from ((key, f"{place}{pointer_of(name)}", name, below) for name, below in value.items())
+            yield from ((key, f"{place}{errors.pointer_of(name)}", name, below) for name, below in value.items())
         elif key in _LISTS or (key == "items" and isinstance(value, list)):
             yield from ((key, f"{place}/{i}", "", below) for i, below in enumerate(value))
         elif key in _SAME_PLACE or key in _ITEMS or key in _OTHERS or key in _APART:
@@ -627,11 +626,11 @@ def _check(schema: Mapping[str, Any], pointer: str) -> None:
     }
     for key, kinds in expected.items():
         if not _is_absent(schema.get(key)) and not isinstance(schema[key], kinds):
-            raise InputError(f"expected {_NAMES[kinds[0]]}, found {_kind(schema[key])}", "", f"{pointer}/{key}")
+            raise errors.InputError(f"expected {_NAMES[kinds[0]]}, found {_kind(schema[key])}", "", f"{pointer}/{key}")
     required = schema.get("required")
     for i, name in enumerate(required if isinstance(required, list) else ()):
         if not isinstance(name, str):
-            raise InputError(f"expected a string, found {_kind(name)}", "", f"{pointer}/required/{i}")
+            raise errors.InputError(f"expected a string, found {_kind(name)}", "", f"{pointer}/required/{i}")
 
 
 _NAMES: dict[type, str] = {

@@ -16,9 +16,8 @@ import msgspec
 import orjson
 from msgspec import UNSET, UnsetType
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_ascii, as_path, dialogue_files
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, parse_json, parse_json_line, read_whole, without_mark
 from parapet.schemas.service import Service
 
 
@@ -152,7 +151,7 @@ def check_ids(dialogue_ids: Iterable[str], path: object) -> None:
 
 def read_dialogues(path: str | Path) -> list[Dialogue]:
     """Reads a dialogue file. Raises InputError with file, position and reason."""
-    return parse_dialogues(read_whole(as_path(path), MAX_DIALOGUE_FILE), path)
+    return parse_dialogues(limits.read_whole(layout.as_path(path), limits.MAX_DIALOGUE_FILE), path)
 
 
 def parse_dialogues(data: bytes, path: object) -> list[Dialogue]:
@@ -176,7 +175,7 @@ def decode_dialogues(decoder: msgspec.json.Decoder[list[AnyDialogue]], data: byt
         reason, at = reason_and_place(error)
         raise InputError(reason, path, at) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parse_json(data, path)  # for line and column in the error
+        limits.parse_json(data, path)  # for line and column in the error
         raise
     check_ids((dialogue.dialogue_id for dialogue in dialogues), path)
     return dialogues
@@ -325,7 +324,7 @@ def _with_ids(files: Sequence[DialogueFile], pool: ThreadPoolExecutor) -> Iterat
 def dialogue_ids(path: str | Path) -> list[Any]:
     """Returns the ids of a file's dialogues; an empty list if its reader will refuse it."""
     with suppress(InputError, OSError, ValueError, RecursionError):
-        data = read_whole(as_path(path), MAX_DIALOGUE_FILE)
+        data = limits.read_whole(layout.as_path(path), limits.MAX_DIALOGUE_FILE)
         return [item.dialogue_id for item in _ids.decode(data.removeprefix(b"\xef\xbb\xbf"))]
     return []
 
@@ -339,20 +338,20 @@ def check_no_id_twice(files: Iterable[DialogueFile]) -> None:
 
 def corpus_files(root: Path) -> dict[str, list[Path]]:
     """Lists the dialogue files of each folder below ``root``."""
-    return {folder: files for folder in ("", *SPLITS) if (files := dialogue_files(root, folder))}
+    return {folder: files for folder in ("", *layout.SPLITS) if (files := layout.dialogue_files(root, folder))}
 
 
-def dialogue_folders(root: Path, originals: Sequence[SplitSchemas]) -> dict[str, SplitSchemas]:
+def dialogue_folders(root: Path, originals: Sequence[layout.SplitSchemas]) -> dict[str, layout.SplitSchemas]:
     """Returns the folders below ``root`` with dialogues, each with its schema.
 
     Raises:
       InputError: there are dialogues without a schema.
     """
-    if originals[0].split == SINGLE:
+    if originals[0].split == layout.SINGLE:
         # MultiWOZ 2.2 has one schema for all splits; a single split has its dialogues beside the schema.
         return dict.fromkeys(corpus_files(root), originals[0])
     split_schemas, files = {split.split: split for split in originals}, corpus_files(root)
-    for split in SPLITS:
+    for split in layout.SPLITS:
         if split not in split_schemas and split in files:
             raise InputError("contains dialogues, but no schema.json: add the schema of their services", root / split)
     return {name: split for name, split in split_schemas.items() if name in files}
@@ -366,7 +365,7 @@ def read_each(data: bytes, path: object) -> Iterator[Any]:
     Raises:
       InputError: the file is not JSON or not a list; raised before the first item.
     """
-    data = without_mark(data, path)
+    data = limits.without_mark(data, path)
     try:
         items = map(_decoded, _split(data))
     except (msgspec.MsgspecError, RecursionError):
@@ -380,7 +379,7 @@ def read_each(data: bytes, path: object) -> Iterator[Any]:
 
 def _decoded(raw: msgspec.Raw) -> Any:
     try:
-        return parse_json_line(bytes(raw))
+        return limits.parse_json_line(bytes(raw))
     except ValueError as error:
         return InputError(f"not_sgd: {error}")
 
@@ -390,7 +389,7 @@ def _list_in(data: bytes, path: object) -> list[Any]:
     try:
         items = json.loads(data)
     except (ValueError, RecursionError):
-        items = parse_json(data, path)  # raises InputError with line and column
+        items = limits.parse_json(data, path)  # raises InputError with line and column
     if not isinstance(items, list):
         raise InputError(f"expected a list of dialogues, found {type(items).__name__}", path)
     return items
@@ -424,6 +423,6 @@ def dialogue_text(dialogue: Any, is_from_json: bool = False) -> bytes:
         data = orjson.dumps([dialogue], option=_OPTIONS)[2:-2]
         if not is_from_json and b"null" in data:  # orjson also writes it for NaN
             json.dumps(dialogue, allow_nan=False)
-        return as_ascii(data)
+        return layout.as_ascii(data)
     except (TypeError, ValueError) as error:
         raise InputError(f"is not JSON: {error}") from None

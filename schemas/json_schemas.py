@@ -9,22 +9,18 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.decisions import Decision
-from parapet.schemas.dialogue import Dialogue
-from parapet.schemas.release import Manifest
-from parapet.schemas.rows import Assignment, AuditRow, DeadLetter
-from parapet.schemas.service import Service
+from parapet.schemas import decisions, dialogue, release, rows, service
 
 FOLDER = Path(__file__).with_name("json")
 
 RECORDS: dict[str, tuple[type, str]] = {
-    "schema": (list[Service], "A schema.json of the SGD layout"),
-    "dialogues": (list[Dialogue], "A dialogues_NNN.json of the SGD layout"),
-    "assignment": (Assignment, "One worker's submission of one task, the worker hashed"),
-    "response": (AuditRow, "A row of responses.parquet"),
-    "dead_letter": (DeadLetter, "A line of dead_letters.jsonl"),
-    "decision": (Decision, "A row of a decisions CSV"),
-    "manifest": (Manifest, "MANIFEST.json of a release"),
+    "schema": (list[service.Service], "A schema.json of the SGD layout"),
+    "dialogues": (list[dialogue.Dialogue], "A dialogues_NNN.json of the SGD layout"),
+    "assignment": (rows.Assignment, "One worker's submission of one task, the worker hashed"),
+    "response": (rows.AuditRow, "A row of responses.parquet"),
+    "dead_letter": (rows.DeadLetter, "A line of dead_letters.jsonl"),
+    "decision": (decisions.Decision, "A row of a decisions CSV"),
+    "manifest": (release.Manifest, "MANIFEST.json of a release"),
 }
 
 

@@ -20,9 +20,7 @@ from parapet.evaluation.results import SENSITIVITY, VARIANTS, WHOLE, ResultRow, 
 from parapet.evaluation.sets import ALL, MEAN, ORIGINAL, existing_file, group_label, mixes, parse_line
 from parapet.evaluation.statistics import Difference, Parts
 from parapet.evaluation.task import NOISE_REMARK, NOT_DEFINED, relative_change
-from parapet.schemas.decisions import csv_bytes
-from parapet.schemas.errors import InputError
-from parapet.schemas.limits import read_whole
+from parapet.schemas import decisions, errors, limits
 from parapet.schemas.rows import parquet_bytes
 from parapet.transforms.report import markdown
 from parapet.transforms.report.report import Table, table_markdown
@@ -178,7 +176,7 @@ def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> d
             is_main = row.metric in scores.AVERAGED.get(row.task, ()) and not results.refused
             if is_main and own and own != dialogues.setdefault(row.column, own):
                 reason = f"other dialogues of set {row.set!r} were scored than for another system"
-                raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
+                raise errors.InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
     return parts
 
 
@@ -188,7 +186,7 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
     for name, path in ((name, path) for name, paths in systems.items() for path in paths):
         results = scores.read_task(path, name)
         if read.setdefault((results.task, name), results) is not results:
-            raise InputError(f"{name!r} has two results of task {results.task!r}", path)
+            raise errors.InputError(f"{name!r} has two results of task {results.task!r}", path)
     rows = [row for results in read.values() for row in results.rows]
     absent = [name for name in config.sets if not any(row.set == name for row in rows)]
     chosen = (*config.metrics, *config.average)
@@ -198,7 +196,7 @@ def _read_systems(systems: Mapping[str, Sequence[str]], config: Config) -> tuple
     for task in dict.fromkeys(task for task, _ in read):
         tasks += _comparable([results for (name, _), results in read.items() if name == task], config.sets, left_out)
     if not any(results.rows for results in tasks):
-        raise InputError("; ".join(left_out) or "the systems have no numbers", "--sets")
+        raise errors.InputError("; ".join(left_out) or "the systems have no numbers", "--sets")
     return tasks, left_out
 
 
@@ -224,12 +222,12 @@ def _comparable(of_task: Sequence[TaskResults], chosen: Sequence[str], left_out:
             ours, theirs = first.options.get(option), results.options.get(option)
             if ours != theirs:
                 reason = f"{option} is {ours!r} for {first.system!r}, {theirs!r} for {results.system!r}"
-                raise InputError(f"scored in different ways: {reason}", results.path)
+                raise errors.InputError(f"scored in different ways: {reason}", results.path)
         for row in results.rows:
             n = sizes.get(row.column, row.n)
             if row.set in sets and row.n != n and not first.refused and not results.refused:
                 reason = f"{n} items of set {row.set!r} were scored for {first.system!r}, {row.n} for {row.system!r}"
-                raise InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
+                raise errors.InputError(f"{reason}: evaluate the systems on the same dialogues", results.path)
         refused = f"of task {results.task} for {results.system!r}, which its endpoint refused"
         left_out += [f"{counted(n, 'item')} of set {name or ALL} {refused}" for name, n in results.refused.items()]
     return [
@@ -244,7 +242,7 @@ def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[l
     if config.average:
         averaged = scores.columns_of(rows, config.average, config.sets, "--average")
         if bad := next((row.column for row in averaged if row.metric in scores.LOW_IS_GOOD), None):
-            raise InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
+            raise errors.InputError(f"{bad}: lower values are better, so it cannot be part of an average", "--average")
         return scores.columns_of(rows, [row.column for row in [*averaged, *columns]], config.sets), averaged
     mixed = mixes({row.set for row in columns})
     having = Counter(row.column for row in rows)
@@ -262,7 +260,7 @@ def _columns(rows: Sequence[ResultRow], config: Config, systems: int) -> tuple[l
 
 def read_board(path: str) -> Board:
     """Reads ``leaderboard.json``. Raises InputError for any other file."""
-    return parse_line(read_whole(existing_file(path)), msgspec.json.Decoder(Board), path, "")
+    return parse_line(limits.read_whole(existing_file(path)), msgspec.json.Decoder(Board), path, "")
 
 
 Column = Mapping[str, ResultRow]  # system to its number
@@ -462,7 +460,7 @@ def long_table(board: Board) -> dict[str, bytes]:
     ]
     arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
     texts = (["" if value is None else str(value) for value in row] for row in rows)
-    return {"table.csv": csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays, names))}
+    return {"table.csv": decisions.csv_bytes(names, texts), "table.parquet": parquet_bytes(pa.table(arrays, names))}
 
 
 _LATEX = {

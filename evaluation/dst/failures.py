@@ -9,10 +9,9 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
+from parapet.evaluation import sets, task
 from parapet.evaluation.dst.frames import JOINT, METRICS, Dialogue, Scored, State, Turn
 from parapet.evaluation.dst.model import Plan
-from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import json_bytes
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.report.markdown import one_line
 from parapet.transforms.report.report import Example, Examples, Line, Part, Report, Section, Table, Tile, page
@@ -72,7 +71,7 @@ SlotNames = Mapping[tuple[str, str], str]
 
 def original_slots(plan: Plan, variant: str) -> SlotNames:
     """Maps the slots of a variant to those of the original, which have the same order."""
-    originals = plan.sets[ORIGINAL].services
+    originals = plan.sets[sets.ORIGINAL].services
     return {
         (name, slot.name): before.name
         for name, service in plan.sets[variant].services.items()
@@ -261,7 +260,7 @@ def failure_files(system: str, set_name: str, numbers: Mapping[str, int], ranked
     shown = [failure for _, failure in ranked]
     content = {"system": system, "set": set_name, **numbers, "shown": len(shown), "failures": shown}
     return {
-        f"{FOLDER}/{set_name}.json": json_bytes(content),
+        f"{FOLDER}/{set_name}.json": task.json_bytes(content),
         f"{FOLDER}/{set_name}.html": page(_report(system, set_name, numbers, shown)).encode(),
     }
 
@@ -270,7 +269,7 @@ def _report(system: str, set_name: str, numbers: Mapping[str, int], shown: Seque
     wrong, new = numbers["wrong"], numbers["right_on_original"]
     tiles = [Tile("frames scored", f"{numbers['frames']:,}"), Tile("wrong", f"{wrong:,}")]
     sections: list[Section] = []
-    if set_name == ORIGINAL:
+    if set_name == sets.ORIGINAL:
         sections += _section("Wrong frames", set_name, shown, wrong)
     else:
         tiles.append(Tile("right on the original, wrong here", f"{new:,}"))
@@ -330,7 +329,7 @@ def _example(set_name: str, failure: Failure) -> Example:
     if any(isinstance(side.predicted.answer, str) for side in sides):
         rows.append(["the model's answer", *(one_line(side.predicted.answer or "–") for side in sides)])
     lines = [Line(speaker, [Part(text)]) for speaker, text in failure.history]
-    columns = ["", set_name] if len(sides) == 1 else ["", ORIGINAL, set_name]
+    columns = ["", set_name] if len(sides) == 1 else ["", sets.ORIGINAL, set_name]
     accuracy = " → ".join(percent(side.joint_goal_accuracy, 0) for side in sides)
     place = f"dialogue {failure.dialogue_id}, turn {failure.turn}, {failure.here.service}: JGA {accuracy}"
     return Example(

@@ -14,10 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from parapet.evaluation import sets, user_code
+from parapet.evaluation import sets, statistics, user_code
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.sets import ORIGINAL, Kind, SetRoot, Sources
-from parapet.evaluation.statistics import REPLICATES, Policy
 from parapet.evaluation.user_code import UserCode, make, running
 from parapet.schemas.dialogue import Action, check_ids, check_no_id_twice
 from parapet.schemas.errors import InputError
@@ -111,9 +110,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     scoring: state_frames.ScoreConfig = state_frames.ScoreConfig()
     across_turn: bool = False
-    zero: Policy = "zero"
+    zero: statistics.Policy = "zero"
     seed: str = "0"
-    replicates: int = REPLICATES
+    replicates: int = statistics.REPLICATES
     model: UserCode | None = None
     batch_size: int = 64
     system: str = "the system"

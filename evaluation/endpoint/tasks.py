@@ -11,10 +11,8 @@ from functools import partial
 import msgspec
 
 from parapet.evaluation.endpoint.asking import Asker, Prompt, Question, in_json
-from parapet.evaluation.generation.corpus import Candidate
-from parapet.evaluation.generation.scoring import LABELS, Judgement, Pair
-from parapet.evaluation.models.generation import Generated
-from parapet.evaluation.models.turns import REFUSED, UNREAD, Answer
+from parapet.evaluation.generation import corpus, scoring
+from parapet.evaluation.models import generation, turns
 from parapet.evaluation.ood import IN_DOMAIN, OOD
 from parapet.schemas.service import Service
 from parapet.transforms.core.chat import Chat
@@ -40,7 +38,7 @@ class Router(Asker):
         super().__init__(chat, prompt)
         self.services = services
 
-    def answers(self, texts: Sequence[str]) -> tuple[list[Answer], int]:
+    def answers(self, texts: Sequence[str]) -> tuple[list[turns.Answer], int]:
         """Answers like a classifier; equal texts are asked once."""
         different = list(dict.fromkeys(texts))
         scores = dict(zip(different, self.each([self._question(text) for text in different]), strict=True))
@@ -49,18 +47,18 @@ class Router(Asker):
     def _question(self, utterance: str) -> Question:
         messages = self.prompt.messages(services=self.services, utterance=utterance)
         schema = {"out_of_domain": {"type": "boolean"}, "confidence": {"type": "integer"}}
-        wrong, refused = Answer(UNREAD, 0.0), Answer(REFUSED, 0.0)
+        wrong, refused = turns.Answer(turns.UNREAD, 0.0), turns.Answer(turns.REFUSED, 0.0)
         return Question({"utterance": utterance}, messages, in_json(schema, "domain"), _domain, wrong, refused)
 
 
-def _domain(reply: Reply) -> Answer:
+def _domain(reply: Reply) -> turns.Answer:
     parsed = object_in(reply.text, ("out_of_domain", "confidence"))
     is_ood, sure = parsed.get("out_of_domain"), parsed.get("confidence")
     if not isinstance(is_ood, bool):
         raise Unreadable("no_answer")
     percent = sure if isinstance(sure, int | float) and not isinstance(sure, bool) else _SUREST
     score = min(max(percent, _LEAST_SURE), _SUREST) / 100
-    return Answer(OOD, score) if is_ood else Answer(IN_DOMAIN, round(1 - score, 9))
+    return turns.Answer(OOD, score) if is_ood else turns.Answer(IN_DOMAIN, round(1 - score, 9))
 
 
 class Speaker(Asker):
@@ -68,19 +66,19 @@ class Speaker(Asker):
 
     task = "utterances"
 
-    def generate(self, texts: Sequence[str]) -> list[Generated]:
+    def generate(self, texts: Sequence[str]) -> list[generation.Generated]:
         """Generates an utterance for each turn's sentences. It is empty if the answer is, which counts as wrong."""
         return self.each([self._question(text) for text in texts])
 
     def _question(self, acts: str) -> Question:
-        wrong = Generated((Candidate("", 0.0),), cut=False, unfinished=False)
+        wrong = generation.Generated((corpus.Candidate("", 0.0),), cut=False, unfinished=False)
         refused = msgspec.structs.replace(wrong, refused=True)
         messages = self.prompt.messages(acts=acts)
         return Question({"acts": acts}, messages, {"max_tokens": _LONGEST}, _utterance, wrong, refused)
 
 
-def _utterance(reply: Reply) -> Generated:
-    return Generated((Candidate(_one_line(reply.text), 0.0),), cut=False, unfinished=False)
+def _utterance(reply: Reply) -> generation.Generated:
+    return generation.Generated((corpus.Candidate(_one_line(reply.text), 0.0),), cut=False, unfinished=False)
 
 
 def _one_line(text: str) -> str:
@@ -177,21 +175,21 @@ class Judge(Asker):
         self.model = f"{chat.endpoint.model}, prompt {self.prompt.about['sha256'][:12]}"
         self.unread = 0
 
-    def entailment(self, pairs: Sequence[Pair]) -> list[Judgement]:
+    def entailment(self, pairs: Sequence[scoring.Pair]) -> list[scoring.Judgement]:
         """Judges each pair, in order; the label in the answer gets probability 1."""
         self.asked.clear()
-        judged: list[Judgement] = self.each([self._question(pair) for pair in pairs])
+        judged: list[scoring.Judgement] = self.each([self._question(pair) for pair in pairs])
         self.unread += sum(bool(question.unread) for question in self.asked)
         return judged
 
-    def _question(self, pair: Pair) -> Question:
+    def _question(self, pair: scoring.Pair) -> Question:
         messages = self.prompt.messages(premise=pair[0], hypothesis=pair[1])
-        schema = {"label": {"type": "string", "enum": list(LABELS)}}
+        schema = {"label": {"type": "string", "enum": list(scoring.LABELS)}}
         return Question({}, messages, in_json(schema, "judgement"), _label, (0.0, 1.0, 0.0))
 
 
-def _label(reply: Reply) -> Judgement:
+def _label(reply: Reply) -> scoring.Judgement:
     label = str(object_in(reply.text, ("label",)).get("label")).strip().lower()
-    if label not in LABELS:
+    if label not in scoring.LABELS:
         raise Unreadable("no_label")
-    return (float(label == LABELS[0]), float(label == LABELS[1]), float(label == LABELS[2]))
+    return (float(label == scoring.LABELS[0]), float(label == scoring.LABELS[1]), float(label == scoring.LABELS[2]))

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from parapet.evaluation import sets, task
 from parapet.evaluation.generation.corpus import (
     Act,
     Candidate,
@@ -29,11 +30,8 @@ from parapet.evaluation.generation.corpus import (
     tampered,
 )
 from parapet.evaluation.models import saving
-from parapet.evaluation.sets import ORIGINAL
-from parapet.evaluation.task import Stage
 from parapet.schemas.errors import InputError
-from parapet.transforms.core import checkpoints
-from parapet.transforms.core.progress import advance, expect
+from parapet.transforms.core import checkpoints, progress
 
 LABELS = ("entailment", "neutral", "contradiction")
 Pair = tuple[str, str]  # premise, hypothesis
@@ -96,7 +94,7 @@ class Cached:
         new = [pair for pair, key in keys.items() if key not in self._known]
         # Sorted by length, so that a batch has texts of similar length.
         new.sort(key=lambda pair: (len(pair[0]) + len(pair[1]), pair))
-        expect(len(new), "pairs", "entailment")
+        progress.expect(len(new), "pairs", "entailment")
         for start in range(0, len(new), _PORTION):
             portion = new[start : start + _PORTION]
             judged = dict(zip((keys[pair] for pair in portion), self.scorer.entailment(portion), strict=True))
@@ -104,7 +102,7 @@ class Cached:
             with self._file:
                 rows = [(key, *judgement) for key, judgement in judged.items()]
                 self._file.executemany("INSERT INTO judgements VALUES (?, ?, ?, ?)", rows)
-            advance(len(portion), "pairs", "entailment")
+            progress.advance(len(portion), "pairs", "entailment")
         return [self._known[keys[pair]] for pair in pairs]
 
     def _key(self, pair: Pair) -> str:
@@ -458,7 +456,7 @@ def evaluate(
     seed: str = "0",
     validation: bool = True,
     rules: Rules = "paper",
-    stage: Stage = lambda _: None,
+    stage: task.Stage = lambda _: None,
 ) -> Scores:
     """Scores predictions.
 
@@ -475,14 +473,14 @@ def evaluate(
     with_tampered = acts_of(corpus, seed, validation or len(corpus.words) > 1)
     acts = with_tampered if validation else [msgspec.structs.replace(act, tampered=None) for act in with_tampered]
     stage("references")
-    words_of_original = corpus.words[ORIGINAL]
+    words_of_original = corpus.words[sets.ORIGINAL]
     validated = check_references(acts, words_of_original, rules, scorer)
     stage("utterances")
     utterances = {place: prediction.utterance for place, prediction in predictions.items()}
     scored = score(acts, validated, words_of_original, utterances, scorer, validation)
     checks = {}
     for name, words in corpus.words.items():
-        if name == ORIGINAL and (validation or len(corpus.words) == 1):
+        if name == sets.ORIGINAL and (validation or len(corpus.words) == 1):
             outcome = validated
         else:
             stage(name)

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from parapet.evaluation import task
+from parapet.evaluation.generation import lexical, scoring
 from parapet.evaluation.generation.corpus import (
     REFERENCE,
     Act,
@@ -24,8 +25,6 @@ from parapet.evaluation.generation.corpus import (
     warn_without_template,
 )
 from parapet.evaluation.generation.corpus import read as read_corpus
-from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.scoring import Cached, Nli, ScoredAct, Scorer, Scores, TurnAct, Validated, evaluate
 from parapet.evaluation.results import SEEN, UNSEEN, results_of
 from parapet.evaluation.sets import ALL, ORIGINAL, Key, Sources, common_dialogues, find_sets, with_mean
 from parapet.schemas.errors import InputError
@@ -56,7 +55,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
 
     turn: SystemTurn
     utterance: str
-    acts: tuple[ScoredAct, ...]
+    acts: tuple[scoring.ScoredAct, ...]
     plugins: Numbers = {}
 
     @property
@@ -91,7 +90,7 @@ class ScoredTurn(msgspec.Struct, frozen=True):
         }
 
 
-def act_values(one: ScoredAct) -> Numbers:
+def act_values(one: scoring.ScoredAct) -> Numbers:
     """Returns the metrics of acts, 1 or 0; None if the metric ignores the act."""
     faithful = float(one.premise is not None)
     return {"sgsacc_acts": faithful if one.valid else None, "sgsacc_acts_all": faithful}
@@ -136,13 +135,13 @@ class ScoredSet(msgspec.Struct, frozen=True):
 
     corpus: Corpus
     turns: list[ScoredTurn]
-    checks: dict[str, list[tuple[TurnAct, Validated]]]
+    checks: dict[str, list[tuple[scoring.TurnAct, scoring.Validated]]]
 
 
-def scored_set(corpus: Corpus, scores: Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
+def scored_set(corpus: Corpus, scores: scoring.Scores, metrics: Mapping[str, ChosenMetric] = {}) -> ScoredSet:
     """Scores a set turn by turn. Raises InputError if a plug-in returns values that are not shares, or too few."""
     plugins = {name: _values(*metric, corpus, scores.utterances) for name, metric in metrics.items()}
-    acts: dict[Place, list[ScoredAct]] = {}
+    acts: dict[Place, list[scoring.ScoredAct]] = {}
     for act in scores.acts:
         acts.setdefault(act.turn.place, []).append(act)
     turns = []
@@ -245,7 +244,7 @@ def by_group(items: Iterable[tuple[str, Numbers]], counted: str, metric: str) ->
     }
 
 
-def tampered_f1(checks: Iterable[tuple[TurnAct, Validated]]) -> Details:
+def tampered_f1(checks: Iterable[tuple[scoring.TurnAct, scoring.Validated]]) -> Details:
     """Measures how well the ground truth distinguishes true sentences from tampered ones (the paper's Appendix A).
 
     Each act with tampered values yields two examples: its sentences, one of which should be entailed, and the sentences
@@ -477,7 +476,7 @@ class Inputs(msgspec.Struct, frozen=True):
     """The data by set, the scorer and the metrics; a single original set has an empty name."""
 
     sets: dict[str, SetInputs]
-    scorer: Cached
+    scorer: scoring.Cached
     metrics: dict[str, ChosenMetric]
 
 
@@ -528,7 +527,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         if self.templates and self.sources.variants:
             raise InputError("cannot be used with --variants: templates do not depend on the schema", "--templates")
         metrics = read_metrics(self.metrics, TAKEN)
-        scorer = Cached(self._scorer(), "" if self.scorer == "llm" else self.cache or "")
+        scorer = scoring.Cached(self._scorer(), "" if self.scorer == "llm" else self.cache or "")
         split = self.sources.split
         (_, path, _), *roots = find_sets(self.sources)
         variants = {root.name: root.path for root in roots if root.kind == "variant"}
@@ -556,15 +555,15 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             task.check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
 
-    def _scorer(self) -> Scorer:
+    def _scorer(self) -> scoring.Scorer:
         if self.scorer == "nli":
             if self.nli_model is None:
                 raise InputError("is required: give a folder with a model", "--nli_model")
-            return Nli(self.nli_model, self.batch)
+            return scoring.Nli(self.nli_model, self.batch)
         if self.nli_model is not None:
             raise InputError("requires --scorer nli", "--nli_model")
         if self.scorer == "lexical":
-            return Lexical()
+            return lexical.Lexical()
         from parapet.evaluation.endpoint.asking import prompt_of
         from parapet.evaluation.endpoint.tasks import Judge
 
@@ -579,7 +578,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         for name, set_input in inputs.sets.items():
             if name:
                 stage(name)
-            scores = evaluate(
+            scores = scoring.evaluate(
                 set_input.corpus, set_input.predictions, scorer, self.seed, self.validation, self.rules, stage
             )
             sets[name] = scored_set(set_input.corpus, scores, inputs.metrics)
@@ -667,7 +666,7 @@ def _turn_texts(one: ScoredTurn) -> dict[str, str | None]:
     }
 
 
-def _act_texts(one: ScoredAct) -> dict[str, str | None]:
+def _act_texts(one: scoring.ScoredAct) -> dict[str, str | None]:
     return {
         "kind": "act",
         "service": one.act.service,

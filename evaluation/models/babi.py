@@ -17,9 +17,8 @@ import msgspec
 from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.inference import Answers, Part
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE, read_whole
 from parapet.transforms.core import files
 from parapet.transforms.core.inputs import read_input
 from parapet.transforms.report.report import render
@@ -141,7 +140,7 @@ def task_of(paths: Iterable[str]) -> str:
     """Returns the task in the file names; empty if they have none. Raises InputError if they name several."""
     tasks: dict[str, str] = {}
     for path in paths:
-        if match := _TASK.search(as_path(path).name):
+        if match := _TASK.search(layout.as_path(path).name):
             tasks.setdefault(match[1], path)
     if len(tasks) > 1:
         (first, first_task), (second, other) = list(tasks.items())[:2]
@@ -197,9 +196,9 @@ def numbers_of(texts: Iterable[str]) -> Mapping[str, int]:
 
 
 def _bytes(path: str) -> bytes:
-    if not is_there(path) or not as_path(path).is_file():
+    if not layout.is_there(path) or not layout.as_path(path).is_file():
         raise InputError("there is no such file", path)
-    return read_whole(as_path(path), MAX_DIALOGUE_FILE)
+    return limits.read_whole(layout.as_path(path), limits.MAX_DIALOGUE_FILE)
 
 
 FORMAT = 4  # 1 had facts as lines of the bot, 2 one answer for an utterance in nearest, 3 counts of words in tfidf
@@ -462,7 +461,7 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
 
     def chunks(self, file: BabiFile) -> Iterator[BabiChunk]:
         """Yields chunks of the dialogues of a file. Raises InputError if it cannot be read."""
-        dialogues = dialogues_in(read_input(file.path, MAX_DIALOGUE_FILE), file.path)
+        dialogues = dialogues_in(read_input(file.path, limits.MAX_DIALOGUE_FILE), file.path)
         for first in range(0, len(dialogues), CHUNK):
             yield BabiChunk(file, first, tuple(dialogues[first : first + CHUNK]))
 
@@ -510,4 +509,4 @@ class Job(inference.Job[BabiFile, BabiChunk, Answerer], frozen=True, kw_only=Tru
         some = chunk.dialogues[: self.attention]
         rows = list(responses(chunk.first, some, ranked[: self.attention], model.attention(some)))
         yield Part(f"{chunk.file.attention}.jsonl", (), b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
-        yield Part(f"{chunk.file.attention}.html", (), page_of(as_path(chunk.file.path).name, rows))
+        yield Part(f"{chunk.file.attention}.html", (), page_of(layout.as_path(chunk.file.path).name, rows))

@@ -22,37 +22,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models.babi import (
-    Answerer,
-    Card,
-    Corpus,
-    Shape,
-    files_of,
-    numbers_of,
-    read_candidates,
-    read_dialogues,
-    read_facts,
-    spoken,
-    task_of,
-    tokens_of,
-)
-from parapet.evaluation.models.configs import BabiConfig
-from parapet.evaluation.models.saving import enough_memory
-from parapet.evaluation.models.training import Learner, bucketed
+from parapet.evaluation.models import babi, configs, saving, training
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.inputs import toml_of
-from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Fact
-from parapet.transforms.simulators.restaurants_bot import Bot, Rules, ValueFinder, answered
-from parapet.transforms.simulators.restaurants_simulation import default_ontology, read_ontology
-from parapet.transforms.simulators.task6_rules import (
-    Script,
-    Texts,
-    answers_of,
-    extracted,
-    optimised,
-    read_script,
-    values_of,
-)
+from parapet.transforms.simulators import formats, restaurants_bot, restaurants_simulation, task6_rules
 
 Turn = TypeVar("Turn")
 
@@ -140,7 +113,7 @@ class Turns(NamedTuple):
 
 
 def encode(
-    dialogues: Iterable[BabiDialogue],
+    dialogues: Iterable[formats.BabiDialogue],
     candidates: Mapping[str, int],
     words: Mapping[str, int],
     entities: Mapping[str, int],
@@ -163,10 +136,10 @@ def encode(
     for dialogue in dialogues:
         first = len(lines)
         for line in dialogue.lines:
-            if isinstance(line, Exchange):
+            if isinstance(line, formats.Exchange):
                 turns.append((first, len(lines), candidates.get(line.bot.strip(), -1)))
-            for speaker, text in spoken(line):
-                lines.append((texts.setdefault(text, len(texts)), speaker, not isinstance(line, Fact)))
+            for speaker, text in babi.spoken(line):
+                lines.append((texts.setdefault(text, len(texts)), speaker, not isinstance(line, formats.Fact)))
     text_numbers, speakers, said = torch.tensor(lines, dtype=torch.long).view(len(lines), 3).unbind(1)
     columns = [
         text_numbers,
@@ -175,7 +148,7 @@ def encode(
         *torch.tensor(turns, dtype=torch.long).view(len(turns), 3).unbind(1),
     ]
     bags = [
-        Ragged.of([[words[token] for token in tokens_of(text, bigrams) if token in words] for text in texts]),
+        Ragged.of([[words[token] for token in babi.tokens_of(text, bigrams) if token in words] for text in texts]),
         Ragged.of([[entities[word] for word in text.split() if word in entities] for text in texts]),
     ]
     return Turns(*(column.to(device) for column in columns), *(bag.to(device) for bag in bags))
@@ -196,7 +169,7 @@ def best_of(candidates: Sequence[str], scores: Tensor, top: int) -> list[list[st
     return [[candidates[number] for number in ranking] for ranking in best.tolist()]
 
 
-def by_dialogue(turns: Iterable[Turn], dialogues: Iterable[BabiDialogue]) -> list[list[Turn]]:
+def by_dialogue(turns: Iterable[Turn], dialogues: Iterable[formats.BabiDialogue]) -> list[list[Turn]]:
     """Splits a sequence with an item for each turn into lists by dialogue."""
     rest = iter(turns)
     return [[next(rest) for _ in dialogue.exchanges] for dialogue in dialogues]
@@ -216,7 +189,7 @@ class Matches(nn.Module):
 
     def __init__(self, candidates: Sequence[str], knowledge: Mapping[str, Sequence[str]]) -> None:
         super().__init__()
-        self.entities = numbers_of(sorted({word for words in knowledge.values() for word in words}))
+        self.entities = babi.numbers_of(sorted({word for words in knowledge.values() for word in words}))
         texts = [list(dict.fromkeys(text.split())) for text in candidates]
         own = {word for text in texts for word in text}
         types = [known for words in knowledge.values() if not own.isdisjoint(known := frozenset(words))]
@@ -289,11 +262,11 @@ class Net(nn.Module):
 
     sparse = False
 
-    def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
+    def __init__(self, vocabulary: Vocabulary, shape: babi.Shape, initial: float = INITIAL) -> None:
         super().__init__()
-        texts = [tokens_of(text, shape.bigrams) for text in vocabulary.candidates]
+        texts = [babi.tokens_of(text, shape.bigrams) for text in vocabulary.candidates]
         own = sorted({word for text in texts for word in text})
-        known = numbers_of(dict.fromkeys([*vocabulary.words, *own]) if shape.share else own)
+        known = babi.numbers_of(dict.fromkeys([*vocabulary.words, *own]) if shape.share else own)
         bags = Ragged.of([[known[word] for word in text] for text in texts])
         self.shape, self.initial = shape, initial
         for name, buffer in zip(Ragged._fields, bags, strict=True):
@@ -351,7 +324,7 @@ class MemN2N(Net):
     m_i``, to the query. Facts are lines of the user (footnote 2).
     """
 
-    def __init__(self, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> None:
+    def __init__(self, vocabulary: Vocabulary, shape: babi.Shape, initial: float = INITIAL) -> None:
         super().__init__(vocabulary, shape, initial)
         self.hops, self.memory = shape.hops, shape.memory or 0
         self.ago = self.parameter(self.memory)
@@ -426,12 +399,12 @@ def ranking_loss(scores: Tensor, margin: float) -> Tensor:
     return (short.sum(1) / (short > 0).sum(1).clamp_min(1)).mean()
 
 
-def make(model: str, vocabulary: Vocabulary, shape: Shape, initial: float = INITIAL) -> Net:
+def make(model: str, vocabulary: Vocabulary, shape: babi.Shape, initial: float = INITIAL) -> Net:
     """Makes a net with new parameters, by the name of its model."""
     return (MemN2N if model == "memn2n" else Embeddings)(vocabulary, shape, initial)
 
 
-class NetAnswers(Answerer):
+class NetAnswers(babi.Answerer):
     """A loaded net.
 
     It computes in double precision, and treats scores that are equal in single precision as equal, so that the first
@@ -447,10 +420,10 @@ class NetAnswers(Answerer):
 
     def __init__(self, net: Net, vocabulary: Vocabulary, device: torch.device, batch: int) -> None:
         self.net = net.double().to(device).eval()
-        self.words = numbers_of(vocabulary.words)
+        self.words = babi.numbers_of(vocabulary.words)
         self.candidates, self.device, self.batch = vocabulary.candidates, device, batch
 
-    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+    def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the best candidates at each turn of each dialogue.
 
         Raises:
@@ -458,12 +431,12 @@ class NetAnswers(Answerer):
         """
         turns = self._turns(dialogues)
         rankings: list[list[str]] = []
-        with torch.inference_mode(), enough_memory(self.batch):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 rankings += best_of(self.candidates, self.net(turns, ids).float(), top)
         return by_dialogue(rankings, dialogues)
 
-    def attention(self, dialogues: Sequence[BabiDialogue]) -> list[list[list[list[float]]]]:
+    def attention(self, dialogues: Sequence[formats.BabiDialogue]) -> list[list[list[list[float]]]]:
         """Returns a memory network's weights for each dialogue, turn and hop, the earliest memory first.
 
         Raises:
@@ -473,14 +446,14 @@ class NetAnswers(Answerer):
         assert isinstance(net, MemN2N)
         turns = self._turns(dialogues)
         weights_of_turns: list[list[list[float]]] = []
-        with torch.inference_mode(), enough_memory(self.batch):
+        with torch.inference_mode(), saving.enough_memory(self.batch):
             for ids in turns.batches(self.batch):
                 _, weights = net.read(turns, ids)
                 for place, length in enumerate(net.lengths(turns, ids).tolist()):
                     weights_of_turns.append([hop[place, :length].flip(0).tolist() for hop in weights if length])
         return by_dialogue(weights_of_turns, dialogues)
 
-    def _turns(self, dialogues: Sequence[BabiDialogue]) -> Turns:
+    def _turns(self, dialogues: Sequence[formats.BabiDialogue]) -> Turns:
         shape, entities = self.net.shape, self.net.matches.entities
         return encode(dialogues, {}, self.words, entities, self.device, shape.bigrams)
 
@@ -490,7 +463,7 @@ MOST_AHEAD = 64  # turns that are scored at once with batches of one turn
 _NONE = torch.empty(0, dtype=torch.long)
 
 
-class BabiLearner(Learner):
+class BabiLearner(training.Learner):
     """A net with its data; with ``--share auto`` two nets, of which the better one on dev is kept.
 
     Args:
@@ -500,18 +473,18 @@ class BabiLearner(Learner):
 
     metric = "response accuracy"
 
-    def __init__(self, config: BabiConfig, corpus: Corpus) -> None:
+    def __init__(self, config: configs.BabiConfig, corpus: babi.Corpus) -> None:
         device = torch.device(config.device)
         self.task = corpus.task
-        numbers = numbers_of(corpus.candidates)
-        texts = {text for dialogue in corpus.train for line in dialogue.lines for _, text in spoken(line)}
-        words = sorted({word for text in texts for word in tokens_of(text, config.bigrams)})
+        numbers = babi.numbers_of(corpus.candidates)
+        texts = {text for dialogue in corpus.train for line in dialogue.lines for _, text in babi.spoken(line)}
+        words = sorted({word for text in texts for word in babi.tokens_of(text, config.bigrams)})
         self.vocabulary = Vocabulary(words, corpus.candidates, corpus.knowledge)
         self.nets = [make(config.model, self.vocabulary, shape, config.initial).to(device) for shape in shapes(config)]
         self.module = self.nets[0] if len(self.nets) == 1 else nn.ModuleList(self.nets)
         entities = self.nets[0].matches.entities
         self.train, self._dev = (
-            encode(dialogues, numbers, numbers_of(words), entities, device, config.bigrams)
+            encode(dialogues, numbers, babi.numbers_of(words), entities, device, config.bigrams)
             for dialogues in (corpus.train, corpus.dev)
         )
         parameters, rate = self.module.parameters(), config.learning_rate
@@ -536,7 +509,7 @@ class BabiLearner(Learner):
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
-        batches = list(bucketed(self._lengths, self.config.batch_size, generator))
+        batches = list(training.bucketed(self._lengths, self.config.batch_size, generator))
         self._order = torch.cat(batches).to(self.device)
         self._place = {turn: place for place, turn in enumerate(self._order.tolist())}
         self._scored, self._ahead = {}, 1
@@ -620,7 +593,7 @@ class BabiLearner(Learner):
             with torch.inference_mode():
                 self._devs = [self._dev_of(net) for net in self.nets]
         best = self.nets[self._devs.index(max(self._devs))] if self._devs else self.nets[0]
-        card = Card(
+        card = babi.Card(
             model=self.config.model,
             task=self.task,
             settings=best.shape,
@@ -628,22 +601,22 @@ class BabiLearner(Learner):
             knowledge=known.knowledge,
             words=known.words,
         )
-        return files_of(card, best.state_dict())
+        return babi.files_of(card, best.state_dict())
 
     def result(self) -> dict[str, float | None]:
         """Returns the size of the vocabulary and, for two nets, the accuracy of each on dev."""
         words = {*self.vocabulary.words}.union(
-            *(tokens_of(text, self.config.bigrams) for text in self.vocabulary.candidates)
+            *(babi.tokens_of(text, self.config.bigrams) for text in self.vocabulary.candidates)
         )
         devs = zip(("dev_share_off", "dev_share_on"), self._devs, strict=False)
         return {"vocabulary": len(words), **dict(devs)}
 
 
-def shapes(config: BabiConfig) -> list[Shape]:
+def shapes(config: configs.BabiConfig) -> list[babi.Shape]:
     """Returns the shapes of the nets to train; of several nets, the best is kept."""
-    fields = {name: getattr(config, name) for name in Shape.__struct_fields__}
+    fields = {name: getattr(config, name) for name in babi.Shape.__struct_fields__}
     shared = {"off": [False], "on": [True], "auto": [False, True]}[config.share]
-    return [Shape(**{**fields, "share": share}) for share in shared]
+    return [babi.Shape(**{**fields, "share": share}) for share in shared]
 
 
 def sum_of(losses: Iterable[Tensor]) -> Tensor:
@@ -651,7 +624,7 @@ def sum_of(losses: Iterable[Tensor]) -> Tensor:
     return torch.stack(list(losses)).sum()
 
 
-class Nearest(Answerer):
+class Nearest(babi.Answerer):
     """Answers like the most similar utterance of the training set (section 4.2).
 
     Args:
@@ -673,7 +646,7 @@ class Nearest(Answerer):
         self.ranking = cache(self._ranking)
 
     @staticmethod
-    def learn(dialogues: Iterable[BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
+    def learn(dialogues: Iterable[formats.BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
         """Returns ``pairs`` and ``responses`` of a training set. Ties stay in order of appearance."""
         responses_here: dict[str, Counter[str]] = {}
         responses = Counter[str]()
@@ -686,7 +659,7 @@ class Nearest(Answerer):
         ]
         return pairs, [text for text, _ in responses.most_common()]
 
-    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+    def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the best responses at each turn of each dialogue, which depend on the user's last utterance only."""
         return [[self.ranking(exchange.user, top) for exchange in dialogue.exchanges] for dialogue in dialogues]
 
@@ -711,7 +684,7 @@ DIGITS = 9  # to which scores are rounded
 TYPE_WEIGHT = 10.0  # in multiples of the weight of the rarest word
 
 
-def idf_of(dialogues: Iterable[BabiDialogue], candidates: Iterable[str]) -> dict[str, float]:
+def idf_of(dialogues: Iterable[formats.BabiDialogue], candidates: Iterable[str]) -> dict[str, float]:
     """Returns the inverse document frequency of each word of the candidates in the user's utterances.
 
     Words that the user never says count as occurring in one utterance.
@@ -722,7 +695,7 @@ def idf_of(dialogues: Iterable[BabiDialogue], candidates: Iterable[str]) -> dict
     return {word: math.log(len(utterances) / max(having[word], 1)) for word in words}
 
 
-class TfIdf(Answerer):
+class TfIdf(babi.Answerer):
     """Ranks candidates by TF-IDF (section 4.2).
 
     Args:
@@ -737,7 +710,7 @@ class TfIdf(Answerer):
     ) -> None:
         bags = [Counter(text.split()) for text in candidates]
         self.candidates, self.history = list(candidates), history
-        self.words = numbers_of(idf)
+        self.words = babi.numbers_of(idf)
         self.idf = torch.tensor(list(idf.values()), dtype=torch.float64)
         rows = torch.tensor([number for number, bag in enumerate(bags) for _ in bag])
         columns = torch.tensor([self.words[word] for bag in bags for word in bag])
@@ -751,7 +724,7 @@ class TfIdf(Answerer):
         self.matches = Matches(candidates, knowledge)
         self.of_type = TYPE_WEIGHT * float(self.idf.max())
 
-    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+    def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the best candidates at each turn of each dialogue."""
         turns = encode(dialogues, {}, self.words, self.matches.entities)
         rankings: list[list[str]] = []
@@ -779,7 +752,7 @@ class TfIdf(Answerer):
         return scores.round(decimals=DIGITS)
 
 
-def share_right(model: Answerer, dialogues: Sequence[BabiDialogue]) -> float:
+def share_right(model: babi.Answerer, dialogues: Sequence[formats.BabiDialogue]) -> float:
     """Computes the share of responses that a model predicts correctly."""
     wanted = [exchange.bot.strip() for dialogue in dialogues for exchange in dialogue.exchanges]
     answers = [answer for answers in model.answers(dialogues) for answer in answers]
@@ -789,7 +762,7 @@ def share_right(model: Answerer, dialogues: Sequence[BabiDialogue]) -> float:
 ONTOLOGY = "ontology.toml"
 
 
-class RuleBot(Answerer):
+class RuleBot(babi.Answerer):
     """The rule-based bot, which reads the reference's dialogue before each turn.
 
     Args:
@@ -801,22 +774,27 @@ class RuleBot(Answerer):
     """
 
     def __init__(self, ontology: str, knowledge: Mapping[str, Sequence[str]] = MappingProxyType({})) -> None:
-        domain = read_ontology(ontology.encode(), ONTOLOGY) if ontology else default_ontology()
+        domain = (
+            restaurants_simulation.read_ontology(ontology.encode(), ONTOLOGY)
+            if ontology
+            else restaurants_simulation.default_ontology()
+        )
         values = {slot: knowledge[slot] for slot in ("name", *domain.names) if slot in knowledge}
-        self.rules = Rules(domain, ValueFinder(values) if values else None)
+        self.rules = restaurants_bot.Rules(domain, restaurants_bot.ValueFinder(values) if values else None)
         self.not_understood = 0
 
-    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+    def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the only answer at each turn of each dialogue; empty if no rule applies."""
-        bots = [Bot(self.rules) for _ in dialogues]
+        bots = [restaurants_bot.Bot(self.rules) for _ in dialogues]
         rankings = [
-            [[answer] for _, answer in answered(bot, dialogue)] for bot, dialogue in zip(bots, dialogues, strict=True)
+            [[answer] for _, answer in restaurants_bot.answered(bot, dialogue)]
+            for bot, dialogue in zip(bots, dialogues, strict=True)
         ]
         self.not_understood = sum(bot.not_understood for bot in bots)
         return rankings
 
 
-def values_in(facts: Iterable[Fact]) -> dict[str, list[str]]:
+def values_in(facts: Iterable[formats.Fact]) -> dict[str, list[str]]:
     """Returns field to its values in a knowledge base, and ``name`` to its entities."""
     values: dict[str, dict[str, None]] = {"name": {}}
     for fact in facts:
@@ -828,7 +806,7 @@ def values_in(facts: Iterable[Fact]) -> dict[str, list[str]]:
 RULES = "rules.toml"
 
 
-class ScriptBot(Answerer):
+class ScriptBot(babi.Answerer):
     """Rules from a file, with the texts that match their patterns.
 
     Args:
@@ -837,13 +815,15 @@ class ScriptBot(Answerer):
       candidates: the allowed answers; empty for any.
     """
 
-    def __init__(self, script: Script, values: Mapping[str, Sequence[str]], candidates: Sequence[str]) -> None:
-        self.script, self.texts, self.candidates = script, Texts(script, values), frozenset(candidates)
+    def __init__(
+        self, script: task6_rules.Script, values: Mapping[str, Sequence[str]], candidates: Sequence[str]
+    ) -> None:
+        self.script, self.texts, self.candidates = script, task6_rules.Texts(script, values), frozenset(candidates)
 
-    def ranked(self, dialogues: Sequence[BabiDialogue], top: int) -> list[list[list[str]]]:
+    def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the only answer at each turn of each dialogue; empty if no rule fires."""
         return [
-            [[answer] for answer in answers_of(self.script, self.texts, self.candidates, dialogue)]
+            [[answer] for answer in task6_rules.answers_of(self.script, self.texts, self.candidates, dialogue)]
             for dialogue in dialogues
         ]
 
@@ -855,7 +835,7 @@ def built_in_rules() -> bytes:
 
 def scripted_card(
     data: bytes, path: str, train: Sequence[str], dev: Sequence[str], knowledge: str, candidates: str | None
-) -> Card:
+) -> babi.Card:
     """Makes a model of rules: patterns are extracted from ``train``, and the order of rules is chosen on ``dev``.
 
     Args:
@@ -869,25 +849,27 @@ def scripted_card(
     Raises:
       InputError: a file cannot be read or used, or no pattern matches a text in ``train``.
     """
-    script = read_script(data, path)
-    dialogues = [dialogue for name in train for dialogue in read_dialogues(name)]
-    texts = read_candidates(candidates) if candidates is not None else []
-    values = values_of(script, dialogues, read_facts(knowledge))
-    finder = Texts(script, values)
-    script = extracted(script, dialogues, finder)
+    script = task6_rules.read_script(data, path)
+    dialogues = [dialogue for name in train for dialogue in babi.read_dialogues(name)]
+    texts = babi.read_candidates(candidates) if candidates is not None else []
+    values = task6_rules.values_of(script, dialogues, babi.read_facts(knowledge))
+    finder = task6_rules.Texts(script, values)
+    script = task6_rules.extracted(script, dialogues, finder)
     without = [name for name, pattern in script.patterns.items() if not pattern.text]
     if len(without) == len(script.patterns):
         raise InputError("no pattern selects a response of --train: check that they belong to this domain", path)
     if without:
         logging.warning("%s: --train has no response for the patterns %s", path, ", ".join(without))
-    if held_out := [dialogue for name in dev for dialogue in read_dialogues(name)]:
-        script, before, after = optimised(script, finder, frozenset(texts), held_out)
+    if held_out := [dialogue for name in dev for dialogue in babi.read_dialogues(name)]:
+        script, before, after = task6_rules.optimised(script, finder, frozenset(texts), held_out)
         message = "%.1f %% of the responses of --dev are right, %.1f %% in the order of the file"
         logging.info(message, 100 * after, 100 * before)
-    return Card(model="rules", task=task_of([*train, *dev]), candidates=texts, knowledge=values, script=script)
+    return babi.Card(
+        model="rules", task=babi.task_of([*train, *dev]), candidates=texts, knowledge=values, script=script
+    )
 
 
-def files_of_rules(card: Card) -> dict[str, bytes]:
+def files_of_rules(card: babi.Card) -> dict[str, bytes]:
     """Returns the files that people can read: rules in the chosen order with the texts that match, or the ontology."""
     files = {ONTOLOGY: card.ontology.encode()} if card.ontology else {}
     if card.script is not None:

@@ -15,15 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from parapet.evaluation.models import saving
-from parapet.evaluation.models.configs import ClassifierConfig
-from parapet.evaluation.models.inference import held_out
+from parapet.evaluation.models import configs, inference, saving, training
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, device_of, enough_memory
-from parapet.evaluation.models.training import Learner, Rows, bucketed, by_length
 from parapet.evaluation.models.turns import Answer, Turn, read_labelled
 from parapet.evaluation.ood import OOD, best_threshold, is_of_ood
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
+from parapet.schemas import errors, layout
 from parapet.transforms.core.checkpoints import Checkpoint
 from parapet.transforms.perturb import corpora
 
@@ -45,7 +41,7 @@ class Corpus(msgspec.Struct, frozen=True):
     files: list[tuple[str, str]]
 
 
-def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
+def read_training(config: configs.ClassifierConfig, train: Sequence[str]) -> Corpus:
     """Reads the training data of a classifier.
 
     Args:
@@ -62,12 +58,12 @@ def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
         chosen_by = read_labelled(dev, config.dev_split, task)
         files += input_files("dev", dev, config.dev_split)
     else:
-        learned, chosen_by = held_out(learned, HELD_OUT, config.seed, lambda turn: turn.key[1])
+        learned, chosen_by = inference.held_out(learned, HELD_OUT, config.seed, lambda turn: turn.key[1])
     if not learned or not chosen_by:
-        raise InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
+        raise errors.InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}
     if len(labels) < 2:
-        raise InputError(
+        raise errors.InputError(
             f"all turns have the label {labels.pop()!r}, so there is nothing to learn", train[0], "--train"
         )
     lost = [turn for turn in chosen_by if turn.label not in labels]
@@ -86,17 +82,17 @@ def read_training(config: ClassifierConfig, train: Sequence[str]) -> Corpus:
 def _check_both(turns: Sequence[Turn], path: str, flag: str) -> None:
     if len({turn.label for turn in turns}) < 2:
         reason = f"all of these turns are {turns[0].label}, but a threshold requires both kinds"
-        raise InputError(reason, path, flag)
+        raise errors.InputError(reason, path, flag)
 
 
 def input_files(flag: str, paths: Sequence[str], split: str) -> list[tuple[str, str]]:
     """Lists (flag, path) of all files that are read for paths, in order."""
     names = []
     for path in paths:
-        if as_path(path).is_file():
+        if layout.as_path(path).is_file():
             names.append((flag, path))
         elif is_of_ood(path):
-            sets = sorted(folder / "turns" for folder in as_path(path).iterdir() if (folder / "turns").is_dir())
+            sets = sorted(folder / "turns" for folder in layout.as_path(path).iterdir() if (folder / "turns").is_dir())
             named = [file for folder in sets for file in sorted((folder / split).glob("*.parquet"))]
             plain = [file for folder in sets for file in sorted(folder.glob("*.parquet"))]
             names += [(flag, str(file)) for file in named or plain]
@@ -259,10 +255,10 @@ class Classifier:
         """Answers each text; also returns the number of distinct texts that were too long and lost their beginnings."""
         different = list(dict.fromkeys(texts))
         encoded, long = self.encoder.encode(different)
-        rows = Rows(encoded, self.device)
+        rows = training.Rows(encoded, self.device)
         answers: dict[str, Answer] = {}
         with enough_memory(self.batch), torch.inference_mode():
-            for ids in by_length(rows.lengths.tolist(), self.batch):
+            for ids in training.by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()
                 scores = foreign(logits, self.labels, self.score).tolist()
@@ -352,7 +348,7 @@ SCORED = 256  # texts at a time outside of training
 DECAY = 0.01  # weight decay
 
 
-class ClassifierLearner(Learner):
+class ClassifierLearner(training.Learner):
     """A classifier with its data.
 
     Args:
@@ -364,7 +360,7 @@ class ClassifierLearner(Learner):
       InputError: the checkpoint cannot be loaded.
     """
 
-    def __init__(self, config: ClassifierConfig, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(self, config: configs.ClassifierConfig, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
         self.config, self.device, train, dev = config, torch.device(config.device), corpus.train, corpus.dev
         self.threshold: float | None = None
         self.f1: float | None = None  # F1 with the threshold, on the turns for tuning
@@ -386,16 +382,16 @@ class ClassifierLearner(Learner):
             torch.tensor([numbers.get(turn.label, -1) for turn in turns], device=self.device) for turns in (train, dev)
         )
 
-    def _rows(self, turns: Sequence[Turn], name: str) -> Rows:
+    def _rows(self, turns: Sequence[Turn], name: str) -> training.Rows:
         encoded, long = self.encoder.encode([turn.utterance for turn in turns])
         if long:
             message = "%s: %s utterances are longer than %d tokens: their beginnings are cut off"
             logging.warning(message, name, f"{long:,}", self.length)
-        return Rows(encoded, self.device)
+        return training.Rows(encoded, self.device)
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
-        return bucketed(self.rows.lengths, self.config.batch_size, generator)
+        return training.bucketed(self.rows.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
         """Computes the mean loss."""
@@ -404,7 +400,7 @@ class ClassifierLearner(Learner):
 
     def dev(self) -> float:
         """Computes the accuracy of intents; for out-of-domain turns, the highest F1 of any threshold."""
-        order = [torch.tensor(ids) for ids in by_length(self._dev_rows.lengths.tolist(), SCORED)]
+        order = [torch.tensor(ids) for ids in training.by_length(self._dev_rows.lengths.tolist(), SCORED)]
         logits = torch.cat([self.module(*self._dev_rows.padded(ids, self.encoder.pad)) for ids in order])
         classes = self._dev_classes[torch.cat(order).to(self.device)]
         if self.config.task != OOD:
@@ -444,7 +440,7 @@ class ClassifierLearner(Learner):
 
 
 def body(
-    config: ClassifierConfig, labels: Sequence[str], checkpoint: Checkpoint | None
+    config: configs.ClassifierConfig, labels: Sequence[str], checkpoint: Checkpoint | None
 ) -> tuple[Encoder, nn.Module, int]:
     """Returns the encoder, the net, and the maximum length of a text.
 

@@ -19,23 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from parapet.evaluation.models import saving
-from parapet.evaluation.models.configs import DamdConfig
+from parapet.evaluation.models import configs, saving, systems, training
 from parapet.evaluation.models.saving import MODEL, device_of, enough_memory
-from parapet.evaluation.models.systems import (
-    MARKS,
-    SERVICE,
-    SLOT,
-    VALUE,
-    Database,
-    Part,
-    Reply,
-    Step,
-    acts_of,
-    belief_of,
-    database_parts,
-)
-from parapet.evaluation.models.training import Learner, Rows, bucketed, by_length
 from parapet.evaluation.response.goals import plain_name
 from parapet.schemas.errors import InputError
 
@@ -67,26 +52,26 @@ def response_words(text: str) -> list[str]:
     return [word.lower() for word in _DELEXICALISED.findall(text.encode("utf-8", "replace").decode())]
 
 
-def span_of(parts: Iterable[Part]) -> list[str]:
+def span_of(parts: Iterable[systems.Part]) -> list[str]:
     """Flattens a belief or action span: one word for each name, such as ``<|slot|>city``, and the words of values."""
-    return [word for mark, text in parts for word in (words_of(text) if mark == VALUE else [f"{mark}{text}"])]
+    return [word for mark, text in parts for word in (words_of(text) if mark == systems.VALUE else [f"{mark}{text}"])]
 
 
-def parts_of(span: Sequence[str]) -> list[Part]:
+def parts_of(span: Sequence[str]) -> list[systems.Part]:
     """Parses a span into parts; the words of a value are joined by spaces."""
-    parts: list[Part] = []
+    parts: list[systems.Part] = []
     for word in span:
-        mark = next((mark for mark in MARKS if word.startswith(mark)), None)
+        mark = next((mark for mark in systems.MARKS if word.startswith(mark)), None)
         if mark:
             parts.append((mark, word.removeprefix(mark)))
-        elif parts and parts[-1][0] == VALUE:
-            parts[-1] = VALUE, f"{parts[-1][1]} {word}"
+        elif parts and parts[-1][0] == systems.VALUE:
+            parts[-1] = systems.VALUE, f"{parts[-1][1]} {word}"
         else:
-            parts.append((VALUE, word))
+            parts.append((systems.VALUE, word))
     return parts
 
 
-def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]:
+def delexicalised(utterance: Sequence[str], belief: Iterable[systems.Part]) -> list[str]:
     """Replaces the values of the belief state in a user's utterance by placeholders, the longest first.
 
     Args:
@@ -102,21 +87,24 @@ def delexicalised(utterance: Sequence[str], belief: Iterable[Part]) -> list[str]
     return words
 
 
-def _named(belief: Iterable[Part]) -> Iterator[tuple[str, list[str]]]:
+def _named(belief: Iterable[systems.Part]) -> Iterator[tuple[str, list[str]]]:
     """Yields (placeholder, words of the value) of each slot."""
     service = slot = ""
     for mark, text in belief:
-        if mark == SERVICE:
+        if mark == systems.SERVICE:
             service = text
-        elif mark == SLOT:
+        elif mark == systems.SLOT:
             slot = text
-        elif mark == VALUE:
+        elif mark == systems.VALUE:
             yield f"[{plain_name(f'{service}_{slot}')}]", words_of(text)
 
 
 def spelled(
-    parts: Iterable[Part], before: Iterable[Part], known: Mapping[str, Mapping[str, str]], said: Sequence[str]
-) -> tuple[Part, ...]:
+    parts: Iterable[systems.Part],
+    before: Iterable[systems.Part],
+    known: Mapping[str, Mapping[str, str]],
+    said: Sequence[str],
+) -> tuple[systems.Part, ...]:
     """Spells the values of a belief state as before, as in training, or as in the utterances.
 
     Args:
@@ -125,11 +113,11 @@ def spelled(
       known: from :func:`surfaces_of`.
       said: the utterances that values can be copied from, the newest first.
     """
-    earlier = {" ".join(words_of(text)): text for mark, text in before if mark == VALUE}
-    slot, spelled_parts = "", list[Part]()
+    earlier = {" ".join(words_of(text)): text for mark, text in before if mark == systems.VALUE}
+    slot, spelled_parts = "", list[systems.Part]()
     for mark, text in parts:
-        slot = text if mark == SLOT else slot
-        if mark == VALUE:
+        slot = text if mark == systems.SLOT else slot
+        if mark == systems.VALUE:
             text = earlier.get(text) or known.get(slot, {}).get(text) or _found_in(text, said) or text
         spelled_parts.append((mark, text))
     return tuple(spelled_parts)
@@ -146,14 +134,14 @@ def _found_in(value: str, said: Iterable[str]) -> str | None:
     return None
 
 
-def surfaces_of(steps: Iterable[Step]) -> dict[str, dict[str, str]]:
+def surfaces_of(steps: Iterable[systems.Step]) -> dict[str, dict[str, str]]:
     """Returns slot to the joined words of training values to their most frequent spelling, where it differs."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for step in steps:
         slot = ""
         for mark, text in step.belief:
-            slot = text if mark == SLOT else slot
-            if mark == VALUE:
+            slot = text if mark == systems.SLOT else slot
+            if mark == systems.VALUE:
                 counts.setdefault((slot, " ".join(words_of(text))), Counter())[text] += 1
     surfaces: dict[str, dict[str, str]] = {}
     for (slot, words), ways in sorted(counts.items()):
@@ -184,7 +172,7 @@ class Texts(msgspec.Struct, frozen=True):
     matches: int | None = None
 
 
-def texts_of(step: Step) -> Texts:
+def texts_of(step: systems.Step) -> Texts:
     """Encodes a step with all outputs to learn."""
     requested = asked_of(step)
     return msgspec.structs.replace(
@@ -197,23 +185,25 @@ def texts_of(step: Step) -> Texts:
     )
 
 
-def asked_of(step: Step) -> Texts:
+def asked_of(step: systems.Step) -> Texts:
     """Encodes the parts of a step that are known before the prediction."""
     user, previous = said_last(step)
     return Texts(words_of(previous)[-LONGEST:], words_of(user)[-LONGEST:], span_of(step.before))
 
 
-def is_long(step: Step) -> bool:
+def is_long(step: systems.Step) -> bool:
     """Whether one of the utterances is cut."""
     return any(len(words_of(text)) > LONGEST for text in said_last(step))
 
 
-def said_last(step: Step) -> tuple[str, str]:
+def said_last(step: systems.Step) -> tuple[str, str]:
     """Returns (user's utterance, system's preceding utterance, empty for none)."""
     return step.history[-1][1], step.history[-2][1] if len(step.history) > 1 else ""
 
 
-def matches_of(before: Sequence[Part], belief: Sequence[Part], database: Iterable[Part]) -> int | None:
+def matches_of(
+    before: Sequence[systems.Part], belief: Sequence[systems.Part], database: Iterable[systems.Part]
+) -> int | None:
     """Returns the number of entities that satisfy the belief state of the turn's service, by ``MATCHES``.
 
     The turn's service is the last one whose state differs from the preceding state, or the last one if none differs.
@@ -221,19 +211,19 @@ def matches_of(before: Sequence[Part], belief: Sequence[Part], database: Iterabl
     counts: dict[str, int] = {}
     name = ""
     for mark, text in database:
-        name = text if mark == SERVICE else name
-        if mark == VALUE:
+        name = text if mark == systems.SERVICE else name
+        if mark == systems.VALUE:
             counts[name] = MATCHES.index(text)
     earlier, now = _by_service(before), _by_service(belief)
     changed = [service for service, state in now.items() if state != earlier.get(service)] or list(now)
     return counts.get(changed[-1]) if changed else None
 
 
-def _by_service(belief: Iterable[Part]) -> dict[str, list[Part]]:
-    parts: dict[str, list[Part]] = {}
-    state: list[Part] = []
+def _by_service(belief: Iterable[systems.Part]) -> dict[str, list[systems.Part]]:
+    parts: dict[str, list[systems.Part]] = {}
+    state: list[systems.Part] = []
     for mark, text in belief:
-        if mark == SERVICE:
+        if mark == systems.SERVICE:
             state = parts.setdefault(text, [])
         else:
             state.append((mark, text))
@@ -591,7 +581,7 @@ class Learned:
 
     def __init__(self, steps: Sequence[Texts], vocabulary: Vocabulary, device: torch.device) -> None:
         numbers = [vocabulary.numbered(step) for step in steps]
-        self.rows = {name: Rows([sequences[name] for sequences, _ in numbers], device) for name in TRAINED}
+        self.rows = {name: training.Rows([sequences[name] for sequences, _ in numbers], device) for name in TRAINED}
         self.lengths = sum(rows.lengths for rows in self.rows.values())
         self.own = torch.tensor([len(own) for _, own in numbers])
         pointers = torch.zeros(len(steps), len(MATCHES))
@@ -606,7 +596,7 @@ class Learned:
         return {name: (numbers, mask.bool()) for name, (numbers, mask) in padded.items()}
 
 
-class DamdLearner(Learner):
+class DamdLearner(training.Learner):
     """The model with its data.
 
     Args:
@@ -620,7 +610,7 @@ class DamdLearner(Learner):
 
     metric = "belief and action spans and response words right"
 
-    def __init__(self, config: DamdConfig, train: Sequence[Step], dev: Sequence[Step]) -> None:
+    def __init__(self, config: configs.DamdConfig, train: Sequence[systems.Step], dev: Sequence[systems.Step]) -> None:
         self.config, self.device = config, torch.device(config.device)
         texts = [texts_of(step) for step in train]
         self.vocabulary = vocabulary_of(texts, config.vocabulary)
@@ -635,7 +625,7 @@ class DamdLearner(Learner):
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
-        return bucketed(self.train.lengths, self.config.batch_size, generator)
+        return training.bucketed(self.train.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
         """Sums the decoders' mean losses over words."""
@@ -668,7 +658,7 @@ class DamdLearner(Learner):
     def dev(self) -> float:
         """Averages three shares on dev: correct belief spans, correct action spans, and correct response words."""
         right: Mapping[str, list[int]] = {name: [] for name in OUTPUTS}
-        for ids in by_length(self._dev.lengths.tolist(), self.config.batch_size):
+        for ids in training.by_length(self._dev.lengths.tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
             own = int(self._dev.own[batch].max())
             for name, parts in self._decoded(self._dev, batch).items():
@@ -710,20 +700,20 @@ class Damd:
       batch: turns at a time.
     """
 
-    def __init__(self, card: Card, net: Net, database: Database, device: torch.device, batch: int) -> None:
+    def __init__(self, card: Card, net: Net, database: systems.Database, device: torch.device, batch: int) -> None:
         self.card, self.net = card, net.double().to(device).eval()
         self.vocabulary = Vocabulary(card.words[len(SPECIAL) :])
         self.database, self.device, self.batch = database, device, batch
 
-    def answers(self, steps: Sequence[Step]) -> list[Reply]:
+    def answers(self, steps: Sequence[systems.Step]) -> list[systems.Reply]:
         """Replies to each turn.
 
         Turns of a dialogue must be adjacent, as each starts from the preceding belief state.
         """
         dialogues = [list(group) for _, group in groupby(range(len(steps)), lambda i: steps[i].dialogue_id)]
         dialogue_numbers = {i: number for number, dialogue in enumerate(dialogues) for i in dialogue}
-        replies: dict[int, Reply] = {}
-        before: dict[int, tuple[Part, ...]] = {}
+        replies: dict[int, systems.Reply] = {}
+        before: dict[int, tuple[systems.Part, ...]] = {}
         with enough_memory(self.batch), torch.inference_mode():
             for batch in self._batches(dialogues):
                 questions = [
@@ -740,7 +730,7 @@ class Damd:
             for first in range(0, len(wave), self.batch):
                 yield wave[first : first + self.batch]
 
-    def _answers(self, steps: Sequence[Step]) -> list[tuple[Reply, tuple[Part, ...]]]:
+    def _answers(self, steps: Sequence[systems.Step]) -> list[tuple[systems.Reply, tuple[systems.Part, ...]]]:
         """Replies to turns of different dialogues; also returns their belief states."""
         net, card = self.net, self.card
         texts = [asked_of(step) for step in steps]
@@ -754,9 +744,9 @@ class Damd:
             spelled(parts_of(words), step.before, card.surfaces, said_last(step))
             for words, step in zip(self._words(belief, [own_words for _, own_words in numbers]), steps, strict=True)
         ]
-        states = [belief_of(parts) for parts in spans]
+        states = [systems.belief_of(parts) for parts in spans]
         matches = [
-            matches_of(step.before, parts, database_parts(state, self.database))
+            matches_of(step.before, parts, systems.database_parts(state, self.database))
             for step, parts, state in zip(steps, spans, states, strict=True)
         ]
         pointers = [[float(match == n) for n in range(len(MATCHES))] for match in matches]
@@ -774,13 +764,13 @@ class Damd:
         names = [own_words for _, own_words in numbers]
         answers = zip(states, self._words(acts, names), self._words(response, names), strict=True)
         replies = [
-            Reply(state, " ".join(words), is_long(step), acts_of(parts_of(span)))
+            systems.Reply(state, " ".join(words), is_long(step), systems.acts_of(parts_of(span)))
             for step, (state, span, words) in zip(steps, answers, strict=True)
         ]
         return list(zip(replies, spans, strict=True))
 
     def _encoded(self, name: str, rows: Sequence[Sequence[int]]) -> tuple[Source, Tensor]:
-        numbers, mask = Rows(rows, self.device).padded(torch.arange(len(rows)), PAD)
+        numbers, mask = training.Rows(rows, self.device).padded(torch.arange(len(rows)), PAD)
         encoder: Encoder = getattr(self.net, name)
         encoded: tuple[Source, Tensor] = self.net.encoded(encoder, numbers, mask.bool())
         return encoded
@@ -796,7 +786,7 @@ class Damd:
         ]
 
 
-def load(folder: str, database: Database, device: str, batch: int) -> Damd:
+def load(folder: str, database: systems.Database, device: str, batch: int) -> Damd:
     """Loads a model, ready to answer.
 
     Args:

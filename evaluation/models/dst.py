@@ -12,15 +12,12 @@ import msgspec
 
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.model import Example, Model, examples, predicted
-from parapet.evaluation.models import inference
+from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.inference import Answers, Dialogues, Examples, Part
-from parapet.evaluation.models.saving import enough_memory, module_of
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import read_root
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
-from parapet.transforms.core.inputs import read_input
-from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core import inputs, seeding
 from parapet.transforms.perturb.corpora import read_corpus
 
 
@@ -63,7 +60,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     corpus = read_corpus(root, [split])
     for problem in corpus.problems:
         logging.warning("%s", problem)
-    schemas = {schemas.split: schemas for schemas in read_root(root, leave_out_bad=True)}
+    schemas = {schemas.split: schemas for schemas in layout.read_root(root, leave_out_bad=True)}
     here = schemas.get(split) or next(iter(schemas.values()))
     services = {service.service_name: service for service in here.services}
     if not any(service.slots for service in services.values()):
@@ -72,7 +69,7 @@ def read_labels(root: str, split: str) -> Examples[Labelled]:
     frames = [
         frame
         for path in paths
-        for dialogue in state_frames.parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
+        for dialogue in state_frames.parse_dialogues(inputs.read_input(path, limits.MAX_DIALOGUE_FILE), path)
         for frame in labelled(dialogue, services, path)
     ]
     if not frames:
@@ -126,7 +123,7 @@ def some(frames: Sequence[Labelled], most: int, seed: str) -> list[Labelled]:
     sizes = Counter(_dialogue(frame) for frame in frames)
     chosen: set[tuple[str, str]] = set()
     room = most
-    for key in sorted(sizes, key=lambda key: stable_hash(seed, "dev", *key)):
+    for key in sorted(sizes, key=lambda key: seeding.stable_hash(seed, "dev", *key)):
         if sizes[key] <= room or not chosen:
             chosen.add(key)
             room -= sizes[key]
@@ -221,7 +218,7 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
 
     def load(self) -> Model:
         """Loads the tracker."""
-        tracker: Model = module_of(self.model).load(self.folder, self.device, self.batch_size)
+        tracker: Model = saving.module_of(self.model).load(self.folder, self.device, self.batch_size)
         return tracker
 
     def answer(self, model: Model, chunk: Dialogues) -> Answers:
@@ -230,7 +227,7 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
         # The model makes its own batches, as it knows which examples are similar.
         everything = sum(len(turn.frames) for dialogue in chunk.dialogues for turn in dialogue.turns) or 1
         name = chunk.file.set
-        with enough_memory(self.batch_size):
+        with saving.enough_memory(self.batch_size):
             states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model)
         data, frames = json_of(chunk.dialogues, states)
         counts = {f"predicted/{name}": frames}

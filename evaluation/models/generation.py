@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
+from parapet.evaluation.generation import lexical, scoring
 from parapet.evaluation.generation.corpus import (
     NONE,
     Act,
@@ -38,11 +39,8 @@ from parapet.evaluation.generation.corpus import (
     warn_without_template,
     words_of,
 )
-from parapet.evaluation.generation.lexical import Lexical
-from parapet.evaluation.generation.scoring import Cached, Nli, Scorer, choose
-from parapet.evaluation.models import inference
+from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.inference import Answers, Examples, Part
-from parapet.evaluation.models.saving import device_of, enough_memory
 from parapet.evaluation.sets import ORIGINAL, Sources, find_sets, read_lines
 from parapet.schemas.dialogue import DialogueFile, is_marker
 from parapet.schemas.errors import InputError
@@ -262,9 +260,9 @@ class Generated(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def scorer_of(name: str, folder: str, batch: int) -> Scorer:
+def scorer_of(name: str, folder: str, batch: int) -> scoring.Scorer:
     """Makes the scorer, ``lexical`` or ``nli`` with a model in a folder; cached in each process."""
-    return Lexical() if name == "lexical" else Nli(folder, batch)
+    return lexical.Lexical() if name == "lexical" else scoring.Nli(folder, batch)
 
 
 @functools.lru_cache(maxsize=8)
@@ -370,12 +368,12 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         """Loads the model."""
         from parapet.evaluation.models.generation_t5 import load
 
-        return load(self.folder, self.model, self.checkpoint, device_of(self.device), self.search)
+        return load(self.folder, self.model, self.checkpoint, saving.device_of(self.device), self.search)
 
     def answer(self, model: Generating, chunk: Turns) -> Answers:
         """Encodes an utterance for each turn as JSON lines; with a reranker, the most faithful candidate."""
         source = self.sets[chunk.source.set]
-        with enough_memory(self.batch_size):
+        with saving.enough_memory(self.batch_size):
             outputs = iter(model.generate([turn.text for turn in chunk.turns if turn.text]))
         generated = {turn.turn.place: next(outputs) if turn.text else None for turn in chunk.turns}
         turns = [turn.turn for turn in chunk.turns]
@@ -384,7 +382,7 @@ class Job(inference.Job[SourceFile, Turns, Generating], frozen=True, kw_only=Tru
         best = first
         if self.reranker is not None:
             scorer = scorer_of(self.reranker.scorer, self.reranker.folder, self.reranker.batch_size)
-            best = choose(turns, candidates, source.words, Cached(scorer))
+            best = scoring.choose(turns, candidates, source.words, scoring.Cached(scorer))
         refused = {place for place, act in generated.items() if act is not None and act.refused}
         data = b"".join(
             self._line(turn, best[turn.place], candidates[turn.place], turn.place in refused) for turn in turns

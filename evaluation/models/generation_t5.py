@@ -22,11 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from parapet.evaluation.generation.corpus import NONE, Candidate, Templates
-from parapet.evaluation.models import saving
+from parapet.evaluation.models import generation, saving, training
 from parapet.evaluation.models.configs import GenerationConfig
-from parapet.evaluation.models.generation import Example, Generated, Search
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, longest
-from parapet.evaluation.models.training import Learner, Rows, bucketed, by_length
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import checkpoints
 from parapet.transforms.core.checkpoints import Checkpoint, digest
@@ -210,7 +208,7 @@ NO_TOKEN = -100  # padding of utterances: the label that transformers leaves out
 PREFIX_TUNED = "pt_t5"
 
 
-class GenerationLearner(Learner):
+class GenerationLearner(training.Learner):
     """A T5, or prefixes for one, with its data.
 
     Args:
@@ -229,8 +227,8 @@ class GenerationLearner(Learner):
         self,
         config: GenerationConfig,
         checkpoint: Checkpoint,
-        train: Sequence[Example],
-        dev: Sequence[Example],
+        train: Sequence[generation.Example],
+        dev: Sequence[generation.Example],
         templates: Templates = NONE,
     ) -> None:
         self.tokenizer, t5 = load_t5(checkpoint)
@@ -251,7 +249,7 @@ class GenerationLearner(Learner):
         # One kernel for all parameters, with the same results as a loop.
         self.optimiser = torch.optim.AdamW(self.module.parameters(), lr=config.learning_rate, fused=True)
 
-    def _encoded(self, examples: Sequence[Example], name: str) -> tuple[Rows, Rows]:
+    def _encoded(self, examples: Sequence[generation.Example], name: str) -> tuple[training.Rows, training.Rows]:
         inputs = tokenized(self.tokenizer, [example.text for example in examples])
         targets = tokenized(self.tokenizer, [example.said for example in examples])
         of_input, of_output = self.config.max_input, self.config.max_output
@@ -263,20 +261,20 @@ class GenerationLearner(Learner):
                 message = "%s: %s %s are longer than --%s, %d tokens: %s is cut off"
                 logging.warning(message, name, f"{n:,} of {len(rows):,}", text_kind, flag, most, side)
         return (
-            Rows([row[-of_input:] for row in inputs], self.device),
-            Rows([row[:of_output] for row in targets], self.device),
+            training.Rows([row[-of_input:] for row in inputs], self.device),
+            training.Rows([row[:of_output] for row in targets], self.device),
         )
 
     def batches(self, generator: torch.Generator) -> Iterator[Tensor]:
         """Yields the batches of an epoch."""
         inputs, targets = self.train
-        yield from bucketed(inputs.lengths + targets.lengths, self.config.batch_size, generator)
+        yield from training.bucketed(inputs.lengths + targets.lengths, self.config.batch_size, generator)
 
     def loss(self, batch: Tensor) -> Tensor:
         """Computes the mean loss of the tokens."""
         return self._loss(self.train, batch)
 
-    def _loss(self, of: tuple[Rows, Rows], batch: Tensor) -> Tensor:
+    def _loss(self, of: tuple[training.Rows, training.Rows], batch: Tensor) -> Tensor:
         ids, mask = of[0].padded(batch, self.pad)
         labels, _ = of[1].padded(batch, NO_TOKEN)
         if self.prefixes is not None:
@@ -291,7 +289,7 @@ class GenerationLearner(Learner):
         inputs, targets = self._dev
         lengths = (inputs.lengths + targets.lengths).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for ids in by_length(lengths, self.config.batch_size):
+        for ids in training.by_length(lengths, self.config.batch_size):
             batch = torch.tensor(ids)
             total += self._loss(self._dev, batch).double() * int(targets.lengths[batch].sum())
         return math.exp(-float(total) / int(targets.lengths.sum()))
@@ -324,7 +322,7 @@ class Generator:
       search: the settings of the search.
     """
 
-    def __init__(self, card: Card, tokenizer: Any, t5: Any, search: Search) -> None:
+    def __init__(self, card: Card, tokenizer: Any, t5: Any, search: generation.Search) -> None:
         from transformers import GenerationConfig
 
         self.card, self.tokenizer, self.t5, self.search = card, tokenizer, t5, search
@@ -342,19 +340,19 @@ class Generator:
             do_sample=False,
         )
 
-    def generate(self, texts: Sequence[str]) -> list[Generated]:
+    def generate(self, texts: Sequence[str]) -> list[generation.Generated]:
         """Generates utterances for each template; equal templates are generated once."""
         different = list(dict.fromkeys(texts))
         rows, most = tokenized(self.tokenizer, different), self.card.max_input
-        inputs = Rows([row[-most:] for row in rows], self.device)
-        generated: dict[str, Generated] = {}
+        inputs = training.Rows([row[-most:] for row in rows], self.device)
+        generated: dict[str, generation.Generated] = {}
         with torch.inference_mode():
-            for ids in by_length(inputs.lengths.tolist(), self.search.batch_size):
+            for ids in training.by_length(inputs.lengths.tolist(), self.search.batch_size):
                 for i, (candidates, unfinished) in zip(ids, self._searched(inputs, torch.tensor(ids)), strict=True):
-                    generated[different[i]] = Generated(candidates, len(rows[i]) > most, unfinished)
+                    generated[different[i]] = generation.Generated(candidates, len(rows[i]) > most, unfinished)
         return [generated[text] for text in texts]
 
-    def _searched(self, inputs: Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
+    def _searched(self, inputs: training.Rows, batch: Tensor) -> list[tuple[tuple[Candidate, ...], bool]]:
         from transformers.modeling_outputs import BaseModelOutput
 
         ids, mask = inputs.padded(batch, self.pad)
@@ -400,7 +398,7 @@ def _ordered(outputs: Sequence[tuple[str, float, bool]]) -> tuple[tuple[Candidat
     return tuple(Candidate(text, best[text][0]) for text in order), not best[order[0]][1]
 
 
-def load(folder: str, model: str, checkpoint: str | None, device: torch.device, search: Search) -> Generator:
+def load(folder: str, model: str, checkpoint: str | None, device: torch.device, search: generation.Search) -> Generator:
     """Loads a model; in double precision, so that the most likely output does not depend on rounding.
 
     Args:

@@ -18,10 +18,8 @@ from parapet.evaluation.dst.frames import Dialogue, parse_dialogues
 from parapet.evaluation.dst.model import Set
 from parapet.evaluation.endpoint.outcomes import check_refusals
 from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.transforms.core import files
+from parapet.transforms.core import files, progress, seeding
 from parapet.transforms.core.inputs import read_input
-from parapet.transforms.core.progress import advance, expect
-from parapet.transforms.core.seeding import stable_hash
 
 Row = TypeVar("Row")
 
@@ -53,7 +51,7 @@ def held_out(
     """
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row in rows:
-        parts[stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
+        parts[seeding.stable_hash(seed, "held out", dialogue(row)) / 2**64 < share].append(row)
     return parts
 
 
@@ -174,7 +172,7 @@ class Predict(beam.PTransform):
 
 def _chunks(file: File, job: Job[File, Chunk, Any]) -> Iterator[Chunk]:
     for chunk in job.chunks(file):
-        expect(job.size(chunk), job.named())
+        progress.expect(job.size(chunk), job.named())
         yield chunk
 
 
@@ -193,7 +191,7 @@ class _Handler(ModelHandler[Any, Any, Any]):
     ) -> Iterator[Answers]:
         for chunk in batch:
             answers = self.job.answer(model, chunk)
-            advance(self.job.size(chunk), self.job.named())
+            progress.advance(self.job.size(chunk), self.job.named())
             yield answers
 
     def batch_elements_kwargs(self) -> dict[str, int]:

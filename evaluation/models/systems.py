@@ -14,9 +14,8 @@ import msgspec
 
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models import inference
+from parapet.evaluation.models import inference, saving
 from parapet.evaluation.models.inference import Answers, Dialogues, Examples
-from parapet.evaluation.models.saving import module_of
 from parapet.evaluation.response.goals import Knowledge, plain_name, read_entities, reference_of, satisfies
 from parapet.schemas.dialogue import Action, Dialogue, Frame, Turn, parse_dialogues
 from parapet.schemas.errors import InputError
@@ -374,7 +373,7 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
     def load(self) -> System:
         """Loads the model, with the database of the reference."""
         database = read_source(self.reference, self.split, self.knowledge_base).database
-        system: System = module_of(self.model).load(self.folder, database, self.device, self.batch_size)
+        system: System = saving.module_of(self.model).load(self.folder, database, self.device, self.batch_size)
         return system
 
     def answer(self, model: System, chunk: Dialogues) -> Answers:

@@ -16,12 +16,10 @@ import torch
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
-from parapet.evaluation.models.configs import TrainingConfig
-from parapet.evaluation.models.saving import enough_memory, seed_all
+from parapet.evaluation.models import configs, saving
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
-from parapet.transforms.core import files
-from parapet.transforms.core.progress import expect, tracked
+from parapet.transforms.core import files, progress
 from parapet.transforms.report.report import Report, Table, Tile, page
 from parapet.transforms.report.text import counted, percent
 
@@ -121,7 +119,7 @@ class TrainedModel(msgspec.Struct, frozen=True):
 
 
 def train(
-    config: TrainingConfig, learner_of: Callable[[], Learner], output: str, header: Mapping[str, Any]
+    config: configs.TrainingConfig, learner_of: Callable[[], Learner], output: str, header: Mapping[str, Any]
 ) -> TrainedModel:
     """Trains a model, or resumes an interrupted training.
 
@@ -138,8 +136,8 @@ def train(
     if not stays_within(output, f"{FOLDER}/any"):
         raise InputError("leads outside of the output folder by a link: remove the link", files.join(output, FOLDER))
     torch.set_num_threads(config.threads)
-    seed_all(config.seed, "parameters")
-    with enough_memory(config.batch_size):
+    saving.seed_all(config.seed, "parameters")
+    with saving.enough_memory(config.batch_size):
         learner = learner_of()
         weights, log = fit(learner, config, output, header)
         learner.module.load_state_dict(weights)
@@ -157,7 +155,7 @@ class Position(NamedTuple):
 
 
 def fit(
-    learner: Learner, config: TrainingConfig, output: str, header: Mapping[str, Any]
+    learner: Learner, config: configs.TrainingConfig, output: str, header: Mapping[str, Any]
 ) -> tuple[dict[str, Tensor], list[Measurement]]:
     """Trains to the end, and returns the best weights with the log.
 
@@ -190,7 +188,7 @@ def fit(
         batches = Interval(learner, config, position)
         total = config.steps or learner.total_steps or config.most_epochs * len(batches)
         if position.steps == begun:
-            expect(total - begun, "steps", STAGE)  # those of this run, as its speed is that of these
+            progress.expect(total - begun, "steps", STAGE)  # those of this run, as its speed is that of these
         loss = train_batches(learner, config, batches, position, total, [row.dev for row in log])
         end = batches.end
         learner.module.eval()
@@ -228,11 +226,11 @@ def log_bytes(log: Iterable[Measurement]) -> bytes:
     return b"".join(msgspec.json.encode(row) + b"\n" for row in log)
 
 
-def _name(row: Measurement, config: TrainingConfig) -> str:
+def _name(row: Measurement, config: configs.TrainingConfig) -> str:
     return f"epoch {row.epoch}" if config.steps is None else f"step {row.step:,}"
 
 
-def _is_best(dev: float, log: list[Measurement], config: TrainingConfig) -> bool:
+def _is_best(dev: float, log: list[Measurement], config: configs.TrainingConfig) -> bool:
     if config.keep == "last":
         return True
     highest = max((row.dev for row in log), default=-1.0)
@@ -240,7 +238,7 @@ def _is_best(dev: float, log: list[Measurement], config: TrainingConfig) -> bool
     return dev > highest or (config.steps is not None and dev == highest)
 
 
-def _done(log: list[Measurement], config: TrainingConfig) -> bool:
+def _done(log: list[Measurement], config: configs.TrainingConfig) -> bool:
     if not log:
         return False
     if config.steps is not None:
@@ -267,13 +265,13 @@ class Interval:
       InputError: there are no batches.
     """
 
-    def __init__(self, learner: Learner, config: TrainingConfig, position: Position) -> None:
+    def __init__(self, learner: Learner, config: configs.TrainingConfig, position: Position) -> None:
         self.learner, self.config, self.end = learner, config, position
         self._epoch = _epoch(learner, config, position.epoch)
         self._count = len(self._epoch)
         if config.steps is not None and config.eval_steps is not None:
             self._count = min(config.eval_steps, config.steps - position.steps)
-            seed_all(config.seed, "step", str(position.steps))
+            saving.seed_all(config.seed, "step", str(position.steps))
 
     def __len__(self) -> int:
         return self._count
@@ -289,9 +287,9 @@ class Interval:
             yield batch
 
 
-def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor]:
+def _epoch(learner: Learner, config: configs.TrainingConfig, number: int) -> list[Tensor]:
     """Draws the batches of an epoch."""
-    seed_all(config.seed, "epoch", str(number))
+    saving.seed_all(config.seed, "epoch", str(number))
     generator = torch.Generator().manual_seed(torch.initial_seed())
     batches = list(learner.batches(generator))
     if not batches:
@@ -301,7 +299,7 @@ def _epoch(learner: Learner, config: TrainingConfig, number: int) -> list[Tensor
 
 def train_batches(
     learner: Learner,
-    config: TrainingConfig,
+    config: configs.TrainingConfig,
     batches: Interval,
     position: Position,
     total: int,
@@ -329,7 +327,7 @@ def train_batches(
     losses = torch.zeros(len(batches), dtype=torch.float64, device=device)
     norm = config.clipped_norm
     lengths = []
-    for number, batch in enumerate(tracked(batches, "steps", STAGE)):
+    for number, batch in enumerate(progress.tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
         # Half the memory and more than twice the speed on a GPU; no gain on a CPU.

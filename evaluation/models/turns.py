@@ -9,16 +9,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
+from parapet.evaluation import intent, ood, sets
 from parapet.evaluation.dst.model import make_plan
-from parapet.evaluation.intent import Renamed, renamed_intents, user_turns
 from parapet.evaluation.models import inference
 from parapet.evaluation.models.inference import Answers, Part
-from parapet.evaluation.ood import IN_DOMAIN, OOD, is_of_ood, read_truths
-from parapet.evaluation.sets import ORIGINAL, Key, Keyed, Sources, keyed_rows
+from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import parse_dialogues
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.transforms.core.inputs import read_input
 from parapet.transforms.perturb import corpora
 
@@ -35,12 +32,12 @@ class Turn(msgspec.Struct, frozen=True):
       label: its intent, or ``ood`` or ``in_domain``; empty if unknown.
     """
 
-    key: Key
+    key: sets.Key
     utterance: str
     label: str
 
 
-class Row(Keyed, kw_only=True):
+class Row(sets.Keyed, kw_only=True):
     """A line of a file, in the format of ``parapet evaluate``."""
 
     utterance: str
@@ -72,19 +69,19 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
 
 def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
     """Reads the user turns of a path, with or without labels. Raises InputError as :func:`read_labelled`."""
-    if not is_there(path):
+    if not layout.is_there(path):
         raise InputError("there is no such file or folder", path)
-    if as_path(path).is_file():
+    if layout.as_path(path).is_file():
         return iter(turns_of_lines(path, task))
-    if is_of_ood(path):
-        if task != OOD:
+    if ood.is_of_ood(path):
+        if task != ood.OOD:
             raise InputError(
                 f"is the output of 'parapet ood', which has labels for --task ood: give a corpus for --task {task}",
                 path,
             )
-        truths, _ = read_truths(Sources(path, split))
+        truths, _ = ood.read_truths(sets.Sources(path, split))
         return (Turn(key, truth.utterance, truth.label) for key, truth in truths.items())
-    if task == OOD:
+    if task == ood.OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
     corpus = corpora.read_corpus(path, [split])
     return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}))
@@ -93,18 +90,18 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
 def turns_of_lines(path: str, task: str) -> list[Turn]:
     """Reads the rows of a file. Raises InputError for a row without an utterance, or with a label of another task."""
     turns = []
-    for key, placed in keyed_rows(path, Row):
+    for key, placed in sets.keyed_rows(path, Row):
         row = placed.row
-        label = IN_DOMAIN if task == OOD and row.label == "in" else row.label
-        if task == OOD and label not in ("", OOD, IN_DOMAIN):
-            raise placed.error(f"{label!r} is not a label of --task ood: must be {OOD} or {IN_DOMAIN}")
+        label = ood.IN_DOMAIN if task == ood.OOD and row.label == "in" else row.label
+        if task == ood.OOD and label not in ("", ood.OOD, ood.IN_DOMAIN):
+            raise placed.error(f"{label!r} is not a label of --task ood: must be {ood.OOD} or {ood.IN_DOMAIN}")
         if label and not label.strip():
             raise placed.error("the label is empty")
         turns.append(Turn(key, row.utterance, label))
     return turns
 
 
-def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
+def turns_of_corpus(path: str, name: str, renamed: intent.Renamed) -> Iterator[Turn]:
     """Reads the user turns of a dialogue file.
 
     Args:
@@ -112,8 +109,8 @@ def turns_of_corpus(path: str, name: str, renamed: Renamed) -> Iterator[Turn]:
       name: the name of its set.
       renamed: service to intent to the name to use.
     """
-    for dialogue in parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path):
-        for turn, truth in user_turns(dialogue, renamed):
+    for dialogue in parse_dialogues(read_input(path, limits.MAX_DIALOGUE_FILE), path):
+        for turn, truth in intent.user_turns(dialogue, renamed):
             yield Turn((name, dialogue.dialogue_id, turn), truth.utterance, truth.label)
 
 
@@ -150,7 +147,7 @@ class Reference(msgspec.Struct, frozen=True):
     in_folders: bool = True
 
 
-def find(given: Sources, task: str) -> Reference:
+def find(given: sets.Sources, task: str) -> Reference:
     """Lists the files of a run.
 
     Args:
@@ -162,9 +159,9 @@ def find(given: Sources, task: str) -> Reference:
       InputError: something is missing, or does not fit the task.
     """
     path = given.reference
-    if not is_there(path):
+    if not layout.is_there(path):
         raise InputError("there is no such file or folder", path, "--reference")
-    file, foreign = as_path(path).is_file(), is_of_ood(path)
+    file, foreign = layout.as_path(path).is_file(), ood.is_of_ood(path)
     if (file or foreign) and (given.variants or given.others):
         raise InputError("require a corpus as the reference", "--variants, --sets")
     if file or foreign:
@@ -174,9 +171,9 @@ def find(given: Sources, task: str) -> Reference:
         return reference
     plan = make_plan(given)
     sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]
-    services = plan.sets[ORIGINAL].services
+    services = plan.sets[sets.ORIGINAL].services
     renamed = {
-        name: renamed_intents(name, set_plan.services, services)
+        name: intent.renamed_intents(name, set_plan.services, services)
         for name, set_plan in plan.sets.items()
         if set_plan.kind == "variant"
     }
@@ -194,7 +191,7 @@ def _read(reference: Reference, name: str, path: str, task: str) -> Iterator[Tur
         yield from read_turns(path, reference.split, task)
         return
     for turn in turns_of_corpus(path, name, reference.renamed.get(name, {})):
-        if task == OOD:
+        if task == ood.OOD:
             yield msgspec.structs.replace(turn, label="")  # corpora have no out-of-domain labels
         elif turn.label:
             yield turn
@@ -282,17 +279,17 @@ class Job(inference.Job[int, Turns, Answering], frozen=True, kw_only=True):
 def _line(turn: Turn, answer: Answer, job: Job) -> bytes:
     name, dialogue, position = turn.key
     if answer.label == UNREAD:
-        answer = Answer(IN_DOMAIN, 0.0) if turn.label == OOD else Answer(OOD, 1.0)
+        answer = Answer(ood.IN_DOMAIN, 0.0) if turn.label == ood.OOD else Answer(ood.OOD, 1.0)
     row: dict[str, Any] = {"set": name} if name else {}
     row |= {"dialogue_id": dialogue, "turn": position}
     if answer.label == REFUSED:
         row["refused"] = True
-    elif job.task != OOD:
+    elif job.task != ood.OOD:
         row["predicted"] = answer.label
     else:
         row["score"] = answer.score
         if job.threshold is not None:
-            row["predicted"] = OOD if answer.score >= job.threshold else IN_DOMAIN
+            row["predicted"] = ood.OOD if answer.score >= job.threshold else ood.IN_DOMAIN
     if turn.label:
         row["label"] = turn.label
     return msgspec.json.encode({**row, "utterance": turn.utterance}) + b"\n"

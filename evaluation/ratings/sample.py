@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from parapet.evaluation import results, sets, task
 from parapet.evaluation.generation.corpus import Act, ServiceWords, SystemTurn, act_name, in_sentence
 from parapet.evaluation.generation.corpus import listed as listed_values
 from parapet.evaluation.generation.corpus import read as read_corpus
-from parapet.evaluation.results import read_parquet
-from parapet.evaluation.sets import ORIGINAL, named
-from parapet.evaluation.task import ROWS
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path, parse_json
 from parapet.schemas.limits import read_whole
@@ -84,13 +82,13 @@ def read_scores(folder: str) -> Scores:
     options = header["options"]
     if not options.get("validation", True):
         raise InputError("was scored with --no_validation, but the sample requires validated turns", folder, "--scores")
-    rows = read_parquet(as_path(folder) / ROWS, _COLUMNS).to_pylist()
+    rows = results.read_parquet(as_path(folder) / task.ROWS, _COLUMNS).to_pylist()
     names = {row["set"] for row in rows}
     turns: dict[Place, Verdict] = {}
     acts: dict[Place, Verdict] = {}
     for row in rows:
         place = row["dialogue_id"], row["turn"]
-        if row["set"] != ORIGINAL and ORIGINAL in names:
+        if row["set"] != sets.ORIGINAL and sets.ORIGINAL in names:
             continue
         stratum = _VALID.get(row["outcome"], "invalid")
         if row["kind"] == "act":  # the acts of a turn follow its own row
@@ -133,7 +131,7 @@ def draw_sample(
     for stratum in STRATA:
         places = [place for place, verdict in verdicts.items() if verdict.stratum == stratum]
         places.sort(key=lambda place: stable_digest(str(seed), "rating", *map(str, place)))
-        words = corpus.words[ORIGINAL]
+        words = corpus.words[sets.ORIGINAL]
         taken = places[: sizes[stratum]]
         items += (_item(turns[place[:2]], verdicts[place], words) for place in taken)
         drawn[stratum] = {"drawn": len(taken), f"{unit}s": len(places)}
@@ -145,7 +143,7 @@ def draw_sample(
 def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: str) -> None:
     acts = None if turn is None else [(act.act, act.slot, "; ".join(act.values)) for act in turn.acts]
     if acts != verdict.acts:
-        reason = f"is not the corpus that was scored: {named(('', *place))} is missing or has other dialogue acts"
+        reason = f"is not the corpus that was scored: {sets.named(('', *place))} is missing or has other dialogue acts"
         raise InputError(reason, root, "--dialogues")
 
 

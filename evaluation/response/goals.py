@@ -14,10 +14,8 @@ from typing import Any
 import msgspec
 
 from parapet.evaluation.sets import existing_file, read_lines
+from parapet.schemas import errors, layout, limits
 from parapet.schemas.dialogue import Action, Dialogue, Frame
-from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.layout import as_path, is_there, parse_json
-from parapet.schemas.limits import read_whole
 from parapet.schemas.service import Service
 from parapet.transforms.perturb.corpora import domain_of, services_in_turns
 
@@ -371,7 +369,7 @@ def reference_of(
     ids = Counter(dialogue.dialogue_id for dialogue in dialogues)
     for dialogue in dialogues:
         if ids[dialogue.dialogue_id] > 1:
-            raise InputError(f"dialogue {dialogue.dialogue_id!r} appears twice")
+            raise errors.InputError(f"dialogue {dialogue.dialogue_id!r} appears twice")
         for _, frame in _searches(dialogue, services):
             rows[frame.service].extend(frame.service_results or ())
     knowledge = Knowledge(rows, _said(dialogues))
@@ -417,7 +415,7 @@ def _is_transactional(name: str, method: str, services: Mapping[str, Service], d
     intent = next((intent for intent in service.intents if intent.name == method), None) if service else None
     if intent is None:
         where = f"{dialogue} turns[{turn}]"
-        raise InputError(f"the schema has no intent {method!r} of service {name!r}", "", where)
+        raise errors.InputError(f"the schema has no intent {method!r} of service {name!r}", "", where)
     return bool(intent.is_transactional)
 
 
@@ -554,13 +552,13 @@ def read_reference(goals: str, knowledge: str | None, responses: str) -> Referen
         turns = turns_of.setdefault(row.dialogue_id, {})
         if row.turn in turns:
             reason = f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice"
-            raise InputError(reason, responses, f"line {number}")
+            raise errors.InputError(reason, responses, f"line {number}")
         turns[row.turn] = row.response
     for dialogue in sorted(parsed.keys() ^ turns_of.keys()):
         lacking, path = ("goal", goals) if dialogue in turns_of else ("response", responses)
-        raise InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
+        raise errors.InputError(f"there is no {lacking} for dialogue {dialogue!r}", path)
     if not parsed:
-        raise InputError("contains no goals", goals)
+        raise errors.InputError("contains no goals", goals)
     # Nothing says of which of the goal's domains a turn speaks: of all.
     domains = {dialogue: dict.fromkeys(turns_of[dialogue], goal.domains) for dialogue, goal in parsed.items()}
     return Reference(parsed, turns_of, Knowledge(entities), {}, domains)
@@ -600,14 +598,14 @@ def read_entities(path: str) -> dict[str, list[dict[str, str]]]:
     Raises:
       InputError: a file is missing or cannot be read.
     """
-    if not is_there(path):
-        raise InputError("there is no such file or folder", path)
-    place = as_path(path)
+    if not layout.is_there(path):
+        raise errors.InputError("there is no such file or folder", path)
+    place = layout.as_path(path)
     if not place.is_dir():
         return {service: _rows(rows) for service, rows in _read(path, dict[str, list[dict[str, Any]]]).items()}
     files = sorted(place.glob("*_db.json"))
     if not files:
-        raise InputError("contains no knowledge base: expected files such as restaurant_db.json", path)
+        raise errors.InputError("contains no knowledge base: expected files such as restaurant_db.json", path)
     return {file.name.removesuffix("_db.json"): _rows(_read(str(file), list[dict[str, Any]])) for file in files}
 
 
@@ -617,7 +615,7 @@ def _rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 
 def _read(path: str, kind: Any) -> Any:
     try:
-        return msgspec.convert(parse_json(read_whole(existing_file(path)), path), kind)
+        return msgspec.convert(layout.parse_json(limits.read_whole(existing_file(path)), path), kind)
     except msgspec.ValidationError as error:
-        reason, at = reason_and_place(error)
-        raise InputError(reason, path, at) from None
+        reason, at = errors.reason_and_place(error)
+        raise errors.InputError(reason, path, at) from None

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from parapet.evaluation import statistics, task
+from parapet.evaluation import results, statistics, task
 from parapet.evaluation.response.goals import (
     Goal,
     Reference,
@@ -29,7 +29,6 @@ from parapet.evaluation.response.goals import (
     read_reference,
     reference_of,
 )
-from parapet.evaluation.results import Interval, finite, macro_average, results_of
 from parapet.evaluation.sets import (
     ALL,
     ORIGINAL,
@@ -127,7 +126,7 @@ class Bleu:
 def metrics_of(rows: Iterable[_Sums], bleu: Bleu) -> dict[str, float | None]:
     """Computes the metrics over dialogues; None if undefined."""
     (values,) = _metrics(sum(rows, np.zeros(_SIZE, np.int64))[None], bleu)
-    return {name: finite(value) for name, value in zip(METRICS, values.tolist(), strict=True)}
+    return {name: results.finite(value) for name, value in zip(METRICS, values.tolist(), strict=True)}
 
 
 def _metrics(sums: _Sums, bleu: Bleu) -> NDArray[np.float64]:
@@ -138,12 +137,12 @@ def _metrics(sums: _Sums, bleu: Bleu) -> NDArray[np.float64]:
     return np.stack([inform, success, of_bleu, 50 * (inform + success) + of_bleu], axis=1)
 
 
-def intervals_of(rows: Mapping[str, _Sums], bleu: Bleu) -> dict[str, Interval]:
+def intervals_of(rows: Mapping[str, _Sums], bleu: Bleu) -> dict[str, results.Interval]:
     """Computes 95 % intervals: Wilson's for shares, for the others from a Poisson bootstrap over dialogues."""
     names = sorted(rows)
     sums = np.array([rows[name] for name in names], np.int64).reshape(-1, _SIZE)
     drawn = _metrics(statistics.resampled(names, sums, partial(statistics.weights, SEED)), bleu)
-    intervals: dict[str, Interval] = {
+    intervals: dict[str, results.Interval] = {
         name: statistics.interval(column) for name, column in zip(METRICS, drawn.T, strict=True)
     }
     judged, informed, successful = sums.sum(axis=0).tolist()[:3]
@@ -167,7 +166,7 @@ def domains_of(rows: DialogueSums, bleu: Bleu) -> Domains:
         }
         for domain in sorted(rows.keys() - {""})
     }
-    mean = {name: macro_average([numbers[name] for numbers in domains.values()]) for name in METRICS}
+    mean = {name: results.macro_average([numbers[name] for numbers in domains.values()]) for name in METRICS}
     return Domains(domains, mean)
 
 
@@ -229,7 +228,7 @@ class Evaluation(msgspec.Struct, frozen=True):
     services: task.Metrics
     verdicts: dict[str, dict[str, Verdict]]
     domains: dict[str, Domains]
-    intervals: dict[tuple[str, str], Interval]
+    intervals: dict[tuple[str, str], results.Interval]
     signature: str
 
     @property
@@ -310,7 +309,7 @@ class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
         n_dialogues = {name: size["dialogues"] for name, size in sizes.items()}
         files = task.files_of(
             evaluation.metrics,
-            results_of("response", evaluation.metrics, n_dialogues, services, evaluation.intervals),
+            results.results_of("response", evaluation.metrics, n_dialogues, services, evaluation.intervals),
             {
                 **sizes[ALL],
                 "bleu_signature": evaluation.signature,

@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from parapet.evaluation.dst.model import Example
-from parapet.evaluation.dst.trackers import IDLE, NUMBERS, Meaning, stems
+from parapet.evaluation.dst import model, trackers
 from parapet.evaluation.tools.tasks import Tool, ToolTask
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.report.text import name_words
@@ -28,16 +27,16 @@ class Keywords:
 
 
 def _calls(task: ToolTask) -> list[dict[str, Any]]:
-    request_words = {*stems(task.request)}
+    request_words = {*trackers.stems(task.request)}
     points = {}
     for tool in task.function:
-        words = {*stems(" ".join(name_words(tool.name))), *stems(tool.description)}
-        points[tool.name] = len(request_words & words - IDLE)
+        words = {*trackers.stems(" ".join(name_words(tool.name))), *trackers.stems(tool.description)}
+        points[tool.name] = len(request_words & words - trackers.IDLE)
     if not any(points.values()):
         return []
     tool = max(task.function, key=lambda one: points[one.name])
     properties = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if _is_plain(schema)}
-    (state,) = Meaning().predict([Example("", 0, _service(tool, properties), (("USER", task.request),))])
+    (state,) = trackers.Meaning().predict([model.Example("", 0, _service(tool, properties), (("USER", task.request),))])
     typed = {name: _typed(value, properties[name].get("type")) for name, (value,) in state["slot_values"].items()}
     return [{tool.name: {name: value for name, value in typed.items() if value is not None}}]
 
@@ -58,8 +57,8 @@ def _typed(value: str, kind: str) -> Any:
     """Converts a value to the type of its parameter; None if it is not a number."""
     if kind == "string":
         return value
-    if value.lower() in NUMBERS:
-        return NUMBERS.index(value.lower()) + 1
+    if value.lower() in trackers.NUMBERS:
+        return trackers.NUMBERS.index(value.lower()) + 1
     digits = re.search(r"\d+(?:\.\d+)?", value.replace(",", ""))
     number = float(digits[0]) if digits else None
     return number if number is None or kind != "integer" else int(number)

@@ -18,9 +18,8 @@ import msgspec
 from parapet.evaluation.sets import ORIGINAL, existing_file, read_lines
 from parapet.evaluation.tools.checking import Call
 from parapet.evaluation.user_code import UserCode, running
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, check_published, files_of_tasks, is_there
-from parapet.schemas.limits import parse_json_line
 from parapet.schemas.tasks import answers_beside
 from parapet.schemas.tools import Tool as Definition
 from parapet.schemas.tools import is_hosted
@@ -123,20 +122,20 @@ def list_files(reference: Sequence[str], sets: Mapping[str, str]) -> dict[str, l
     files: dict[str, list[str]] = {ORIGINAL: [path for root in reference for path in _files(root, "--reference")]}
     files |= {name: _files(root, "--sets") for name, root in sets.items()}
     for name, paths in files.items():
-        names = [as_path(path).stem for path in paths]
+        names = [layout.as_path(path).stem for path in paths]
         if twice := next((stem for stem in names if names.count(stem) > 1), ""):
             raise InputError(f"two files of {name} are called {twice!r}", "--reference")
     return files
 
 
 def _files(root: str, flag: str) -> list[str]:
-    if not is_there(root):
+    if not layout.is_there(root):
         raise InputError("there is no such file or folder", root, flag)
-    folder = as_path(root)
+    folder = layout.as_path(root)
     if not folder.is_dir():
         return [root]
-    check_published(folder, flag)
-    paths = [str(path) for path in files_of_tasks(folder)]
+    layout.check_published(folder, flag)
+    paths = [str(path) for path in layout.files_of_tasks(folder)]
     if not paths:
         raise InputError("contains no tasks: expected files such as BFCL_v4_simple_python.json", root, flag)
     return paths
@@ -153,7 +152,7 @@ def predictions_of(path: str, name: str, tasks: str) -> str:
     Raises:
       InputError: there is none.
     """
-    folder = as_path(path)
+    folder = layout.as_path(path)
     if not folder.is_dir():
         return path
     within = folder / name if name != ORIGINAL or (folder / name).is_dir() else folder
@@ -185,7 +184,7 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
 def read_tasks(path: str) -> dict[str, Expected]:
     """Reads the tasks of a file by id, with their right calls. Raises InputError with the line."""
     tasks = {name: (where, _task(row, path, where)) for name, (where, row) in _by_id(path, _TaskRow).items()}
-    truth = answers_beside(as_path(path))
+    truth = answers_beside(layout.as_path(path))
     answers = {name: row for name, (_, row) in _by_id(str(truth), _Truth).items()} if truth.is_file() else {}
     lacking = [name for name, (_, task) in tasks.items() if name not in answers and "irrelevance" not in task.category]
     if lacking:
@@ -347,7 +346,7 @@ def _written(text: str) -> list[Call] | None:
 
 def _json(text: str) -> Any:
     try:
-        return parse_json_line(text)
+        return limits.parse_json_line(text)
     except ValueError:
         return None
 

@@ -10,13 +10,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from parapet.pipelines.app import Command
+from parapet.pipelines import app, command
 from parapet.pipelines.collect import output_file
-from parapet.pipelines.command import counted, say
 from parapet.schemas.errors import InputError, MissingExtra
 from parapet.schemas.limits import read_text
-from parapet.transforms.core import options
-from parapet.transforms.core.fence import THIS_MACHINE
+from parapet.transforms.core import fence, options
 from parapet.transforms.core.options import REQUIRED, option
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ _ORIGIN = re.compile(r"https?://[^/?#\s]+/?", re.IGNORECASE)
 _ADDRESS = "give the address under which people reach the server, without a path, such as https://crowd.example.org"
 
 
-class Serve(Command["Run | None"]):
+class Serve(app.Command["Run | None"]):
     """``parapet collect serve``."""
 
     name = "collect serve"
@@ -92,16 +90,16 @@ needs a reverse proxy with TLS in front of it: give the address that people use 
         if run is None:
             with closing(Store(Path(self.db))) as store:
                 n = site.export(store, self.exported)
-            say(f"{counted(n, 'assignment')} in {self.exported}")
+            command.say(f"{command.counted(n, 'assignment')} in {self.exported}")
             return
         invited = run.people if isinstance(run.people, int) else len(run.people)
         if run.platform != PROLIFIC and invited < (needed := _least_people(run.forms, run.tasks_per_person or 0)):
             logging.warning("%d people cannot fill in all forms: invite at least %d", invited, needed)
-        n = site.serve(run, say)
-        say(f"stopped; {counted(n, 'assignment')} in {run.export}")
+        n = site.serve(run, command.say)
+        command.say(f"stopped; {command.counted(n, 'assignment')} in {run.export}")
 
     def _check_together(self) -> None:
-        is_public = self.host not in THIS_MACHINE
+        is_public = self.host not in fence.THIS_MACHINE
         checks = [
             (not self.export_only or os.path.exists(self.db), "--db", f"there is no such file: {self.db}"),
             (self.hits or self.export_only, "--hits", "is required: give the output folder of 'parapet hits'"),

@@ -16,11 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models.configs import knowledge_base
-from parapet.pipelines.app import Command
+from parapet.pipelines import app, endpoint_flags, main
 from parapet.pipelines.command import say
 from parapet.pipelines.corpora import BabiOptions, SetOptions, TaskOptions, of_run
-from parapet.pipelines.endpoint_flags import ModelOptions, address, cache_in, model_name
-from parapet.pipelines.main import run_action
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, as_path, find_output
 from parapet.transforms.core import options
@@ -56,10 +54,10 @@ def run(argv: Sequence[str]) -> int:
     if task is None and argv and not {"-h", "--help", "--help-all", "--help_all"} & {*argv}:
         print(f"parapet evaluate: --task is required: must be one of {', '.join(TASKS)}", file=sys.stderr)
         return 2
-    return run_action("evaluate", [task, *rest] if task is not None else argv[:1] and ["--help"])
+    return main.run_action("evaluate", [task, *rest] if task is not None else argv[:1] and ["--help"])
 
 
-def command(task: str) -> type[Command[Any]]:
+def command(task: str) -> type[app.Command[Any]]:
     """Returns the declaration of a task."""
     return COMMANDS.get(task) or importlib.import_module(f"{__name__}.{task}").COMMAND
 
@@ -75,7 +73,7 @@ def split_task(argv: Sequence[str]) -> tuple[str | None, list[str]]:
 Prepared = tuple["Task[Any]", Any]  # a task with its inputs, which have been read
 
 
-class Evaluation(Command[Prepared]):
+class Evaluation(app.Command[Prepared]):
     """A command that scores its inputs in one process."""
 
     stopped = "nothing was published, run the same command again"
@@ -125,7 +123,7 @@ class PredictionOptions(options.Options):
         output = find_output(self.predictions)
         return output is not None and output.pipeline.startswith("predict_") and "prompt" not in (output.manifest or {})
 
-    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> Command[Any]:
+    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> app.Command[Any]:
         """Returns one evaluation for each run if the predictions are in folders ``run-0``, ``run-1`` …"""
         from parapet.evaluation.sets import run_folders
         from parapet.pipelines.evaluate.runs import Runs
@@ -149,7 +147,7 @@ class UserModel(PredictionOptions):
 
     repeats: int = options.repeats("runs of the model, with seed=0, 1, ... if its class takes a seed")
 
-    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> Command[Any]:
+    def with_repeats(self: Any, runner_flags: tuple[str, ...]) -> app.Command[Any]:
         """Returns one evaluation for each repeat of the model, or each run of the predictions."""
         from parapet.evaluation.user_code import takes
         from parapet.pipelines.evaluate.runs import Runs
@@ -316,7 +314,7 @@ class _Scoring(SetOptions):
     seed: str = options.seed("the tampered values")
 
 
-class Generation(ModelOptions, _Scoring, PredictionOptions, Evaluation):
+class Generation(endpoint_flags.ModelOptions, _Scoring, PredictionOptions, Evaluation):
     """``parapet evaluate --task generation``."""
 
     name = "evaluate --task generation"
@@ -331,8 +329,8 @@ of rules: use --scorer nli for numbers to compare with others."""
     variants_text = options.SCHEMA_VARIANTS
     sets_text = "other corpora: entities=unseen"
     predictions: str = _predictions()
-    endpoint: str = address(rare=True)
-    model: str = model_name(rare=True)
+    endpoint: str = endpoint_flags.address(rare=True)
+    model: str = endpoint_flags.model_name(rare=True)
 
     def task(self) -> Task[Any]:
         """Makes the task."""
@@ -340,7 +338,7 @@ of rules: use --scorer nli for numbers to compare with others."""
 
         endpoint, cache = None, self.cache
         if self.scorer == "llm":
-            endpoint, cache = self.endpoint_or_embedded(), cache_in(self.output, self.cache)
+            endpoint, cache = self.endpoint_or_embedded(), endpoint_flags.cache_in(self.output, self.cache)
         elif self.endpoint:
             raise InputError("requires --scorer llm: add it", "--endpoint")
         return self.settings_of(

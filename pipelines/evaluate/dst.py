@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Literal
 
-from parapet.pipelines.app import Pipeline
-from parapet.pipelines.command import say
-from parapet.pipelines.corpora import SetOptions, inputs_of
+from parapet.pipelines import app, command, corpora
 from parapet.pipelines.evaluate import UserModel
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import MANIFEST
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from parapet.evaluation.dst.model import Config
 
 
-class EvaluateStates(SetOptions, UserModel, Pipeline["Config"]):
+class EvaluateStates(corpora.SetOptions, UserModel, app.Pipeline["Config"]):
     """``parapet evaluate --task dst``."""
 
     name = "evaluate --task dst"
@@ -51,7 +49,7 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
 
     def inputs(self, config: Config) -> list[tuple[str, str]]:
         """Lists the files that workers read."""
-        return inputs_of(self)
+        return corpora.inputs_of(self)
 
     def check(self) -> Config:
         """Reads schemas and file names. Raises InputError if one of them cannot be used."""
@@ -90,11 +88,11 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
         for name, of_set in numbers["sets"].items():
             value = of_set["metrics"].get("#ALL_SERVICES", {}).get("joint_goal_accuracy")
             accuracy = "no joint goal accuracy" if value is None else f"joint goal accuracy {percent(value)}"
-            say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
+            command.say(f"{name}: {accuracy} over {counted(counts.sum('frames', set=name), 'frame')}")
         if variants := numbers.get("variants"):
             row = variants["table"]["#ALL_SERVICES"]
             change = change_of(row, numbers["sets"]["original"]["intervals"].get("#ALL_SERVICES"))
-            say(
+            command.say(
                 f"joint goal accuracy, mean over the variants: {percent(row['variants'])}, change {change}; schema "
                 f"sensitivity: {sensitivity_of(row)}"
             )

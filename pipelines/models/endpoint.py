@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from parapet.pipelines.command import counted, say
 from parapet.pipelines.corpora import SetOptions, TaskOptions
 from parapet.pipelines.endpoint_flags import ModelOptions, cache_in, tokens_of
-from parapet.pipelines.models import family
-from parapet.pipelines.models.trained import AnswerOptions
+from parapet.pipelines.models import family, trained
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST
 from parapet.transforms.core import options
@@ -238,7 +237,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
         )
 
 
-class BabiAnswers(LanguageModel, AnswerOptions):
+class BabiAnswers(LanguageModel, trained.AnswerOptions):
     """Predicts the bot's lines in bAbI dialogues."""
 
     prompt_name = "babi"

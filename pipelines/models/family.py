@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from parapet.evaluation.models.configs import CorpusTraining, Machine, TrainingConfig
-from parapet.pipelines.app import Command, Option, Pipeline, Settings, content_options, flags_of
-from parapet.pipelines.command import counted, say
+from parapet.pipelines import app, command
 from parapet.pipelines.corpora import inputs_of
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import MANIFEST, as_path, sample_root
@@ -40,7 +39,7 @@ FINE_TUNING = "  parapet train {model} --train my_corpus --checkpoint my_checkpo
 MEASUREMENTS = 10  # evaluations of the dev set during a training by --steps, unless --eval_steps is set
 
 
-class Train(Command[Settings]):
+class Train(app.Command[app.Settings]):
     """``parapet train MODEL``."""
 
     model_name: ClassVar[str]
@@ -48,7 +47,7 @@ class Train(Command[Settings]):
     stopped = "run the same command again to resume from the last saved state"
     output: str = options.output_folder()
 
-    def header(self, recorded: Mapping[str, Option], inputs: Inputs) -> dict[str, object]:
+    def header(self, recorded: Mapping[str, app.Option], inputs: Inputs) -> dict[str, object]:
         """Makes the part of ``run.json`` other than files and the result, from what determines the model."""
         listed = [{"flag": flag, **named_digest(path)} for flag, path in inputs]
         return {**run_header(f"train_{self.model_name}", recorded), "inputs": listed}
@@ -80,7 +79,7 @@ same command is run again, and ends with the same model."""
     @classmethod
     def presets(cls) -> Mapping[str, Preset]:
         """Returns the choices of ``--preset``, if the model has them."""
-        return next((flag.choices for flag in flags_of(cls) if flag.name == "preset"), {})
+        return next((flag.choices for flag in app.flags_of(cls) if flag.name == "preset"), {})
 
     @classmethod
     def terms(cls) -> dict[str, dict[str, str]]:
@@ -101,7 +100,7 @@ same command is run again, and ends with the same model."""
         """Returns the options of the preset, and settles whether epochs or steps end the training."""
         values: dict[str, Any] = {}
         if name := given.get("preset"):
-            kinds = {flag.name: flag.kind for flag in flags_of(cls)}
+            kinds = {flag.name: flag.kind for flag in app.flags_of(cls)}
             left_out = EPOCHS if "steps" in given else STEPS if "epochs" in given else ()
             table = {**cls.presets()[name], **cls.preset_row(given)}
             values = {flag: kinds[flag](value) for flag, value in table.items() if flag not in left_out}
@@ -154,7 +153,7 @@ same command is run again, and ends with the same model."""
         from parapet.transforms.core.files import clear, join
 
         config, learner, inputs = training
-        recorded = content_options(config)
+        recorded = app.content_options(config)
         header = {**self.header(recorded, inputs), "torch": version("torch")}
         if place := getattr(self, "checkpoint", None):
             header |= {"transformers": version("transformers"), "checkpoint": checkpoints.digest(place)}
@@ -167,9 +166,9 @@ same command is run again, and ends with the same model."""
         files = {**trained.files, "log.jsonl": log_bytes(trained.log), "report.html": page}
         publish(self.output, files, {**header, "result": result})
         clear(join(self.output, FOLDER))
-        reached = counted(best.epoch, "epoch") if self.steps is None else counted(best.step, "step")
+        reached = command.counted(best.epoch, "epoch") if self.steps is None else command.counted(best.step, "step")
         measured = f"{trained.metric} on dev {best.dev:.2%} after {reached}"
-        say(f"{self.model_name}: {measured}; the model is in {self.output}")
+        command.say(f"{self.model_name}: {measured}; the model is in {self.output}")
 
 
 class TrainOnCorpora(CorpusTraining, TrainNet):
@@ -215,7 +214,7 @@ class Prediction(NamedTuple):
     outputs: Mapping[str, str]
 
 
-class Predict(Pipeline[Prediction]):
+class Predict(app.Pipeline[Prediction]):
     """``parapet predict MODEL``.
 
     Attributes:
@@ -252,10 +251,10 @@ class Predict(Pipeline[Prediction]):
         for path, name in prediction.outputs.items():
             ending = f"/{name}" if name else ""
             kind, unit = self.shown
-            say(f"{self.output}/{path}: {counted(counts.get(kind + ending, 0), unit)}")
+            command.say(f"{self.output}/{path}: {command.counted(counts.get(kind + ending, 0), unit)}")
             for kind, (unit, text) in self.warnings.items():
                 if n := counts.get(kind + ending, 0):
-                    logging.warning("%s: %s", name or path, text.replace("{n}", counted(n, unit)))
+                    logging.warning("%s: %s", name or path, text.replace("{n}", command.counted(n, unit)))
 
 
 class PredictTrained(Machine, Predict):

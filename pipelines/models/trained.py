@@ -9,13 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from parapet.evaluation.models import configs
+from parapet.pipelines import command, corpora
 from parapet.pipelines.app import Option, input_paths
-from parapet.pipelines.command import say
-from parapet.pipelines.corpora import BabiOptions, SetOptions
 from parapet.pipelines.models import family
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path, is_there, sample_root
-from parapet.schemas.limits import read_whole
 from parapet.transforms.core import options
 from parapet.transforms.core.options import OUTPUT, REQUIRED, folder, option
 
@@ -101,7 +99,7 @@ schema's elements (Rastogi et al. 2020)."""
     preset: str | None = family.preset(sgdx={"keep": "last"})
 
 
-class PredictStates(SetOptions, family.PredictDialogues):
+class PredictStates(corpora.SetOptions, family.PredictDialogues):
     """A prediction of dialogue states."""
 
     description = """\
@@ -177,7 +175,7 @@ Prefix-tunes a frozen T5 (Li and Liang 2021) to express the acts of a system tur
     )
 
 
-class PredictUtterances(SetOptions, family.PredictTrained):
+class PredictUtterances(corpora.SetOptions, family.PredictTrained):
     """A prediction of utterances."""
 
     description = """\
@@ -247,8 +245,8 @@ Writes an utterance for the acts of each system turn: OUT/predictions/original/S
             raise InputError("is required: give a folder with a model", "--nli_model")
         if self.candidates < 2 and not self.also:
             raise InputError("has nothing to choose from: give --candidates 2 or more, or --also", "--rerank")
-        for path in (as_path(place) / file for place in self.also for file in files):
-            if not is_there(path):
+        for path in (layout.as_path(place) / file for place in self.also for file in files):
+            if not layout.is_there(path):
                 raise InputError("there is no such file: a set has no predictions", path, "--also")
         return Reranker(self.rerank or "", self.nli_model or "", self.batch_size, tuple(self.also))
 
@@ -287,11 +285,11 @@ or RoBERTa, or from scratch on hashed words and character n-grams, in seconds.""
         """Reads labelled turns. Raises InputError for files that cannot be used."""
         from parapet.evaluation.models.classifier import read_training
 
-        corpus = read_training(self, self.train or [str(sample_root())])
+        corpus = read_training(self, self.train or [str(layout.sample_root())])
         return [corpus, *checkpoint], corpus.files
 
 
-class PredictTurns(SetOptions, family.PredictTrained):
+class PredictTurns(corpora.SetOptions, family.PredictTrained):
     """A prediction of intents or out-of-domain scores."""
 
     reference_text = "corpus, output of 'ood', or JSON lines with utterance (default: the bundled sample)"
@@ -394,7 +392,7 @@ can copy unknown words."""
     preset: str | None = family.preset(raddle=AUTHORS, damd=AUTHORS)
 
 
-class PredictSystem(SetOptions, family.PredictDialogues):
+class PredictSystem(corpora.SetOptions, family.PredictDialogues):
     """A prediction of belief states and responses."""
 
     description = """\
@@ -463,7 +461,7 @@ class TrainAtOnce(family.Train[Model]):
 
         recorded, card = model
         publish(self.output, files_of(card) | files_of_rules(card), self.header(recorded, self.input_paths()))
-        say(f"{self.model_name}: the model is in {self.output}")
+        command.say(f"{self.model_name}: the model is in {self.output}")
 
 
 class TfIdf(TrainAtOnce):
@@ -546,7 +544,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
             if not self.train or not self.match:
                 reason = "requires --train and --match: patterns are extracted from the training set"
                 raise InputError(reason, "--rules")
-            script = babi_models.built_in_rules() if rules == BUILT_IN else read_whole(as_path(rules))
+            script = babi_models.built_in_rules() if rules == BUILT_IN else limits.read_whole(layout.as_path(rules))
             card = babi_models.scripted_card(script, rules, self.train, self.dev, self.match, self.candidates)
             return {"rules": rules if rules == BUILT_IN else "a file"}, card
         for flag in ("train", "dev", "candidates"):
@@ -554,7 +552,7 @@ For task 6, rules from a file, with patterns from the training set, in the order
                 raise InputError("requires --rules FILE or task6", f"--{flag}")
         ontology = babi_ontology() if self.rules else b""
         if self.ontology:
-            ontology = read_whole(as_path(self.ontology))
+            ontology = limits.read_whole(layout.as_path(self.ontology))
             read_ontology(ontology, self.ontology)
         knowledge = babi_models.values_in(babi.read_facts(self.match)) if self.match else {}
         card = babi.Card(model=self.model_name, ontology=ontology.decode("utf-8-sig"), knowledge=knowledge)
@@ -646,7 +644,7 @@ class MemN2N(Net):
     )
 
 
-class AnswerOptions(BabiOptions):
+class AnswerOptions(corpora.BabiOptions):
     """Dialogues to answer, and how many answers are written."""
 
     top: int = option(1, "write the K best answers at each turn", ge=1, metavar="K", group=OUTPUT)

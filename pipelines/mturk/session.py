@@ -22,6 +22,7 @@ from parapet.pipelines.mturk import dollars
 from parapet.pipelines.progress import running
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
+from parapet.transforms.crowd import report, worker_ids
 from parapet.transforms.crowd.hits.page import workers_needed
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk import batch as batches
@@ -29,8 +30,6 @@ from parapet.transforms.crowd.mturk import pay, publish, status
 from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
 from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
 from parapet.transforms.crowd.mturk.client import where as place_of
-from parapet.transforms.crowd.report import work_lines
-from parapet.transforms.crowd.worker_ids import load_worker_key
 from parapet.transforms.report.report import page
 
 Result = TypeVar("Result")
@@ -50,7 +49,7 @@ class Session:
 
     def __init__(self, action: Any) -> None:
         self.action = action
-        self.key = load_worker_key()
+        self.key = worker_ids.load_worker_key()
         self.dry_run: bool = getattr(action, "dry_run", False)
         block_list = getattr(action, "block_list", "")
         self.blocked = publish.read_block_list(block_list) if block_list else []
@@ -151,7 +150,7 @@ class Session:
         disk.write(batch.folder / status.PAGE, page(status.status_report(now, urgent)).encode())
         for text in urgent:
             logging.warning("%s", text)
-        show("\n".join([summary, status.table(now), *work_lines(now.work)]))
+        show("\n".join([summary, status.table(now), *report.work_lines(now.work)]))
 
 
 def _logged(failures: Failures, what: str) -> Failures:

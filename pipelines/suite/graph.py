@@ -16,10 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from parapet.evaluation.sets import prediction_files, run_folders
-from parapet.pipelines import endpoint_flags, main
-from parapet.pipelines.app import flags_of
+from parapet.pipelines import app, endpoint_flags, main, perturb
 from parapet.pipelines.corpora import of_run
-from parapet.pipelines.perturb import TOOLKITS
 from parapet.pipelines.suite import suite_file
 from parapet.pipelines.suite.suite_file import SAMPLE, SEED, Options, Step, SuiteFile, references
 from parapet.schemas.errors import InputError, no_such
@@ -178,7 +176,7 @@ class Graph:
 
     def _impossible(self, perturbation: str) -> str:
         """Returns why a perturbation of toolkits changes nothing in the user's tasks; empty if it changes some."""
-        if perturbation not in TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
+        if perturbation not in perturb.TOOLKITS or not self.tasks or self.tasks.startswith(SAMPLE):
             return ""
         from parapet.transforms.perturb.toolkits import Toolkits
 
@@ -239,7 +237,7 @@ class Graph:
         if source == "predictions" and not self.tasks:
             corpus = self._predicted(scored, task, str(options["predictions"]), corpus)
         elif source == "endpoint":
-            known = {"api_key_env", *(flag.name for flag in flags_of(main.command_of("predict", _ASKED[task])))}
+            known = {"api_key_env", *(flag.name for flag in app.flags_of(main.command_of("predict", _ASKED[task])))}
             asked = {key: value for key, value in options.items() if key in known}
             options = {key: options[key] for key in options if key not in known or key in _OF_SCORES_TOO}
             if "api_key_env" in asked:

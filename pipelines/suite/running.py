@@ -37,8 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from parapet.pipelines import progress
-from parapet.pipelines.app import Pipeline, command_line
+from parapet.pipelines import app, progress
 from parapet.pipelines.command import execute
 from parapet.pipelines.suite.suite_file import SAMPLE, Step, command_of, place_of, references, resolved, texts, without
 from parapet.schemas.errors import InputError, code_sha256
@@ -374,8 +373,8 @@ class Runner:
     def _fork(self, step: Step, fingerprint: str) -> None:
         output = self.state.output
         command = command_of(step, output)
-        runner_flags = self.runner_flags if isinstance(command, Pipeline) else ()
-        self.state.started(step, fingerprint, [*command_line(command), *runner_flags])
+        runner_flags = self.runner_flags if isinstance(command, app.Pipeline) else ()
+        self.state.started(step, fingerprint, [*app.command_line(command), *runner_flags])
         for path, content in step.files.items():
             disk.write(output / path, content.encode("utf-8", "surrogateescape"))
         context = multiprocessing.get_context("forkserver")

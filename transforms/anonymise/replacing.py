@@ -15,9 +15,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_text
 from parapet.transforms.core.libraries import load_spacy_model
 from parapet.transforms.crowd.lexicon import word_frequency
 from parapet.transforms.perturb.edits import Edit, edited
@@ -340,7 +339,7 @@ Entry = tuple[str, str]  # kind, text
 
 def read_entities(path: str) -> list[Entry]:
     """Reads entities, one per line, ``Blue Door`` or ``ORGANIZATION<TAB>Blue Door``. Raises InputError."""
-    content = read_text(as_path(path), where="--entities")
+    content = limits.read_text(layout.as_path(path), where="--entities")
     check_plain_text(content[:1000].encode(), path, "--entities")
     lines = content.splitlines()
     entries = []

@@ -20,9 +20,8 @@ import orjson
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, reason_and_place, storable
-from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json_line
-from parapet.schemas.limits import open_path
 from parapet.transforms.anonymise.replacing import (
     BOT,
     KINDS,
@@ -37,12 +36,9 @@ from parapet.transforms.anonymise.replacing import (
     normalised,
     suspects_in,
 )
+from parapet.transforms.core import fence, progress, runs, seeding
 from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally, of_files
-from parapet.transforms.core.fence import Fault, bad_record, trace_of
 from parapet.transforms.core.files import HashingWriter, staged, write_staged
-from parapet.transforms.core.progress import expect, tracked
-from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Text, Tile, report_files
 from parapet.transforms.report.text import counted
@@ -75,13 +71,13 @@ def list_chats(paths: Iterable[str]) -> list[ChatFile]:
 
 
 def _is_csv(path: str) -> bool:
-    place = as_path(path)
-    if not is_there(place):
+    place = layout.as_path(path)
+    if not layout.is_there(place):
         raise InputError("there is no such file", path, "--chats")
     if place.suffix.lower() == ".csv":
         return True
     try:
-        with open_path(place) as handle:
+        with limits.open_path(place) as handle:
             head = handle.read(1 << 16).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path, "--chats") from None
@@ -148,7 +144,7 @@ def _json_lines(file: ChatFile, bots: frozenset[str]) -> Iterator[Row]:
 
 def _of_line(line: bytes, bots: frozenset[str]) -> Chat | InputError:
     try:
-        chat = msgspec.convert(parse_json_line(line), _Line)
+        chat = msgspec.convert(layout.parse_json_line(line), _Line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
         return InputError(f"not_chat: {reason}", "", at)
@@ -240,13 +236,13 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
     anonymiser = Anonymiser(config.rules)
     seen: set[str] = set()
     try:
-        for _, chat in tracked(read_chats(file, config.bots), "chats", "names"):
-            expect(1, "chats")
+        for _, chat in progress.tracked(read_chats(file, config.bots), "chats", "names"):
+            progress.expect(1, "chats")
             if isinstance(chat, Chat):
                 try:
                     new = anonymiser.of(chat).names - seen
                 except Exception as error:
-                    bad_record(error, is_private=True)  # write_file meets and reports it, too
+                    fence.bad_record(error, is_private=True)  # write_file meets and reports it, too
                     continue
                 seen |= new
                 yield from sorted(new)
@@ -254,7 +250,7 @@ def names_of_file(file: ChatFile, config: Config) -> Iterator[str]:
         return
 
 
-def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResult:
+def write_file(file: ChatFile, names: Sequence[str], config: Config) -> runs.FileResult:
     """Writes one file of chats into staging; nothing if it cannot be read to its end.
 
     Args:
@@ -262,7 +258,7 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
       names: the words of names in all files.
       config: the options.
     """
-    result = FileResult(file.name)
+    result = runs.FileResult(file.name)
     result.counts.add("files")
     paths = [f"chats/{file.name}.jsonl", f"babi/{file.name}.txt", f"{SUSPECTS}/{file.name}.jsonl"]
     try:
@@ -270,18 +266,18 @@ def write_file(file: ChatFile, names: Sequence[str], config: Config) -> FileResu
             writers = [HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths]
             _write_chats(file, frozenset(names), config, result, writers)
     except Exception as error:
-        bad = bad_record(error, is_private=True)
-        reason = bad.reason if isinstance(bad, Fault) else f"broken_file: {bad.reason}"
-        return result.failed(_dead_letter(file, bad.where, reason, trace_of(bad)))
+        bad = fence.bad_record(error, is_private=True)
+        reason = bad.reason if isinstance(bad, fence.Fault) else f"broken_file: {bad.reason}"
+        return result.failed(_dead_letter(file, bad.where, reason, fence.trace_of(bad)))
     result.written = [writer.written(path) for writer, path in zip(writers, paths, strict=True)]
     return result
 
 
 def _write_chats(
-    file: ChatFile, names: frozenset[str], config: Config, result: FileResult, writers: Sequence[HashingWriter]
+    file: ChatFile, names: frozenset[str], config: Config, result: runs.FileResult, writers: Sequence[HashingWriter]
 ) -> None:
     anonymiser = Anonymiser(config.rules)
-    for number, (where, chat) in enumerate(tracked(read_chats(file, config.bots), "chats"), 1):
+    for number, (where, chat) in enumerate(progress.tracked(read_chats(file, config.bots), "chats"), 1):
         result.counts.add("chats")
         try:
             if isinstance(chat, InputError):
@@ -295,9 +291,9 @@ def _write_chats(
             lines = _lines_of_files(chat, f"{file.name}-{number:06}", replaced, suspects)
             of_set = _of_set(chat, replaced) if config.splits else ()
         except Exception as error:
-            bad = bad_record(error, is_private=True)
+            bad = fence.bad_record(error, is_private=True)
             place = ": ".join(part for part in (where, bad.where) if part)
-            result.dead_letters.append(_dead_letter(file, place, bad.reason, trace_of(bad)))
+            result.dead_letters.append(_dead_letter(file, place, bad.reason, fence.trace_of(bad)))
             result.counts.add("left_out")
             continue
         for writer, line in zip(writers, lines, strict=True):
@@ -464,16 +460,16 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     sizes = Counter(dialogues)
     splits: dict[str, int] = {}
     before = 0
-    for text in sorted(sizes, key=lambda text: stable_digest(config.seed, text)):
+    for text in sorted(sizes, key=lambda text: seeding.stable_digest(config.seed, text)):
         splits[text] = bisect_right(ends, before)
         before += sizes[text]
-    empty = [name for i, name in enumerate(SPLITS) if config.sizes[i] and i not in splits.values()]
+    empty = [name for i, name in enumerate(layout.SPLITS) if config.sizes[i] and i not in splits.values()]
     if empty:
         raise InputError(f"{len(splits):,} different chats are too few, the split {empty[0]} would be empty")
     return [splits[text] for text in dialogues]
 
 
-def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> FileResult:
+def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig) -> runs.FileResult:
     """Writes splits and candidates into staging, and counts the figures of Table 1.
 
     Args:
@@ -485,14 +481,14 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
       InputError: see :func:`split_of`.
     """
     ordered = [lines for _, _, lines in sorted(dialogues, key=lambda dialogue: dialogue[:2])]
-    result = FileResult(FOLDER)
+    result = runs.FileResult(FOLDER)
     counts = result.counts
     texts = [babi.dialogue_text(lines) for lines in ordered]
     places = split_of(texts, config)
     words: set[str] = set()
     candidates: dict[str, None] = {}
     for lines, place in zip(ordered, places, strict=True):
-        counts.add("set_dialogues", split=SPLITS[place])
+        counts.add("set_dialogues", split=layout.SPLITS[place])
         for line in lines:
             words.update(line.user.split())
             counts.add("set_user", int(line.user != babi.SILENCE))
@@ -506,7 +502,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
         f"dialog-concierge-{babi.SPLITS[name]}.txt": "".join(
             text for text, at in zip(texts, places, strict=True) if at == i
         )
-        for i, name in enumerate(SPLITS)
+        for i, name in enumerate(layout.SPLITS)
     }
     files["dialog-concierge-candidates.txt"] = babi.candidates_text(sorted(candidates))
     result.written = [
@@ -517,7 +513,7 @@ def write_set(dialogues: Iterable[SetDialogue], output: str, config: SplitConfig
 
 def set_statistics(counts: Counts) -> dict[str, Any]:
     """Returns the set's part of ``statistics.json``: the figures of Table 1."""
-    dialogues = {name: counts.sum("set_dialogues", split=name) for name in SPLITS}
+    dialogues = {name: counts.sum("set_dialogues", split=name) for name in layout.SPLITS}
     total = max(1, sum(dialogues.values()))
     user, bot = counts.sum("set_user") / total, counts.sum("set_bot") / total
     return {

@@ -31,8 +31,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.core.fence import SERVER, THIS_MACHINE, Refused, Stopped, in_one_line
-from parapet.transforms.core.progress import spend
+from parapet.transforms.core import fence, progress
 from parapet.transforms.core.replies import Reply, Unreadable, read_reply
 
 LARGEST = 16 << 20  # bytes of an answer
@@ -293,7 +292,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         """Whether the address is the loopback interface of this machine."""
-        return urlsplit(self.url).hostname in THIS_MACHINE
+        return urlsplit(self.url).hostname in fence.THIS_MACHINE
 
     def cost(self, sent: int, answered: int) -> float:
         """Return the cost in dollars for numbers of tokens in requests and answers."""
@@ -307,7 +306,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raise InputError if a value is invalid."""
-        if not SERVER.fullmatch(self.url):
+        if not fence.SERVER.fullmatch(self.url):
             raise InputError("is not an address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
         if not self.model.strip():
             raise InputError("is required: give the name of the model at the endpoint, such as gpt-4o-mini", "--model")
@@ -396,19 +395,19 @@ class Chat:
             return kept
         with self._lock:
             if endpoint.max_calls and self.calls >= endpoint.max_calls:
-                raise Stopped(
+                raise fence.Stopped(
                     f"max_calls: {endpoint.max_calls:,} calls were made; "
                     "raise --max_calls, or run the same command again"
                 )
             self.calls += 1
         try:
             reply = msgspec.structs.replace(self._send(request), characters=characters(messages, parameters))
-        except (Refused, Stopped, Unreadable) as error:
-            spend(errors=1)
+        except (fence.Refused, fence.Stopped, Unreadable) as error:
+            progress.spend(errors=1)
             self._count_refusal("" if isinstance(error, Unreadable) else str(error))
             raise
         self._count_refusal("")
-        spend(tokens=sum(reply.tokens), microdollars=round(1e6 * endpoint.cost(*reply.tokens)))
+        progress.spend(tokens=sum(reply.tokens), microdollars=round(1e6 * endpoint.cost(*reply.tokens)))
         if self._kept is not None:
             with self._lock:
                 self._kept.execute(
@@ -422,7 +421,7 @@ class Chat:
             kind = _VARYING.sub("", reason)
             self._alike = kind, self._alike[1] + 1 if kind == self._alike[0] else 1
             if reason and self._alike[1] >= MOST_ALIKE:
-                raise Stopped(f"{reason} ({self._alike[1]} requests in a row)") from None
+                raise fence.Stopped(f"{reason} ({self._alike[1]} requests in a row)") from None
 
     def knows(self, messages: Sequence[Message], repetition: int = 0, /, **parameters: Any) -> bool:
         """Whether the cache has the answer to this request."""
@@ -489,24 +488,24 @@ class Chat:
             if self._kept is not None:
                 self._kept.execute("INSERT OR IGNORE INTO left_out VALUES (?, ?)", (self._name, parameter))
 
-    def _refusal(self, answer: Answer) -> Refused | Stopped:
+    def _refusal(self, answer: Answer) -> fence.Refused | fence.Stopped:
         """Return the error for a request without an answer, in the endpoint's own words."""
         endpoint, status = self.endpoint, answer.status
         text = answer.reason.replace(endpoint.key, "…") if endpoint.key else answer.reason
-        text = in_one_line(_KEY.sub("…", text))
+        text = fence.in_one_line(_KEY.sub("…", text))
         if status == 401:
-            return Stopped(f"key: {text}" + (f": set {endpoint.key_variable}" if endpoint.key_variable else ""))
+            return fence.Stopped(f"key: {text}" + (f": set {endpoint.key_variable}" if endpoint.key_variable else ""))
         if status == 403:
-            return Stopped(f"denied: {text}")
+            return fence.Stopped(f"denied: {text}")
         if status == 402 or answer.code in QUOTA:
-            return Stopped(f"quota: {text}")
+            return fence.Stopped(f"quota: {text}")
         if status == 404:
-            return Stopped(f"address: {endpoint.url} has no such model or path: {text}")
+            return fence.Stopped(f"address: {endpoint.url} has no such model or path: {text}")
         if 300 <= status < 400:
-            return Stopped(f"address: {endpoint.url}: {text}: give that address if you trust it")
+            return fence.Stopped(f"address: {endpoint.url}: {text}: give that address if you trust it")
         if status == 200:
-            return Refused(f"wrong_answer: {text}")
-        return Refused(f"{'unavailable' if answer.may_pass else 'invalid'}: {text}")
+            return fence.Refused(f"wrong_answer: {text}")
+        return fence.Refused(f"{'unavailable' if answer.may_pass else 'invalid'}: {text}")
 
 
 def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.layout import check_published, parse_json
-from parapet.schemas.limits import read_whole
 
 CONFIG = "config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
@@ -86,7 +85,7 @@ def opened(path: str, flag: str = "") -> Checkpoint:
     folder = Path(path)
     if not folder.is_dir():
         raise InputError(f"there is no such folder; {FETCH}", path, flag)
-    check_published(path, flag)
+    layout.check_published(path, flag)
     config = read_json(folder, CONFIG, flag)
     if not config:
         raise InputError(f"has no {CONFIG}, so it contains no model; {FETCH}", path, flag)
@@ -134,7 +133,7 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
     try:
         if not (folder / name).exists():
             return {}
-        value = parse_json(read_whole(folder / name), name)
+        value = layout.parse_json(limits.read_whole(folder / name), name)
     except InputError as error:
         raise InputError(f"cannot be read: {error.reason}", folder / name, flag) from None
     except OSError as error:

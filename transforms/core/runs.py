@@ -17,8 +17,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.typehints.decorators import IOTypeHints
 
-from parapet.schemas.dialogue import DialogueFile
-from parapet.schemas.errors import UserCodeError, run_header
+from parapet.schemas import dialogue, errors
 from parapet.schemas.layout import DEAD_LETTERS as DEAD_LETTERS_FILE
 from parapet.transforms.core.counts import (
     Counts,
@@ -61,7 +60,7 @@ class RunInfo(msgspec.Struct, frozen=True):
 
     def manifest(self) -> dict[str, object]:
         """Return the entries of ``run.json`` besides files and counts."""
-        return {**run_header(self.pipeline, self.options), **self.header}
+        return {**errors.run_header(self.pipeline, self.options), **self.header}
 
 
 class FileResult:
@@ -195,9 +194,9 @@ class _WriteEach(beam.DoFn):
 def _failed(element: Any, error: Exception) -> FileResult:
     """Return the result of a dialogue file that cannot be used, or re-raise the exception for other elements."""
     file = element[0] if isinstance(element, tuple) else element
-    if isinstance(file, DialogueFile):
+    if isinstance(file, dialogue.DialogueFile):
         return FileResult(file.relative).failed(dead_file(file, bad_record(error)))
-    if isinstance(error, UserCodeError):  # it already names the place in its own traceback
+    if isinstance(error, errors.UserCodeError):  # it already names the place in its own traceback
         raise error
     raise fatal(bad_record(error)) from error
 

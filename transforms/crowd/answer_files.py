@@ -25,10 +25,9 @@ import msgspec
 from dateutil import parser
 from defusedxml import ElementTree
 
-from parapet.schemas import limits
+from parapet.schemas import layout, limits
 from parapet.schemas.decisions import COLUMNS, Decision, Record, delimiter_of, parse_decisions
 from parapet.schemas.errors import DamagedFile, InputError
-from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.limits import compact_json, parse_json_line
 from parapet.schemas.rows import ANSWER_SOURCES, AnswerSource, Assignment, CrowdTask, DeadLetter
 from parapet.schemas.service import FIELD, TASKS
@@ -160,9 +159,9 @@ class Sources(msgspec.Struct, frozen=True):
         """
         for name, path in self.files():
             place = f"{flag}{name} {path}"
-            if not is_there(path):
+            if not layout.is_there(path):
                 raise InputError("there is no such file", place)
-            if as_path(path).is_dir():
+            if layout.as_path(path).is_dir():
                 raise InputError("is a folder: give a file", place)
             if "://" not in path:
                 check_input(path)
@@ -174,7 +173,7 @@ class Sources(msgspec.Struct, frozen=True):
 
 def distinct(paths: Iterable[str]) -> list[str]:
     """Removes duplicate files, even if their paths are written differently."""
-    return sorted({str(as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
+    return sorted({str(layout.as_path(path).resolve()): path for path in sorted(paths, reverse=True)}.values())
 
 
 # --- one record ------------------------------------------------------------------------------------------------------
@@ -592,7 +591,7 @@ def read_rows(path: str, columns: Collection[str]) -> list[tuple[int, dict[str, 
     Raises:
       InputError: the file cannot be read, lacks a column, or a row has too many or too few cells.
     """
-    records = list(read_records(io.StringIO(limits.read_text(as_path(path)), newline=None), columns))
+    records = list(read_records(io.StringIO(limits.read_text(layout.as_path(path)), newline=None), columns))
     for record in records:
         if record.problem:
             raise InputError(record.problem.partition(": ")[2], path, f"row {record.number}")

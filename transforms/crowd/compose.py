@@ -18,16 +18,12 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import raw_by_name
-from parapet.schemas.rows import DeadLetter
+from parapet.schemas import errors, layout, rows
 from parapet.schemas.service import TASKS, VARIANTS, Element, Task, elements_of, parse_service
 from parapet.transforms.core.seeding import seed_text, stable_digest
-from parapet.transforms.crowd.ingest import Group, WithDeadLetters
-from parapet.transforms.crowd.vet import SchemaAnswer, read_schemas
-from parapet.transforms.variants import distance
+from parapet.transforms.crowd import ingest, vet
+from parapet.transforms.variants import distance, matching
 from parapet.transforms.variants.distance import Method, Metric
-from parapet.transforms.variants.matching import compose_variant
 
 SELECTIONS = ("random", "diverse")
 
@@ -118,7 +114,7 @@ class Ranker(msgspec.Struct, frozen=True):
     selection: str = "random"
     needed: int = len(VARIANTS)
 
-    def rank(self, answers: Iterable[GoodAnswer | SchemaAnswer]) -> Ranking:
+    def rank(self, answers: Iterable[GoodAnswer | vet.SchemaAnswer]) -> Ranking:
         """Draws and ranks the good answers to an element, all names or all descriptions."""
         by_text = {answer.canonical: answer for answer in answers}
         first = next(iter(by_text.values()))
@@ -130,7 +126,7 @@ class Ranker(msgspec.Struct, frozen=True):
         return Ranking(first.element_id, first.place, first.task, ranked, self.needed)
 
 
-class Rank(WithDeadLetters):
+class Rank(ingest.WithDeadLetters):
     """Draws the answers to each element that are used, and ranks them by their distance to the original.
 
     The input is the result of :class:`Vet`, of which the good answers count. The result is a PCollection of (element
@@ -175,18 +171,18 @@ class Rank(WithDeadLetters):
         distance.metric_named(name, "name")  # checked here, where the argument is known
         distance.metric_named(description, "description")
         if selection not in SELECTIONS:
-            raise InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
+            raise errors.InputError(f"{selection!r} is unknown: must be 'random' or 'diverse'", "selection")
         self.ranker = Ranker(Method(name, description), seed, selection, answers)
 
     def outputs(self, vetted: beam.PCollection) -> beam.DoOutputsTuple:
         """Returns ``rankings`` and ``dead_letters``."""
         good = vetted | "Good" >> beam.Filter(lambda pair: pair[1].disposition == "surplus")
-        elements = good | "Elements" >> Group(GoodAnswer, by=[_by_element])
+        elements = good | "Elements" >> ingest.Group(GoodAnswer, by=[_by_element])
         ranker = self.ranker
         return elements | "Rank" >> self.apart(lambda group: _rank(group[1][0], ranker))
 
 
-def _by_element(pair: tuple[str, SchemaAnswer]) -> tuple[str, GoodAnswer]:
+def _by_element(pair: tuple[str, vet.SchemaAnswer]) -> tuple[str, GoodAnswer]:
     a = pair[1]
     good = GoodAnswer(a.response_id, a.canonical, a.original, a.element_id, a.place, a.task)
     return f"{a.element_id} {a.task} {a.place}", good
@@ -423,7 +419,7 @@ def compose_service(
         names, descriptions = (
             {place: texts[k - 1] for (of_task, place), texts in chosen.items() if of_task == task} for task in TASKS
         )
-        composed.variants.append(compose_variant(raw, k, names, descriptions))
+        composed.variants.append(matching.compose_variant(raw, k, names, descriptions))
     return composed
 
 
@@ -469,7 +465,7 @@ def _candidates(element: Element, ranking: Ranking | None) -> Candidates:
     return Candidates(element.id, texts, distances, scopes=element.scopes)
 
 
-class Compose(WithDeadLetters):
+class Compose(ingest.WithDeadLetters):
     """Composes the variants of each service.
 
     The input is the result of :class:`Rank`. The result is a PCollection of (service name, ``{"v1": SERVICE, …, "v5":
@@ -501,20 +497,20 @@ class Compose(WithDeadLetters):
 
     def __init__(self, schemas: Any, allow_partial: bool = False) -> None:
         super().__init__()
-        self.raws, self.allow_partial = raw_by_name(read_schemas(schemas)), allow_partial
+        self.raws, self.allow_partial = layout.raw_by_name(vet.read_schemas(schemas)), allow_partial
 
     def outputs(self, rankings: beam.PCollection) -> beam.DoOutputsTuple:
         """Returns ``variants``, ``composed`` and ``dead_letters``."""
         schemas = rankings.pipeline | "Schemas" >> beam.Create(list(self.raws.items()), reshuffle=False)
         by = [lambda pair: (pair[0].partition("/")[0], pair[1]), None]
-        services = (rankings, schemas) | "Services" >> Group(Ranking, dict, by=by)
+        services = (rankings, schemas) | "Services" >> ingest.Group(Ranking, dict, by=by)
         allow_partial = self.allow_partial
         return services | "Compose" >> self.apart(lambda group: _compose(group, allow_partial), COMPOSED)
 
 
 def _compose(
     group: tuple[str, tuple[list[Ranking], list[dict[str, Any]]]], allow_partial: bool
-) -> Iterator[tuple[str, dict[str, Any]] | TaggedOutput | DeadLetter]:
+) -> Iterator[tuple[str, dict[str, Any]] | TaggedOutput | rows.DeadLetter]:
     name, (rankings, services) = group
     for raw in services:
         elements = elements_by_place(raw)
@@ -528,7 +524,7 @@ def _compose(
         yield from map(_unknown, rankings)
 
 
-def _unknown(ranking: Ranking) -> DeadLetter:
+def _unknown(ranking: Ranking) -> rows.DeadLetter:
     texts = ", ".join(answer.text for answer in ranking.answers)
     reason = f"unknown_element: the schemas have no {ranking.element_id}"
-    return DeadLetter("compose", ranking.element_id, reason, texts)
+    return rows.DeadLetter("compose", ranking.element_id, reason, texts)

@@ -25,9 +25,8 @@ from parapet.schemas.decisions import Decision
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import response_id
-from parapet.transforms.crowd import answer_files
+from parapet.transforms.crowd import answer_files, worker_ids
 from parapet.transforms.crowd.answer_files import SCHEMA_TASKS, Sources, TaskKind, distinct, payload
-from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 
 DEAD_LETTERS = "dead_letters"
 
@@ -85,7 +84,7 @@ def _warn(letter: DeadLetter) -> None:
 def tagged(records: Iterable[Any]) -> Iterator[Any]:
     """Yields the records, with dead letters, in which worker ids are masked, tagged for their own output."""
     for record in records:
-        yield TaggedOutput(DEAD_LETTERS, without_ids(record)) if isinstance(record, DeadLetter) else record
+        yield TaggedOutput(DEAD_LETTERS, worker_ids.without_ids(record)) if isinstance(record, DeadLetter) else record
 
 
 class Group(beam.PTransform):
@@ -201,7 +200,7 @@ class ReadAnswers(WithDeadLetters):
         sources = Sources([str(path) for path in files], encoding=encoding)
         sources.check("")
         self.paths = distinct(sources.responses)
-        key = load_worker_key() if worker_key is None else worker_key
+        key = worker_ids.load_worker_key() if worker_key is None else worker_key
         self.key = key.encode() if isinstance(key, str) else key
         self.encoding, self.kind = encoding, kind
 

@@ -18,19 +18,15 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.rows import DeadLetter
+from parapet.schemas import errors, rows
 from parapet.schemas.service import TASKS, Service
+from parapet.transforms.core import fence, inputs, replies
 from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN, Chat, Message
-from parapet.transforms.core.fence import Refused, Stopped
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.replies import Unreadable, object_in
 from parapet.transforms.crowd.answer_files import FilledForm, payload
-from parapet.transforms.crowd.hits.page import MAX_LETTERS, MAX_WORDS, PageRecord, read_manifest
-from parapet.transforms.crowd.hits.schema_pages import Question, questions_of
+from parapet.transforms.crowd.hits import page, schema_pages
 from parapet.transforms.report.text import clean, name_words
 
-PROMPTS = read_table(__package__, "llm.toml")
+PROMPTS = inputs.read_table(__package__, "llm.toml")
 TRIES = 3
 UNPARSABLE = "unparsable"  # reason of a form without answers; others are those of refused requests
 
@@ -41,8 +37,8 @@ _MOST_TOKENS = {"names": 40, "descriptions": 80}  # of the longest answer that t
 class Sheet(msgspec.Struct, frozen=True):
     """The questions of a page about names or descriptions."""
 
-    record: PageRecord
-    questions: tuple[Question, ...]
+    record: page.PageRecord
+    questions: tuple[schema_pages.Question, ...]
 
     @property
     def text(self) -> str:
@@ -74,10 +70,10 @@ class Sheet(msgspec.Struct, frozen=True):
             return "blank", f"Please write a {noun}."
         if not any(c.isalpha() for word in key for c in word):
             return "no_words", "Please use words."
-        if len(key) > MAX_WORDS[task]:
-            return "too_long", f"Too long: {len(key):,} words. Please use at most {MAX_WORDS[task]}."
-        if len(answer) > MAX_LETTERS[task]:
-            return "too_long", f"Too long: {len(answer):,} letters. Please use at most {MAX_LETTERS[task]}."
+        if len(key) > page.MAX_WORDS[task]:
+            return "too_long", f"Too long: {len(key):,} words. Please use at most {page.MAX_WORDS[task]}."
+        if len(answer) > page.MAX_LETTERS[task]:
+            return "too_long", f"Too long: {len(answer):,} letters. Please use at most {page.MAX_LETTERS[task]}."
         if any(name_words(clean(text)) == key for text in (question.prompt, question.meaning) if text):
             return "copied", "This only repeats the text above. Please use your own words."
         if any(name_words(other) == key for other in others):
@@ -92,16 +88,16 @@ def read_sheets(folder: str, services: Mapping[str, Service]) -> list[Sheet]:
       InputError: a form does not ask for names or descriptions, or is not about these schemas.
     """
     sheets = []
-    for record in read_manifest(folder):
+    for record in page.read_manifest(folder):
         if record.task not in TASKS:
             reason = f"asks for {record.task}; a language model fills in forms for names and descriptions only"
-            raise InputError(reason, record.task_id, "--hits")
+            raise errors.InputError(reason, record.task_id, "--hits")
         service = services.get(record.service_name)
-        questions = questions_of(service, record.task, frozenset(record.ambiguous)) if service else []
+        questions = schema_pages.questions_of(service, record.task, frozenset(record.ambiguous)) if service else []
         asked = tuple(question for question in questions if question.field in record.fields)
         if [question.element_id for question in asked] != record.element_ids:
             reason = f"has other elements of {record.service_name}: give its own schemas as --schemas"
-            raise InputError(reason, folder, "--hits")
+            raise errors.InputError(reason, folder, "--hits")
         sheets.append(Sheet(record, asked))
     return sheets
 
@@ -209,10 +205,10 @@ def fill_in(chat: Chat, work: Work) -> Filled:
             calls = {"calls": 1, "sent": reply.tokens[0], "answered": reply.tokens[1]}
             result.used.update({"kept": 1} if reply.kept else calls)
             answers = parse(reply.text, wanted)
-        except Unreadable as error:
+        except replies.Unreadable as error:
             result.failed = f"{UNPARSABLE}: {error}"
             continue
-        except Refused as error:
+        except fence.Refused as error:
             result.failed = error.reason
             break
         result.refused = {}
@@ -244,11 +240,11 @@ def parse(text: str, fields: Sequence[str]) -> dict[str, str]:
     Raises:
       Unreadable: there is no JSON object with any of the fields.
     """
-    with suppress(Unreadable):
-        value = object_in(text, fields)
+    with suppress(replies.Unreadable):
+        value = replies.object_in(text, fields)
         if answers := {field: value[field] for field in fields if isinstance(value.get(field), str)}:
             return answers
-    raise Unreadable("contains no JSON object with a field of the form")
+    raise replies.Unreadable("contains no JSON object with a field of the form")
 
 
 def fill_in_all(
@@ -269,7 +265,7 @@ def fill_in_all(
     def attempt(item: Work) -> Filled | None:
         try:
             return None if reasons else fill_in(chat, item)
-        except Stopped as error:
+        except fence.Stopped as error:
             reasons.append(error.reason)
             return None
 
@@ -296,16 +292,16 @@ def lines(done: Iterable[tuple[Work, Filled]], model: str) -> Iterator[bytes]:
             yield msgspec.json.encode(line) + b"\n"
 
 
-def dead_letters(done: Iterable[tuple[Work, Filled]], model: str) -> list[DeadLetter]:
+def dead_letters(done: Iterable[tuple[Work, Filled]], model: str) -> list[rows.DeadLetter]:
     """Returns a dead letter for every missing answer, in the order of keys."""
     letters = []
     for work, filled in done:
         key = work.assignment_id(model)
         where = f"{work.worker_id(model)}, {work.sheet.record.requester_annotation}"
         if filled.failed:
-            letters.append(DeadLetter("collect", key, filled.failed, payload(filled.raw), where))
+            letters.append(rows.DeadLetter("collect", key, filled.failed, payload(filled.raw), where))
         for field, (reason, message, text) in filled.refused.items():
-            letters.append(DeadLetter("collect", f"{key}:{field}", f"{reason}: {message}", payload(text), where))
+            letters.append(rows.DeadLetter("collect", f"{key}:{field}", f"{reason}: {message}", payload(text), where))
     return sorted(letters, key=lambda letter: letter.key)
 
 

@@ -19,14 +19,10 @@ import msgspec
 from parapet.schemas.dialogue import Dialogue, Frame
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import KINDS, Assignment, Kind
-from parapet.transforms.crowd import lexicon, rules
-from parapet.transforms.crowd.answer_files import TaskKind
-from parapet.transforms.crowd.hits import dialogue_pages
+from parapet.transforms.crowd import answer_files, lexicon, rules
+from parapet.transforms.crowd.hits import dialogue_pages, page, terms
 from parapet.transforms.crowd.hits.dialogue_pages import Mark, find_word, speakable
-from parapet.transforms.crowd.hits.page import PageRecord, read_manifest
-from parapet.transforms.crowd.hits.terms import REWRITES
-from parapet.transforms.perturb.corpora import services_in_turns
-from parapet.transforms.perturb.edits import NEGATIONS, YES
+from parapet.transforms.perturb import corpora, edits
 from parapet.transforms.report.text import clean, words
 from parapet.transforms.variants.distance import levenshtein
 
@@ -35,7 +31,7 @@ FIELD_OF: Mapping[Kind, str] = dict(zip(KINDS, dialogue_pages.FIELDS, strict=Tru
 
 _TASK_ID = re.compile(r"(?P<service>.+:(?:0|[1-9][0-9]{0,8})):(?P<task>rewrites)")
 _FIELD = re.compile("|".join(dialogue_pages.FIELDS))
-REWRITING_TASKS = TaskKind((REWRITES,), _TASK_ID, "DIALOGUE_ID:TURN:rewrites", _FIELD)
+REWRITING_TASKS = answer_files.TaskKind((terms.REWRITES,), _TASK_ID, "DIALOGUE_ID:TURN:rewrites", _FIELD)
 
 # Values of states and actions that do not occur as words.
 _UNSAID = frozenset({"", "true", "false", "dontcare", "none", "yes", "no"})
@@ -95,7 +91,7 @@ def source_turn(dialogue: Dialogue, position: int) -> SourceTurn | str:
     return SourceTurn(
         dialogue.dialogue_id,
         position,
-        "+".join(services_in_turns(dialogue)[position]),
+        "+".join(corpora.services_in_turns(dialogue)[position]),
         speakable(dialogue.turns[position - 1].utterance) if position else "",
         rewriting.utterance,
         tuple(_units(rewriting)),
@@ -135,11 +131,11 @@ def _of_turn(frame: Frame) -> Iterator[str]:
             yield from action.canonical_values or ()
 
 
-def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
+def read_tasks(folders: Iterable[str]) -> list[page.PageRecord]:
     """Reads the tasks in folders of ``hits``. Raises InputError if a folder is missing or has no rewriting tasks."""
-    tasks: list[PageRecord] = []
+    tasks: list[page.PageRecord] = []
     for folder in folders:
-        of_folder = [record for record in read_manifest(folder) if record.task == REWRITES]
+        of_folder = [record for record in page.read_manifest(folder) if record.task == terms.REWRITES]
         if not of_folder:
             reason = "contains no rewriting tasks: make them with 'parapet hits --task rewrites'"
             raise InputError(reason, folder, "--hits")
@@ -147,7 +143,7 @@ def read_tasks(folders: Iterable[str]) -> list[PageRecord]:
     return tasks
 
 
-def check_same(task: PageRecord, turn: SourceTurn | str) -> None:
+def check_same(task: page.PageRecord, turn: SourceTurn | str) -> None:
     """Raises InputError unless the corpus still has the turn of the task."""
     if isinstance(turn, str):
         why = turn
@@ -214,7 +210,7 @@ _AGREEING_WORDS = """
 sure ok okay alright right correct exactly absolutely definitely certainly indeed agreed fine good great perfect
 wonderful excellent sounds works please deal nice awesome cool confirm confirmed course true
 """
-_AGREEING = YES.union(_AGREEING_WORDS.split())
+_AGREEING = edits.YES.union(_AGREEING_WORDS.split())
 _ECHOES = {("i", "do"), ("we", "do"), ("it", "does"), ("that", "does")}
 
 _NUMBER_WORDS = """
@@ -348,8 +344,8 @@ def _other_language(answer: RewriteText) -> str | None:
 
 def _meaning(answer: RewriteText) -> str | None:
     """A negation or a yes was added or removed: it may mean the opposite."""
-    has_no, had_no = (not NEGATIONS.isdisjoint(words) for words in (answer.words, answer.original))
-    has_yes, had_yes = (not YES.isdisjoint(words) for words in (answer.words, answer.original))
+    has_no, had_no = (not edits.NEGATIONS.isdisjoint(words) for words in (answer.words, answer.original))
+    has_yes, had_yes = (not edits.YES.isdisjoint(words) for words in (answer.words, answer.original))
     if answer.kind == "typos":  # a yes or a negation may be mistyped
         is_turned = (has_no and not had_no) or (has_yes and not had_yes)
     else:

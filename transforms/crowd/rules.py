@@ -20,12 +20,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.rows import Assignment
-from parapet.schemas.service import Task
+from parapet.schemas import errors, rows, service
 from parapet.transforms.core import plugins
-from parapet.transforms.crowd import lexicon
-from parapet.transforms.crowd.worker_ids import MASK
+from parapet.transforms.crowd import lexicon, worker_ids
 from parapet.transforms.report.text import cached_words, name_words
 from parapet.transforms.variants.distance import levenshtein_ratio
 
@@ -71,7 +68,7 @@ class Rules(msgspec.Struct, Generic[AnswerT], frozen=True, eq=False):
                 if isinstance(reason, str) and reason:
                     yield action, reason, rule
                 elif reason is not None:
-                    raise InputError(f"{rule!r} returned {reason!r}: a rule returns a reason or None", "rules")
+                    raise errors.InputError(f"{rule!r} returned {reason!r}: a rule returns a reason or None", "rules")
 
 
 def explanation(rule: Rule[Any]) -> str:
@@ -119,7 +116,7 @@ class AnswerText(msgspec.Struct, frozen=True):
 
     text: str
     words: tuple[str, ...]
-    task: Task
+    task: service.Task
     name: str
     description: str
 
@@ -147,7 +144,7 @@ def _too_long(answer: AnswerText) -> str | None:
 
 def worker_id(answer: Any) -> str | None:
     """Contained what may be a worker id, which is not stored."""
-    return "worker_id" if MASK in answer.text.lower() else None
+    return "worker_id" if worker_ids.MASK in answer.text.lower() else None
 
 
 def _markup(answer: AnswerText) -> str | None:
@@ -315,7 +312,7 @@ def vet_answer(answer: AnswerText, rules: Rules[AnswerText] = BUILT_IN) -> Verdi
     return rules.vet(answer)
 
 
-def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
+def vet_assignment(assignment: rows.Assignment, fields: list[str]) -> Verdict:
     """Vets all answers of an assignment by how it was filled in.
 
     Args:
@@ -334,20 +331,20 @@ def vet_assignment(assignment: Assignment, fields: list[str]) -> Verdict:
     return PASS
 
 
-def is_too_fast(assignment: Assignment, fields: int) -> bool:
+def is_too_fast(assignment: rows.Assignment, fields: int) -> bool:
     """Whether the form was filled in faster than that many fields can be read."""
     seconds = assignment.work_seconds
     return seconds is not None and 0 <= seconds < MIN_SECONDS_PER_FIELD * fields
 
 
-def vet_typing(assignment: Assignment, field: str) -> Verdict:
+def vet_typing(assignment: rows.Assignment, field: str) -> Verdict:
     """Vets the answer of a form field by how it was typed, if the form recorded that."""
     pasted = [name for name in assignment.answers if _is_pasted(assignment, name)]
     is_habit = len(pasted) > 1 and 2 * len(pasted) >= len(assignment.answers)
     return Verdict("review", "pasted") if is_habit and field in pasted else PASS
 
 
-def _is_pasted(assignment: Assignment, field: str) -> bool:
+def _is_pasted(assignment: rows.Assignment, field: str) -> bool:
     keystrokes, pastes = assignment.keystrokes.get(field), assignment.pastes.get(field, 0)
     letters = len(assignment.answers[field].strip())
     return pastes > 0 and keystrokes is not None and keystrokes < TYPED_SHARE * letters

@@ -15,9 +15,8 @@ from typing import Any
 import apache_beam as beam
 import msgspec
 
+from parapet.schemas import errors, layout
 from parapet.schemas.decisions import Decision, neutralise
-from parapet.schemas.errors import storable
-from parapet.schemas.layout import SplitSchemas, raw_by_name, services_by_name, splits_of
 from parapet.schemas.rows import RESPONSES, Assignment, DeadLetter
 from parapet.schemas.service import VARIANTS, Task, parse_service
 from parapet.transforms.core import files, plugins
@@ -189,7 +188,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
     kind = SCHEMA_TASKS
     audit_schema = RESPONSES
 
-    def __init__(self, splits: Sequence[SplitSchemas], options: Options, output: str = "") -> None:
+    def __init__(self, splits: Sequence[layout.SplitSchemas], options: Options, output: str = "") -> None:
         self.splits, self.options = list(splits), options
         self.output, self.method, self.header = output, options.method(), options.plugins()
         self.explanations = rules.explanations(options.vetting_rules)
@@ -215,7 +214,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
         """
         batch = Batch([], [], {}, [*self.dead(), *dead], Notes())
         merged = without_dead(merge_assignments(read), batch.dead)
-        services: dict[str, list[Submission]] = {name: [] for name in raw_by_name(self.splits)}
+        services: dict[str, list[Submission]] = {name: [] for name in layout.raw_by_name(self.splits)}
         for submission in without_dead(join_decisions(merged, decisions), batch.dead):
             services.setdefault(submission.assignment.service_name, []).append(submission)
             batch.notes.add(submission.assignment)
@@ -243,7 +242,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
     def in_order(self, outcomes: Iterable[ServiceOutcome]) -> list[ServiceOutcome]:
         """Returns the outcomes in the order in which services appear in the schema files."""
         of_name = {outcome.name: outcome for outcome in outcomes}
-        return [of_name[name] for name in services_by_name(self.splits)]
+        return [of_name[name] for name in layout.services_by_name(self.splits)]
 
     def dead(self) -> list[DeadLetter]:
         """Returns the dead letters of services that break a rule of the format."""
@@ -252,7 +251,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
                 "schemas",
                 error.path,
                 f"bad_service: {error.where}: {error.reason}",
-                payload(storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
+                payload(errors.storable(json.dumps(bad.raw, ensure_ascii=False, separators=(",", ":")))),
                 error.path,
             )
             for split in self.splits
@@ -278,7 +277,7 @@ class SchemaTask(CrowdTask[ServiceOutcome]):
     def statistics(self, outcomes: Sequence[ServiceOutcome], dead: int) -> dict[str, Any]:
         """Returns the content of ``statistics.json``; ``dead`` is the number of dead letters."""
         splits: dict[str, list[str]] = defaultdict(list)
-        for path, names in splits_of(self.splits).items():
+        for path, names in layout.splits_of(self.splits).items():
             for name in names:
                 splits[name].append(path.rpartition("/")[0] or "schema")
         measured = [outcome.measured for outcome in outcomes if outcome.measured is not None]
@@ -340,7 +339,7 @@ class Conclude(beam.PTransform):
 
     def __init__(self, task: SchemaTask, composed: beam.PCollection) -> None:
         super().__init__()
-        self.raws = raw_by_name(task.splits)
+        self.raws = layout.raw_by_name(task.splits)
         self.ranker, self.composed = task.rank.ranker, composed
 
     def expand(self, vetted: beam.PCollection) -> beam.PCollection:
@@ -359,13 +358,13 @@ def _conclude(
 OfServices = Mapping[str, Sequence[dict[str, Any]]]  # the name of each composed service to its variants v1 to v5
 
 
-def variants_of_split(split: SplitSchemas, of_services: OfServices) -> dict[str, list[dict[str, Any]]]:
+def variants_of_split(split: layout.SplitSchemas, of_services: OfServices) -> dict[str, list[dict[str, Any]]]:
     """Returns the composed services of a split in each variant, in the order of its file; empty if there are none."""
     done = [of_services[s.service_name] for s in split.services if s.service_name in of_services]
     return {f"v{k}": list(of_variant) for k, of_variant in enumerate(zip(*done, strict=True), 1)}
 
 
-def variant_files(split: SplitSchemas, of_services: OfServices) -> dict[str, bytes]:
+def variant_files(split: layout.SplitSchemas, of_services: OfServices) -> dict[str, bytes]:
     """Returns the schema files of a split in each variant, by path."""
     variants = variants_of_split(split, of_services).items()
     return {f"{name}/{path}": data for name, raws in variants for path, data in split.variant_files(raws).items()}
@@ -379,7 +378,7 @@ class WriteVariants(beam.PTransform):
       output: the output folder.
     """
 
-    def __init__(self, splits: Sequence[SplitSchemas], output: str) -> None:
+    def __init__(self, splits: Sequence[layout.SplitSchemas], output: str) -> None:
         super().__init__()
         self.splits, self.output = {split.split: split for split in splits}, output
 
@@ -393,7 +392,7 @@ class WriteVariants(beam.PTransform):
 
 
 def _write_variants(
-    group: tuple[str, tuple[list[Any]]], splits: Mapping[str, SplitSchemas], output: str
+    group: tuple[str, tuple[list[Any]]], splits: Mapping[str, layout.SplitSchemas], output: str
 ) -> Iterator[files.Written]:
     split, (pairs,) = group
     of_services = {name: list(of_service.values()) for name, of_service in pairs}

@@ -24,14 +24,11 @@ import pyarrow.parquet as pq
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from parapet.schemas.errors import InputError, run_header
-from parapet.schemas.layout import STAGING
+from parapet.schemas import errors, layout
 from parapet.schemas.rows import DISPOSITIONS, WRITERS, AnswerSource, Assignment, DeadLetter, Disposition
 from parapet.schemas.service import response_id
 from parapet.transforms.core import files
-from parapet.transforms.crowd.answer_files import TaskKind
-from parapet.transforms.crowd.ingest import Submission, answer_ids, answers_text, unusable_decision
-from parapet.transforms.crowd.lexicon import spelling_rank
+from parapet.transforms.crowd import answer_files, ingest, lexicon, rules, worker_ids
 from parapet.transforms.crowd.report import (
     WORK_TIMES,
     ReviewItem,
@@ -42,8 +39,6 @@ from parapet.transforms.crowd.report import (
     review_sheet,
     work_times,
 )
-from parapet.transforms.crowd.rules import PASS, Verdict
-from parapet.transforms.crowd.worker_ids import redact, without_ids
 from parapet.transforms.report.numbers import sections_of
 from parapet.transforms.report.report import Report, Text, page
 from parapet.transforms.report.text import counted
@@ -79,7 +74,7 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
     pastes: int | None
     seconds: float | None
     decision: str = ""
-    verdict: Verdict = PASS
+    verdict: rules.Verdict = rules.PASS
     disposition: Disposition = "surplus"
     reason: str = "not_drawn"
     same_answers: int = 0
@@ -102,7 +97,7 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
 
     def spelling(self) -> tuple[Any, ...]:
         """Returns a sort key that puts the better spelled of two answers with the same words first."""
-        return spelling_rank(self.canonical, self.words, self.text) if self.words else ()
+        return lexicon.spelling_rank(self.canonical, self.words, self.text) if self.words else ()
 
     def shown(self) -> tuple[str, str, str, str]:
         """Returns what a reviewer sees: the element's id, the task, what the worker saw, and the original."""
@@ -139,7 +134,7 @@ def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
 
 
 def apply_decision(
-    make: Callable[[str], AnswerT], submission: Submission, field: str, problem: Callable[[AnswerT], str]
+    make: Callable[[str], AnswerT], submission: ingest.Submission, field: str, problem: Callable[[AnswerT], str]
 ) -> tuple[AnswerT, list[DeadLetter]]:
     """Makes an answer, with the reviewer's decision on it; one that cannot be carried out becomes a dead letter.
 
@@ -154,9 +149,9 @@ def apply_decision(
     if decision is None:
         return answer, []
     if decision.decision == "reject":
-        answer.verdict = Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
+        answer.verdict = rules.Verdict("reject", f"reviewer: {decision.reason}" if decision.reason else "reviewer")
     elif why := problem(answer):
-        return make(text), [unusable_decision(decision, f"bad_decision: {why}")]
+        return make(text), [ingest.unusable_decision(decision, f"bad_decision: {why}")]
     answer.decision = decision.decision
     return answer, []
 
@@ -253,7 +248,7 @@ class Notes(msgspec.Struct):
 
     def add(self, assignment: Assignment) -> None:
         """Notes an assignment."""
-        self.counts.update(assignments=1, answers=len(answer_ids(assignment)), unread=len(assignment.unread))
+        self.counts.update(assignments=1, answers=len(ingest.answer_ids(assignment)), unread=len(assignment.unread))
         self.work.append((assignment.task, assignment.work_seconds, assignment.reward))
         if assignment.unread:
             self.unread = _first(_SHOWN, self.unread, [f"{assignment.source}: {text}" for text in assignment.unread])
@@ -271,7 +266,7 @@ class Notes(msgspec.Struct):
         """Returns sentences about times that could not be read, and about assignments without worker ids."""
         sentences = []
         if n := self.counts["unread"]:
-            shown = "; ".join(map(redact, self.unread))
+            shown = "; ".join(map(worker_ids.redact, self.unread))
             more = f"; and {n - _SHOWN:,} more" if n > _SHOWN else ""
             sentences.append(f"{counted(n, 'time')} could not be read, so left empty: {shown}{more}")
         if n := self.counts["anonymous"]:
@@ -321,7 +316,7 @@ class CrowdTask(Generic[OutcomeT]):
     """
 
     command: ClassVar[str]
-    kind: ClassVar[TaskKind]
+    kind: ClassVar[answer_files.TaskKind]
     audit_schema: ClassVar[pa.Schema]
     explanations: Mapping[str, str]
     method: Mapping[str, str]
@@ -334,14 +329,14 @@ class CrowdTask(Generic[OutcomeT]):
 
 
 def all_end(
-    submissions: Sequence[Submission], records: Iterable[AnswerT | DeadLetter]
+    submissions: Sequence[ingest.Submission], records: Iterable[AnswerT | DeadLetter]
 ) -> Iterator[AnswerT | DeadLetter]:
     """Yields the vetted answers and dead letters, and checks that each answer of the submissions is in exactly one.
 
     Raises:
       RuntimeError: an answer is missing or duplicated.
     """
-    open_answers = {s.assignment.assignment_id: {*answer_ids(s.assignment)} for s in submissions}
+    open_answers = {s.assignment.assignment_id: {*ingest.answer_ids(s.assignment)} for s in submissions}
     ended: Counter[str] = Counter()
     for record in records:
         if isinstance(record, Answer):
@@ -368,20 +363,20 @@ def judging(name: str) -> Iterator[None]:
     """Names the service or turn if judging its answers fails unexpectedly, which is a bug."""
     try:
         yield
-    except InputError:  # a vetting rule of a plug-in failed
+    except errors.InputError:  # a vetting rule of a plug-in failed
         raise
     except Exception as error:
         raise RuntimeError(f"the answers about {name} could not be judged: {type(error).__name__}") from error
 
 
-def unknown(submissions: Iterable[Submission], reason: str) -> list[DeadLetter]:
+def unknown(submissions: Iterable[ingest.Submission], reason: str) -> list[DeadLetter]:
     """Returns the dead letters of answers about a service or turn that does not exist, and of their decisions."""
     void = f"unused_response: {reason.partition(': ')[2]}"
     dead = []
     for submission in submissions:
         assignment = submission.assignment
-        dead += [unusable_decision(decision, void) for decision in submission.decisions.values()]
-        shown = answers_text(assignment.answers)
+        dead += [ingest.unusable_decision(decision, void) for decision in submission.decisions.values()]
+        shown = ingest.answers_text(assignment.answers)
         dead.append(DeadLetter("compose", assignment.assignment_id, reason, shown, assignment.source))
     return dead
 
@@ -438,7 +433,7 @@ def batch_files(
         raise RuntimeError(
             f"the counts do not balance for answers: {ended:,} of {notes.counts['vetted']:,} have a disposition"
         )
-    letters = sorted(map(without_ids, dead), key=msgspec.json.encode)
+    letters = sorted(map(worker_ids.without_ids, dead), key=msgspec.json.encode)
     results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
     results.statistics["work"] = work_times(notes.work)
     warnings = notes.warnings()
@@ -561,7 +556,7 @@ def _write_batch(
     written: Sequence[files.Written],
 ) -> dict[str, Any]:
     """Writes the files about all answers into staging, and returns the manifest."""
-    folder = files.join(task.output, STAGING)
+    folder = files.join(task.output, layout.STAGING)
     parts = sorted(parts, key=lambda part: part[1].name)
     data = (files.read_bytes(files.join(folder, path)) for path, _ in parts)
     tables = (pa.ipc.open_stream(part).read_all() for part in data)
@@ -593,5 +588,5 @@ def stage_batch(
     counts = Counter(assignments=notes.counts["assignments"], answers_given=notes.counts["answers"])
     for outcome in outcomes:
         counts.update(outcome.counts())
-    header = {**run_header(task.command, task.method), **task.header}
+    header = {**errors.run_header(task.command, task.method), **task.header}
     return files.manifest_of(header, {name: n for name, n in sorted(counts.items()) if n}, [*batch, *written])

@@ -15,10 +15,8 @@ from typing import Any
 
 import apache_beam as beam
 
-from parapet.schemas import layout
+from parapet.schemas import errors, layout, rows
 from parapet.schemas.decisions import Decision
-from parapet.schemas.errors import InputError
-from parapet.schemas.rows import Assignment, DeadLetter
 from parapet.schemas.service import TASKS, Element, Service, Task, elements_of, parse_service, response_id
 from parapet.transforms.crowd import meaning, rules
 from parapet.transforms.crowd import task as crowd
@@ -77,7 +75,7 @@ class SchemaAnswer(crowd.Answer, kw_only=True, array_like=True):
         return {**super().row(), "field": field, **more}
 
 
-def _not_blind(assignments: Sequence[Assignment]) -> set[str]:
+def _not_blind(assignments: Sequence[rows.Assignment]) -> set[str]:
     """Returns the assignments of workers who did the sibling task before and so have seen the hidden texts."""
     first: dict[str, dict[str, int]] = defaultdict(dict)
     for a in assignments:
@@ -97,7 +95,7 @@ def _problem(answer: SchemaAnswer) -> str:
 
 
 def _answer(
-    assignment: Assignment, element: Element, convention: Convention, not_blind: bool, text: str
+    assignment: rows.Assignment, element: Element, convention: Convention, not_blind: bool, text: str
 ) -> SchemaAnswer:
     task = assignment.task
     assert task in ("names", "descriptions")  # files are read for answers to these tasks only
@@ -208,21 +206,21 @@ class Vetting:
         self.rules = vetting if isinstance(vetting, rules.Rules) else rules.BUILT_IN.with_functions(vetting)
         self.allow_not_blind = allow_not_blind
 
-    def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | DeadLetter]:
+    def vet(self, name: str, submissions: Sequence[Submission]) -> Iterator[tuple[str, SchemaAnswer] | rows.DeadLetter]:
         """Vets the answers about a service; those about one that the corpus lacks become dead letters."""
         if name in self.raws:
             service = parse_service(self.raws[name])
             with crowd.judging(name):
                 vetted = self.vet_service(service, submissions)
             for record in crowd.all_end(submissions, vetted):
-                yield record if isinstance(record, DeadLetter) else (name, record)
+                yield record if isinstance(record, rows.DeadLetter) else (name, record)
         elif name in self.left_out:
             why = f"{name!r} was left out, because its schema is invalid (see bad_service)"
             yield from crowd.unknown(submissions, f"unknown_service: {why}")
         else:
             yield from crowd.unknown(submissions, f"unknown_service: no schema has a service {name!r}")
 
-    def vet_service(self, service: Service, submissions: Iterable[Submission]) -> list[SchemaAnswer | DeadLetter]:
+    def vet_service(self, service: Service, submissions: Iterable[Submission]) -> list[SchemaAnswer | rows.DeadLetter]:
         """Vets all answers about a service.
 
         Args:
@@ -233,7 +231,7 @@ class Vetting:
         conventions = self.conventions.within(service)
         ordered = sorted(submissions, key=lambda submission: submission.assignment.assignment_id)
         seen_both = _not_blind([submission.assignment for submission in ordered])
-        answers, dead = list[SchemaAnswer](), list[DeadLetter]()
+        answers, dead = list[SchemaAnswer](), list[rows.DeadLetter]()
         for submission in ordered:
             not_blind = submission.assignment.assignment_id in seen_both
             answers += crowd.without_dead(self._vet_submission(submission, elements, conventions, not_blind), dead)
@@ -253,7 +251,7 @@ class Vetting:
         elements: Mapping[Task, Mapping[str, Element]],
         conventions: Conventions,
         not_blind: bool,
-    ) -> Iterator[SchemaAnswer | DeadLetter]:
+    ) -> Iterator[SchemaAnswer | rows.DeadLetter]:
         """Vets each answer of a form on its own; fields that its task does not have become dead letters."""
         assignment = submission.assignment
         assert assignment.task in TASKS  # files are read for answers to these tasks only
@@ -279,7 +277,7 @@ class Vetting:
                 if decision:
                     reason += f" (so the decision {decision.decision} in {decision.source} is ignored, too)"
                 key = response_id(assignment.assignment_id, field)
-                yield DeadLetter("compose", key, reason, payload(text.strip()), assignment.source)
+                yield rows.DeadLetter("compose", key, reason, payload(text.strip()), assignment.source)
         if not any(field in known or text.strip() for field, text in assignment.answers.items()):
             yield no_answer(assignment)
 
@@ -297,7 +295,7 @@ def read_schemas(schemas: Any) -> list[layout.SplitSchemas]:
     if isinstance(schemas, Corpus):
         return list({id(split): split for split in schemas.folders.values()}.values())
     if not isinstance(schemas, Iterable):
-        raise InputError(f"expected a corpus, its place or services, found {type(schemas).__name__}", "services")
+        raise errors.InputError(f"expected a corpus, its place or services, found {type(schemas).__name__}", "services")
     services = list(schemas) if not isinstance(schemas, Mapping) else schemas
     if services and isinstance(services, list) and all(isinstance(split, layout.SplitSchemas) for split in services):
         return services

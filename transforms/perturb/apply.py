@@ -24,9 +24,8 @@ from parapet.schemas.limits import compact_json
 from parapet.schemas.messages import dialogue_of, longest_first, plain_service, user_turn
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
-from parapet.transforms.core import plugins
-from parapet.transforms.core.fence import PLUGIN, Fault, is_plugin
-from parapet.transforms.perturb import base
+from parapet.transforms.core import fence, plugins
+from parapet.transforms.perturb import base, corpora, page
 from parapet.transforms.perturb.base import (
     CHANGED_TURNS,
     REFUSED,
@@ -37,17 +36,6 @@ from parapet.transforms.perturb.base import (
     States,
     set_of,
 )
-from parapet.transforms.perturb.corpora import (
-    Corpus,
-    Item,
-    check_languages,
-    checked_items,
-    corpus_of,
-    inlined,
-    other_language,
-    read_corpus,
-)
-from parapet.transforms.perturb.page import span_texts
 
 _STATES = ".states"  # beside the names of shared data
 _FLAG = re.compile(r"(?<!\S)--(?=[a-z])")
@@ -156,7 +144,11 @@ Services = Mapping[str, Service]
 
 
 def faults(
-    perturbation: Perturbation, item: Item, text: str | None, dialogue: dict[str, Any], services: Services | None
+    perturbation: Perturbation,
+    item: corpora.Item,
+    text: str | None,
+    dialogue: dict[str, Any],
+    services: Services | None,
 ) -> Iterator[tuple[str, str]]:
     """Yields (place, problem) of a perturbed dialogue, except for problems of the original.
 
@@ -215,7 +207,7 @@ def _text(raw: Any) -> str | None:
         return None
 
 
-def services_by_folder(corpus: Corpus) -> dict[str, Services]:
+def services_by_folder(corpus: corpora.Corpus) -> dict[str, Services]:
     """Returns the services of each split of a corpus, by name."""
     return {folder: services_by_name([schemas]) for folder, schemas in corpus.folders.items()}
 
@@ -267,15 +259,15 @@ class Analyzed:
         """Returns the state of a dialogue for ``perturb_set``."""
         return self.perturbation.state_of(place, self.states.get(place), self.shared)
 
-    def usable(self, path: str, item: Item) -> Item:
+    def usable(self, path: str, item: corpora.Item) -> corpora.Item:
         """Returns a dialogue of a file, typed where its language matters. Raises InputError if it cannot be used."""
         if error := item.error or self.shared.get(REFUSED, {}).get((path, item.position)):
             raise error
-        needs_types = self.perturbation.languages or is_plugin(self.perturbation)
+        needs_types = self.perturbation.languages or fence.is_plugin(self.perturbation)
         return item._replace(dialogue=item.dialogue or typed(item.raw)) if needs_types else item
 
     def results(
-        self, path: str, item: Item, services: Services | None, set_name: str = ""
+        self, path: str, item: corpora.Item, services: Services | None, set_name: str = ""
     ) -> Iterator[tuple[str, Any]]:
         """Yields the dialogue in every set as Perturbed, or the InputError for a set.
 
@@ -294,10 +286,10 @@ class Analyzed:
         """
         perturbation, item, state = self.perturbation, self.usable(path, item), self.of((path, item.position))
         names = [set_name] if set_name else perturbation.sets
-        if item.dialogue and other_language(item.dialogue, perturbation.languages):
+        if item.dialogue and corpora.other_language(item.dialogue, perturbation.languages):
             yield from ((name, Perturbed(item.raw)) for name in names)
             return
-        is_checked = is_plugin(perturbation)  # Parapet's own perturbations are tested
+        is_checked = fence.is_plugin(perturbation)  # Parapet's own perturbations are tested
         text = _text(item.raw) if is_checked else None
         of_sets: Any = perturbation.perturb_sets(item, state)
         if set_name:
@@ -307,11 +299,11 @@ class Analyzed:
                 checked(perturbation, perturbed)
                 problems = faults(perturbation, item, text, perturbed.dialogue, services) if is_checked else ()
                 for where, reason in problems:
-                    raise Fault(f"{PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
+                    raise fence.Fault(f"{fence.PLUGIN}: {reason} ({type(perturbation).__name__}.perturb)", "", where)
             yield name, perturbed
 
 
-class PerturbedCorpus(Corpus):
+class PerturbedCorpus(corpora.Corpus):
     """One set of a perturbed corpus. Dialogues are perturbed when they are read.
 
     Attributes:
@@ -321,7 +313,7 @@ class PerturbedCorpus(Corpus):
       analyzed: the analysis of the whole corpus.
     """
 
-    def __init__(self, original: Corpus, perturbation: Perturbation, set_name: str, analyzed: Analyzed) -> None:
+    def __init__(self, original: corpora.Corpus, perturbation: Perturbation, set_name: str, analyzed: Analyzed) -> None:
         super().__init__(original.files, original.folders, dict(original.schemas))
         self.original, self.perturbation, self.set_name, self.analyzed = original, perturbation, set_name, analyzed
 
@@ -340,10 +332,10 @@ class PerturbedCorpus(Corpus):
         Raises:
           InputError: the split does not exist, or a dialogue cannot be used.
         """
-        rows = [row for file in self.files_of(split) for item in checked_items(self, file) for row in item.rows]
+        rows = [row for file in self.files_of(split) for item in corpora.checked_items(self, file) for row in item.rows]
         return table_of_rows(self.perturbation, rows)
 
-    def read(self, file: DialogueFile) -> Iterator[Item]:
+    def read(self, file: DialogueFile) -> Iterator[corpora.Item]:
         """Yields the perturbed dialogues of a file."""
         services = services_by_folder(self)[file.split]
         for item in self.original.read(file):
@@ -386,7 +378,7 @@ def rows_file(perturbation: Perturbation, file: DialogueFile, rows: Sequence[dic
 
 
 def perturbed_sets(
-    corpus: Corpus, perturbation: Perturbation, set_names: Sequence[str] | None = None
+    corpus: corpora.Corpus, perturbation: Perturbation, set_names: Sequence[str] | None = None
 ) -> dict[str, PerturbedCorpus]:
     """Returns the sets of a perturbation, by name.
 
@@ -398,7 +390,7 @@ def perturbed_sets(
     Raises:
       InputError: the perturbation cannot be applied to the corpus.
     """
-    check_languages(perturbation.name, perturbation.languages, corpus)
+    corpora.check_languages(perturbation.name, perturbation.languages, corpus)
     analyzed = fitted(perturbation, corpus)
     names = perturbation.sets if set_names is None else set_names
     return {name: PerturbedCorpus(corpus, perturbation, name, analyzed) for name in names}
@@ -417,14 +409,14 @@ def check_needs_none(perturbation: Perturbation, what: str, where: str = "") -> 
         raise InputError(f"{reason}: use typos, verbose, simple, paraphrase or speech_errors", where)
 
 
-def fitted(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
+def fitted(perturbation: Perturbation, corpus: corpora.Corpus) -> Analyzed:
     """Fits a perturbation to a corpus, and analyze the corpus."""
     with options_named():
         perturbation.prepare(corpus)
         return _analyze(perturbation, corpus) if perturbation.needs_analysis() else Analyzed(perturbation, {}, {})
 
 
-def _analyze(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
+def _analyze(perturbation: Perturbation, corpus: corpora.Corpus) -> Analyzed:
     """Computes the states of all dialogues, and their shared data, with a Beam pipeline on this machine."""
     import apache_beam as beam
 
@@ -432,7 +424,7 @@ def _analyze(perturbation: Perturbation, corpus: Corpus) -> Analyzed:
         try:
             # Beam's default would look for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
-                dialogue_files = inlined(corpus) if perturbation.analyzes_dialogues else []
+                dialogue_files = corpora.inlined(corpus) if perturbation.analyzes_dialogues else []
                 files = pipeline | "Dialogue files" >> beam.Create(dialogue_files)
                 analysis = base.analysis_of(perturbation, files)
                 base.check_analysis(perturbation, analysis)
@@ -465,7 +457,7 @@ def _keep(data: dict[Any, Any], name: str, path: str) -> None:
 
 def check_perturbation(
     perturbation: str | type[Perturbation] | Perturbation,
-    corpus: Corpus | str | Path | None = None,
+    corpus: corpora.Corpus | str | Path | None = None,
     *,
     keeps_meaning: bool = True,
     **options: Any,
@@ -509,14 +501,14 @@ def check_perturbation(
       'forgetful: 1_00000: the number of turns was changed from 14 to 13'
     """
     its = perturbation_of(perturbation, options)
-    corpus = corpus if isinstance(corpus, Corpus) else read_corpus(corpus or sample_root(), None)
+    corpus = corpus if isinstance(corpus, corpora.Corpus) else corpora.read_corpus(corpus or sample_root(), None)
     analyzed = fitted(its, corpus)
     services = {service.service_name: service for service in map(parse_service, corpus.services())}
-    places = [(file.relative, item) for file in corpus.files_of() for item in checked_items(corpus, file)]
+    places = [(file.relative, item) for file in corpus.files_of() for item in corpora.checked_items(corpus, file)]
     problems = []
     for set_name in its.sets:
 
-        def perturbed(path: str, item: Item, name: str = set_name) -> tuple[Any, list[str]]:
+        def perturbed(path: str, item: corpora.Item, name: str = set_name) -> tuple[Any, list[str]]:
             return _applied(its, item, name, analyzed.of((path, item.position)), services)
 
         first = [perturbed(*place) for place in places]
@@ -528,7 +520,7 @@ def check_perturbation(
 
 
 def _applied(
-    perturbation: Perturbation, item: Item, set_name: str, state: Any, services: Services
+    perturbation: Perturbation, item: corpora.Item, set_name: str, state: Any, services: Services
 ) -> tuple[Perturbed | None, list[str]]:
     """Returns the result, or None if the perturbation leaves the dialogue out; and why a run would leave it out."""
     item = item._replace(raw=copy.deepcopy(item.raw), dialogue=item.dialogue or typed(item.raw))
@@ -544,7 +536,11 @@ def _applied(
 
 
 def _problems(
-    perturbation: Perturbation, item: Item, result: Perturbed | None, second: Perturbed | None, keeps_meaning: bool
+    perturbation: Perturbation,
+    item: corpora.Item,
+    result: Perturbed | None,
+    second: Perturbed | None,
+    keeps_meaning: bool,
 ) -> Iterator[str]:
     if (result and result[:2]) != (second and second[:2]):
         yield "the result differs between two runs: draw from the random that perturb is given"
@@ -581,7 +577,7 @@ def _changes_of_meaning(dialogue: Any, perturbed: Any) -> Iterator[str]:
 
 def _meaning(turn: Any) -> list[tuple[Any, Any]]:
     """Returns (service, state) of each frame, and ((service, slot), text) of each span."""
-    return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *span_texts(turn)]
+    return [*((frame["service"], frame.get("state")) for frame in turn["frames"]), *page.span_texts(turn)]
 
 
 _SPLIT = "test"
@@ -622,7 +618,7 @@ def perturbed_texts(
       set_names: the sets to return; None for all.
     """
     dialogues = [dialogue_of(name, [user_turn(text, values)]) for name, (text, values) in texts.items()]
-    sets = perturbed_sets(corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, set_names)
+    sets = perturbed_sets(corpora.corpus_of({_SPLIT: dialogues}, {_SPLIT: [plain_service()]}), perturbation, set_names)
     return {
         name: {dialogue["dialogue_id"]: dialogue["turns"][0]["utterance"] for dialogue in of_set.dialogues()}
         for name, of_set in sets.items()

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.core import fence, progress, seeding
 from parapet.transforms.core.counts import (
     Balance,
     Counted,
@@ -23,11 +24,7 @@ from parapet.transforms.core.counts import (
     id_of,
     of_dialogues,
 )
-from parapet.transforms.core.fence import bad_record
-from parapet.transforms.core.progress import ANALYSIS, tracked
-from parapet.transforms.core.seeding import key_of, seed_text
-from parapet.transforms.perturb import page
-from parapet.transforms.perturb.corpora import Corpus, Item, OtherLanguage, dialogues_of, in_languages
+from parapet.transforms.perturb import corpora, page
 from parapet.transforms.report.numbers import Numbers
 
 if TYPE_CHECKING:
@@ -158,7 +155,7 @@ class Perturbation:
     max_bad = Fraction(0)
 
     def __init__(self, *, seed: int | str = 0) -> None:
-        self.seed = seed_text(seed)
+        self.seed = seeding.seed_text(seed)
 
     @property
     def sets(self) -> tuple[str, ...]:
@@ -183,7 +180,7 @@ class Perturbation:
         """
         raise NotImplementedError
 
-    def prepare(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: corpora.Corpus) -> None:
         """Learns from the corpus, for example its schemas or the values seen in training. The default does nothing.
 
         It is called once, on the machine that starts the run, before anything is perturbed. The instance is then
@@ -234,7 +231,7 @@ class Perturbation:
           >>> typos.random("1_00000", 0).random() == typos.random("1_00000", 0).random()
           True
         """
-        return Random(key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (not a secret)
+        return Random(seeding.key_of(self.seed, self.name, *map(str, key)))  # noqa: S311 (not a secret)
 
     # Further hooks. The defaults suit most perturbations.
 
@@ -248,7 +245,7 @@ class Perturbation:
         """
         return state
 
-    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
+    def perturb_sets(self, item: corpora.Item, state: Any) -> Iterator[tuple[str, Perturbed | InputError]]:
         """Yields the dialogue in every set, or the error for a set. Override it if sets share work.
 
         Each result is written before the next one is requested.
@@ -268,7 +265,7 @@ class Perturbation:
         """Returns the sets whose rows are written: all, unless the rows of one set cover others."""
         return self.sets
 
-    def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
+    def schema_files(self, corpus: corpora.Corpus) -> dict[str, bytes]:
         """Returns the schema files of the sets, by path below the output; by default those of the corpus."""
         folders = [f"{name}/" for name in self.sets] if self.in_folders else [""]
         return {f"{folder}{path}": content for folder in folders for path, content in corpus.schemas}
@@ -342,18 +339,18 @@ def analyze_dialogues(
 
     results: list[Any] = []
     try:
-        for position, raw, dialogue in tracked(dialogues_of(file), "dialogues", ANALYSIS):
-            if isinstance(dialogue, OtherLanguage):
+        for position, raw, dialogue in progress.tracked(corpora.dialogues_of(file), "dialogues", progress.ANALYSIS):
+            if isinstance(dialogue, corpora.OtherLanguage):
                 continue
             try:
                 if isinstance(dialogue, InputError):
                     raise dialogue
                 results += [*analyze(dialogue, file, position)]
             except Exception as error:
-                bad = bad_record(error)
+                bad = fence.bad_record(error)
                 results.append(tagged(position, bad, dead_dialogue(file, id_of(raw, position), bad)))
     except Exception as error:
-        bad = bad_record(error)
+        bad = fence.bad_record(error)
         results = [tagged(-1, bad, dead_file(file, bad))]
     yield from results
 
@@ -365,7 +362,7 @@ def analysis_of(perturbation: Perturbation, files: beam.PCollection[DialogueFile
     if perturbation.languages:
         import apache_beam as beam
 
-        files = files | "In known languages" >> beam.Map(in_languages, perturbation.languages)
+        files = files | "In known languages" >> beam.Map(corpora.in_languages, perturbation.languages)
     analysis = perturbation.analyze(files)
     return analysis if isinstance(analysis, Analysis) else Analysis(analysis)
 

@@ -18,10 +18,8 @@ import msgspec
 
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
+from parapet.transforms.core import fence, inputs, replies
 from parapet.transforms.core.chat import CHARACTERS_OF_TOKEN, Chat, Endpoint, Message
-from parapet.transforms.core.fence import Refused, Stopped
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.replies import Unreadable
 from parapet.transforms.perturb import rewrites
 from parapet.transforms.perturb.corpora import dialogues_of
 from parapet.transforms.perturb.edits import Edit, edited
@@ -91,12 +89,12 @@ class Rewriter:
             warmer = {"temperature": _WARMER, "seed": self.chat.endpoint.seed + i} if i else {}
             try:
                 if self._stopped:
-                    raise Stopped(self._stopped)
+                    raise fence.Stopped(self._stopped)
                 answer = self.chat.ask(messages_of(text, kind), max_tokens=_MOST_TOKENS, **warmer).text.strip()
-            except Unreadable:
+            except replies.Unreadable:
                 continue
-            except (Refused, Stopped) as error:  # must be reported, even if there is a version by rules
-                self._stopped = str(error) if isinstance(error, Stopped) else ""
+            except (fence.Refused, fence.Stopped) as error:  # must be reported, even if there is a version by rules
+                self._stopped = str(error) if isinstance(error, fence.Stopped) else ""
                 return Rewrite(reason=f"{NOT_ANSWERED}: {error}")
             rewriting = reworded(user_turn, answer, LLM) if answer else Rewrite(reason="empty_answer")
             reason = rewriting.reason or refusal(kind, user_turn.utterance, answer, values_of(user_turn))
@@ -179,4 +177,4 @@ def plan_lines(files: Iterable[DialogueFile], kinds: Sequence[str], rewriter: Re
 
 
 def _prompts() -> Mapping[str, Any]:
-    return read_table(__package__, "prompts.toml")
+    return inputs.read_table(__package__, "prompts.toml")

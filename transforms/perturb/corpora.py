@@ -33,8 +33,7 @@ from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, is_the
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path, read_whole
 from parapet.schemas.messages import plain_service, read_messages
 from parapet.schemas.service import Service
-from parapet.transforms.core.inputs import read_input
-from parapet.transforms.core.progress import READING, tracked
+from parapet.transforms.core import inputs, progress
 from parapet.transforms.report.text import counted
 
 ENGLISH = "en"
@@ -475,7 +474,7 @@ def read_file(file: DialogueFile) -> bytes:
     if file.content is not None:
         return file.content
     try:
-        return read_input(file.path, MAX_DIALOGUE_FILE)
+        return inputs.read_input(file.path, MAX_DIALOGUE_FILE)
     except OSError as error:
         if error.strerror is None:  # a network error, which the runner retries
             raise
@@ -528,7 +527,7 @@ def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | Inpu
     Raises:
       InputError: the file cannot be read or is not a list; possibly raised after some dialogues.
     """
-    for position, raw in enumerate(tracked(read_items(file), "dialogues", READING)):
+    for position, raw in enumerate(progress.tracked(read_items(file), "dialogues", progress.READING)):
         try:
             yield position, raw, check_language(typed(raw), file.languages)
         except InputError as error:

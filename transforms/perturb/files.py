@@ -19,15 +19,12 @@ import apache_beam as beam
 from parapet.schemas.dialogue import MESSAGES, DialogueFile, dialogue_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.messages import LINE, line_text
+from parapet.transforms.core import fence, progress, runs
 from parapet.transforms.core.counts import FAULTS, CountKey, Counts, DeadLetter, dead_dialogue, dead_file, id_of
-from parapet.transforms.core.fence import Fault, bad_record, is_plugin
 from parapet.transforms.core.files import SetFiles, write_staged
-from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
-from parapet.transforms.core.runs import FileResult, FinishRun, Outputs, RunInfo, WriteEach
-from parapet.transforms.perturb import page
+from parapet.transforms.perturb import corpora, page
 from parapet.transforms.perturb.apply import Analyzed, Services, rows_file, services_by_folder, table_of_rows
 from parapet.transforms.perturb.base import Analysis, Perturbation, Perturbed, States, analysis_of
-from parapet.transforms.perturb.corpora import OTHER_LANGUAGES, Corpus, Item, other_language, read_items
 from parapet.transforms.perturb.page import example_of, report_of
 from parapet.transforms.report.report import report_files
 
@@ -45,7 +42,7 @@ class PerturbCorpus(beam.PTransform):
     """
 
     def __init__(
-        self, perturbation: Perturbation, corpus: Corpus, info: RunInfo, analyzed: Sequence[DialogueFile]
+        self, perturbation: Perturbation, corpus: corpora.Corpus, info: runs.RunInfo, analyzed: Sequence[DialogueFile]
     ) -> None:
         super().__init__()
         self.perturbation, self.corpus, self.info, self.analyzed = perturbation, corpus, info, analyzed
@@ -53,23 +50,23 @@ class PerturbCorpus(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Returns a PCollection with one element, the manifest of the run."""
-        expect_dialogues(self.corpus.files)
+        progress.expect_dialogues(self.corpus.files)
         files = pipeline | "Dialogue files" >> beam.Create(self.corpus.files)
         analyzed = None
         if self.perturbation.needs_analysis() and self.perturbation.analyzes_dialogues:
-            expect_dialogues(self.analyzed, ANALYSIS)
+            progress.expect_dialogues(self.analyzed, progress.ANALYSIS)
             analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
-        services = services_by_folder(self.corpus) if is_plugin(self.perturbation) else {}
-        write = WriteEach(
+        services = services_by_folder(self.corpus) if fence.is_plugin(self.perturbation) else {}
+        write = runs.WriteEach(
             partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
             *map(beam.pvalue.AsDict, analysis.shared.values()),
             shown=page.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
-        of_dialogues: Outputs = elements | "Sets" >> write
+        of_dialogues: runs.Outputs = elements | "Sets" >> write
         outputs = of_dialogues.with_more("Of the analysis", counts=analysis.counts, dead_letters=analysis.dead_letters)
-        return outputs | "Finish" >> FinishRun(
+        return outputs | "Finish" >> runs.FinishRun(
             self.info,
             partial(
                 metadata_files,
@@ -127,7 +124,7 @@ def write_file(
     output: str,
     shared_names: Sequence[str],
     services: Mapping[str, Services],
-) -> FileResult:
+) -> runs.FileResult:
     """Writes one dialogue file for every set into staging; nothing if it cannot be read."""
     file, states = element
     analyzed = Analyzed(perturbation, states, dict(zip(shared_names, shared, strict=True)))
@@ -135,7 +132,7 @@ def write_file(
     try:
         of_sets.write()
     except Exception as error:
-        return of_sets.result.failed(dead_file(file, bad_record(error, perturbation)))
+        return of_sets.result.failed(dead_file(file, fence.bad_record(error, perturbation)))
     return of_sets.result
 
 
@@ -145,7 +142,7 @@ class _FileOfSets:
     def __init__(self, file: DialogueFile, analyzed: Analyzed, output: str, services: Services | None) -> None:
         self.file, self.analyzed, self.output, self.services = file, analyzed, output, services
         self.perturbation = perturbation = analyzed.perturbation
-        self.result = FileResult(file.relative)
+        self.result = runs.FileResult(file.relative)
         self.folders = {name: name if perturbation.in_folders else "" for name in perturbation.sets}
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in perturbation.row_sets()}
 
@@ -155,13 +152,13 @@ class _FileOfSets:
         with ExitStack() as stack:
             is_lines = self.file.form == MESSAGES
             files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
-            for position, raw in enumerate(tracked(read_items(self.file), "dialogues")):
-                item = Item(position, raw)
+            for position, raw in enumerate(progress.tracked(corpora.read_items(self.file), "dialogues")):
+                item = corpora.Item(position, raw)
                 counts.add("dialogues")
                 try:
                     of_sets = self._perturbed(item)
                 except Exception as error:
-                    self._leave_out(item, bad_record(error, self.perturbation))
+                    self._leave_out(item, fence.bad_record(error, self.perturbation))
                     continue
                 for name, text, result, own_counts in of_sets:
                     if isinstance(result, InputError):
@@ -179,16 +176,16 @@ class _FileOfSets:
             path = f"{self.folders[name]}/{path}" if self.folders[name] else path
             self.result.written.append(write_staged(self.output, path, data))
 
-    def _perturbed(self, item: Item) -> list[tuple[str, bytes, Any, Counts]]:
+    def _perturbed(self, item: corpora.Item) -> list[tuple[str, bytes, Any, Counts]]:
         """Returns the dialogue in each set: its text, the result or error, and counts.
 
         Nothing is written yet: a dialogue for which this raises is in no set.
         """
         item = self.analyzed.usable(self.file.relative, item)
-        if item.dialogue and (language := other_language(item.dialogue, self.perturbation.languages)):
-            self.result.counts.add(OTHER_LANGUAGES, value=language)
+        if item.dialogue and (language := corpora.other_language(item.dialogue, self.perturbation.languages)):
+            self.result.counts.add(corpora.OTHER_LANGUAGES, value=language)
         of_sets = []
-        is_ours = not is_plugin(self.perturbation)
+        is_ours = not fence.is_plugin(self.perturbation)
         for name, result in self.analyzed.results(self.file.relative, item, self.services):
             text, counts = b"", Counts()
             if not isinstance(result, InputError):
@@ -211,7 +208,7 @@ class _FileOfSets:
         for count, n in (("turns", n_turns), ("turns_changed", changed), ("dialogues_changed", changed > 0)):
             counts.add(count, int(n), set=name, split=self.file.split)
 
-    def _add(self, name: str, item: Item, perturbed: Perturbed) -> None:
+    def _add(self, name: str, item: corpora.Item, perturbed: Perturbed) -> None:
         """Adds the rows, changed turns, problems and files of a dialogue in a set."""
         result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
@@ -221,13 +218,13 @@ class _FileOfSets:
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
 
-    def _leave_out(self, item: Item, error: InputError, name: str = "") -> None:
+    def _leave_out(self, item: corpora.Item, error: InputError, name: str = "") -> None:
         self.result.dead_letters.append(self._letter(item, error, name))
         self.result.counts.add("left_out", set=name)
-        if isinstance(error, Fault):
+        if isinstance(error, fence.Fault):
             self.result.counts.add(FAULTS)
 
-    def _letter(self, item: Item, error: InputError, name: str = "") -> DeadLetter:
+    def _letter(self, item: corpora.Item, error: InputError, name: str = "") -> DeadLetter:
         return dead_dialogue(self.file, id_of(item.raw, item.position), error, name)
 
 
@@ -245,7 +242,7 @@ def metadata_files(
     if in_order:
         statistics["quality"] = {name: page.quality_of(turns) for name, turns in in_order.items()}
     examples = {name: [*map(example_of, turns[: page.SHOWN])] for name, turns in in_order.items()}
-    if others := counts.by("value", OTHER_LANGUAGES):
-        statistics[OTHER_LANGUAGES] = others
+    if others := counts.by("value", corpora.OTHER_LANGUAGES):
+        statistics[corpora.OTHER_LANGUAGES] = others
     report = report_of(perturbation, statistics, examples, options)
     return {**schemas, **report_files(statistics, report)}

@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import key_of, short_digest
-from parapet.transforms.perturb.base import REFUSED, Analysis, Place, analyze_dialogues
-from parapet.transforms.perturb.corpora import listed
-from parapet.transforms.perturb.user_turns import UserTurn
+from parapet.transforms.perturb import base, corpora, user_turns
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -26,12 +24,12 @@ if TYPE_CHECKING:
 # A part of the turns, such as one file: the number of turns, a share of which is selected, and the keys of the turns
 # that can be selected.
 Keys = tuple[int, Sequence[bytes]]
-VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[UserTurn]]]]
+VariedTurns = Callable[[Dialogue], Mapping[str, tuple[int, Sequence[user_turns.UserTurn]]]]
 
 
 def parse_rates(text: str, flag: str) -> list[str]:
     """Parses ``0.1,0.2`` to rates as written, ascending. Raises InputError if a rate is invalid or repeated."""
-    rates = listed(text)
+    rates = corpora.listed(text)
     try:
         different = {f"{float(rate):g}" for rate in rates if 0 < float(rate) <= 1}
     except ValueError:
@@ -72,7 +70,7 @@ def thresholds(parts: Iterable[Keys], rates: Sequence[str]) -> list[bytes]:
     return [ordered[size - 1] if size else b"" for size in sizes]
 
 
-def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
+def order_of(seed: str, turn: user_turns.UserTurn, place: base.Place) -> bytes:
     """Returns the place of a turn in the order of all; file and position tell dialogues with the same id apart."""
     of_dialogue = short_digest(key_of(place[0], str(place[1])))[:8]
     return short_digest(key_of(seed, "env", turn.dialogue_id, str(turn.position))) + of_dialogue
@@ -80,7 +78,7 @@ def order_of(seed: str, turn: UserTurn, place: Place) -> bytes:
 
 def find_thresholds(
     files: beam.PCollection[DialogueFile], seed: str, rates: Sequence[str], varied: VariedTurns
-) -> Analysis:
+) -> base.Analysis:
     """Computes the thresholds of each kind and split: ``thresholds``, shared by all dialogues.
 
     Args:
@@ -92,11 +90,11 @@ def find_thresholds(
     import apache_beam as beam
 
     spread = files | "Spread files" >> beam.Reshuffle()
-    read = beam.FlatMap(analyze_dialogues, partial(_keys, seed, varied))
-    outputs = spread | "Keys" >> read.with_outputs(REFUSED, main="keys")
+    read = beam.FlatMap(base.analyze_dialogues, partial(_keys, seed, varied))
+    outputs = spread | "Keys" >> read.with_outputs(base.REFUSED, main="keys")
     grouped = outputs["keys"] | "Gather" >> beam.GroupByKey()
     by_group = grouped | "Thresholds" >> beam.MapTuple(lambda group, parts: (group, thresholds(parts, rates)))
-    return Analysis(shared={"thresholds": by_group, REFUSED: outputs[REFUSED]})
+    return base.Analysis(shared={"thresholds": by_group, base.REFUSED: outputs[base.REFUSED]})
 
 
 def _keys(

@@ -9,14 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import DRAW_LIMIT, draws
-from parapet.transforms.perturb import english
+from parapet.transforms.core import inputs, seeding
+from parapet.transforms.perturb import english, rewrites, typos, user_turns
 from parapet.transforms.perturb.edits import Edit, Range, edited
 from parapet.transforms.perturb.english import rule
-from parapet.transforms.perturb.rewrites import POLARITY, RULES, Rewrite, anchors_of, reworded, same_polarity
-from parapet.transforms.perturb.typos import Draw
-from parapet.transforms.perturb.user_turns import UserTurn
 
 _LONGEST = 300  # maximum number of characters of a clause that is rephrased
 _FIRST_VALUE = 0xE000
@@ -99,7 +95,7 @@ class Rules(msgspec.Struct, frozen=True):
 @cache
 def load_rules() -> Rules:
     """Loads the rules and compile their patterns."""
-    table = read_table(__package__, "paraphrases.toml")
+    table = inputs.read_table(__package__, "paraphrases.toml")
     kinds = table["verbs"]
     verbs = {verb: english.ing_form(verb, kinds["doubling"]) for verb in kinds["all"]}
     macros = {
@@ -136,7 +132,7 @@ def _pattern(pattern: str, macros: Mapping[str, str]) -> re.Pattern[str]:
     return re.compile(pattern.replace("'", "(?: ?['’])?"), re.IGNORECASE)
 
 
-def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
+def rephrased(user_turn: user_turns.UserTurn, key: bytes) -> rewrites.Rewrite:
     """Rephrases a turn, or return the reason why it is unchanged.
 
     Args:
@@ -145,8 +141,8 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
     """
     text, values = without_values(user_turn)
     if not any(map(str.isalpha, text)):
-        return Rewrite(reason="no_word")
-    draw = draws(key).__next__
+        return rewrites.Rewrite(reason="no_word")
+    draw = seeding.draws(key).__next__
     quoted = text[0] in '"“' and text[-1] in '"”'
     start, inner, end = (text[0], text[1:-1], text[-1]) if quoted else ("", text, "")
     new = "".join(
@@ -155,21 +151,23 @@ def rephrased(user_turn: UserTurn, key: bytes) -> Rewrite:
     )
     new = f"{start}{new}{end}"
     if any(len(said.findall(new)) > max(1, len(said.findall(text))) for said in _SAID_ONCE):
-        return Rewrite(reason="no_rule")
+        return rewrites.Rewrite(reason="no_rule")
     if english.plain_words(new) == english.plain_words(text):
-        return Rewrite(reason="no_rule")
-    if not same_polarity(text, new):
-        return Rewrite(reason=POLARITY)
-    return reworded(user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), RULES)
+        return rewrites.Rewrite(reason="no_rule")
+    if not rewrites.same_polarity(text, new):
+        return rewrites.Rewrite(reason=rewrites.POLARITY)
+    return rewrites.reworded(
+        user_turn, _VALUE.sub(lambda value: values[ord(value[0]) - _FIRST_VALUE], new), rewrites.RULES
+    )
 
 
-def without_values(user_turn: UserTurn) -> tuple[str, list[str]]:
+def without_values(user_turn: user_turns.UserTurn) -> tuple[str, list[str]]:
     """Replaces each value by a private-use character; returns the text and the values.
 
     Both are empty if the text already has such characters, or too many values.
     """
     utterance = user_turn.utterance
-    ranges = [*user_turn.protected(), *(anchor.range for anchor in anchors_of(user_turn))]
+    ranges = [*user_turn.protected(), *(anchor.range for anchor in rewrites.anchors_of(user_turn))]
     ranges = _joined([*ranges, *(match.span() for match in _LEFT_ALONE.finditer(utterance))])
     if _VALUE.search(utterance) or len(ranges) > _MOST_VALUES:
         return "", []
@@ -188,7 +186,7 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
     return joined
 
 
-def _sentence(body: str, marks: str, draw: Draw) -> str:
+def _sentence(body: str, marks: str, draw: typos.Draw) -> str:
     """Rephrases the clauses of a sentence; returns it with its final marks."""
     clauses, final = english.clauses(body), marks
     pieces: list[str] = []
@@ -219,7 +217,7 @@ def _sentence(body: str, marks: str, draw: Draw) -> str:
     return body + final if _DOUBLED.search(new) and not _DOUBLED.search(body) else new
 
 
-def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool | None]:
+def _clause(clause: str, asked: bool, free: bool, draw: typos.Draw) -> tuple[str, bool | None]:
     """Rephrases a clause; also return whether the result is a question, or None if there is no other form.
 
     Args:
@@ -241,14 +239,14 @@ def _clause(clause: str, asked: bool, free: bool, draw: Draw) -> tuple[str, bool
         return _with_synonyms(clause, draw, 1), None
     before = set(english.plain_words(clause))
     far = [form for form in forms if len(set(english.plain_words(form.text)) - before) > 1]
-    chosen = (far or forms)[number * len(far or forms) // DRAW_LIMIT]
+    chosen = (far or forms)[number * len(far or forms) // seeding.DRAW_LIMIT]
     return chosen.text, chosen.asks
 
 
 def _says_the_same(clause: str, new: str) -> bool:
     """Whether a form has the polarity and the values of the clause, and is not a copy."""
     return (
-        same_polarity(clause, new)
+        rewrites.same_polarity(clause, new)
         and sorted(_VALUE.findall(clause)) == sorted(_VALUE.findall(new))
         and english.plain_words(clause) != english.plain_words(new)
     )
@@ -269,7 +267,7 @@ def _match(clause: str, asked: bool) -> tuple[Frame, re.Match[str] | str] | None
     return None
 
 
-def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: Draw) -> Iterator[Form]:
+def _filled(forms: Sequence[str], found: re.Match[str] | str, draw: typos.Draw) -> Iterator[Form]:
     """Yields templates filled with the texts of their slots.
 
     Args:
@@ -331,7 +329,7 @@ def _inflected(text: str, how: str) -> str | None:
     return None if new is None or rules.second_verb.search(f" {rest}") else f"{new}{gap}{rest}"
 
 
-def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
+def _with_synonyms(text: str, draw: typos.Draw, one_in: int) -> str:
     """Replaces each word that has a synonym with a probability of 1 in ``one_in``.
 
     Capitalised words are not replaced: they may be names.
@@ -340,10 +338,10 @@ def _with_synonyms(text: str, draw: Draw, one_in: int) -> str:
 
     def synonym(found: re.Match[str]) -> str:
         choices = rules.synonyms[str(found.lastgroup)]
-        new = choices[draw() * len(choices) // DRAW_LIMIT]
+        new = choices[draw() * len(choices) // seeding.DRAW_LIMIT]
         article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
         another_article = article and (found[0][0].lower() in "aeiou") != (new[0].lower() in "aeiou")
-        kept = draw() * one_in // DRAW_LIMIT or another_article
+        kept = draw() * one_in // seeding.DRAW_LIMIT or another_article
         return found[0] if kept else new
 
     return rules.words.sub(synonym, text)

@@ -26,18 +26,13 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from parapet.schemas import limits, rows
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError, reason_and_place
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
-from parapet.schemas.rows import KINDS
 from parapet.transforms.core.counts import CountKey, DeadLetter, Tally, check_bad, places_of, reasons_of
 from parapet.transforms.core.inputs import read_input
 from parapet.transforms.crowd.hits.dialogue_pages import find_word, marks
-from parapet.transforms.perturb import english
-from parapet.transforms.perturb.corpora import dialogues_of
-from parapet.transforms.perturb.edits import Range, edited, is_decisive, moved
-from parapet.transforms.perturb.typos import Operation
-from parapet.transforms.perturb.user_turns import UserTurn
+from parapet.transforms.perturb import corpora, edits, english, typos, user_turns
 from parapet.transforms.report import meaning
 from parapet.transforms.report.text import words
 
@@ -62,23 +57,23 @@ class Rewrite(msgspec.Struct, frozen=True):
     """
 
     text: str = ""
-    places: Sequence[Range] = ()
+    places: Sequence[edits.Range] = ()
     operations: Sequence[str] = ()
     reason: str = ""
     source: str = RULES
     refused: Sequence[str] = ()
 
 
-def by_edits(user_turn: UserTurn, operations: Sequence[Operation]) -> Rewrite:
+def by_edits(user_turn: user_turns.UserTurn, operations: Sequence[typos.Operation]) -> Rewrite:
     """Applies edits, in order and without overlaps, to a turn."""
-    places = [moved(span.start, span.end, operations) for span in user_turn.spans]
+    places = [edits.moved(span.start, span.end, operations) for span in user_turn.spans]
     whole = [place for place in places if place is not None]
     if len(whole) < len(places):
         return Rewrite(reason="torn_span")
-    return Rewrite(edited(user_turn.utterance, operations), whole, [operation.kind for operation in operations])
+    return Rewrite(edits.edited(user_turn.utterance, operations), whole, [operation.kind for operation in operations])
 
 
-def reworded(user_turn: UserTurn, text: str, source: str, in_words: bool = True) -> Rewrite:
+def reworded(user_turn: user_turns.UserTurn, text: str, source: str, in_words: bool = True) -> Rewrite:
     """Finds the values of a turn in another text for it.
 
     Args:
@@ -96,7 +91,9 @@ def reworded(user_turn: UserTurn, text: str, source: str, in_words: bool = True)
     return Rewrite(text, _of_spans(user_turn, anchors, places), source=source)
 
 
-def _of_spans(user_turn: UserTurn, anchors: Sequence[Anchor], places: Sequence[Range]) -> list[Range]:
+def _of_spans(
+    user_turn: user_turns.UserTurn, anchors: Sequence[Anchor], places: Sequence[edits.Range]
+) -> list[edits.Range]:
     of_spans = []
     for span in user_turn.spans:
         i = next(i for i, anchor in enumerate(anchors) if anchor.start <= span.start and span.end <= anchor.end)
@@ -121,12 +118,12 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
     slots: tuple[str, ...]
 
     @property
-    def range(self) -> Range:
+    def range(self) -> edits.Range:
         """Returns ``(start, end)``."""
         return self.start, self.end
 
 
-def anchors_of(user_turn: UserTurn) -> list[Anchor]:
+def anchors_of(user_turn: user_turns.UserTurn) -> list[Anchor]:
     """Returns the texts of a turn that must be kept, in order and without overlaps."""
     spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
@@ -139,7 +136,7 @@ def anchors_of(user_turn: UserTurn) -> list[Anchor]:
     return sorted([*joined, *_without_span(user_turn, [anchor.range for anchor in joined])])
 
 
-def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Anchor]:
+def _without_span(user_turn: user_turns.UserTurn, taken: Sequence[edits.Range]) -> Iterator[Anchor]:
     if user_turn.turn is None:
         return
     try:
@@ -156,7 +153,7 @@ def _without_span(user_turn: UserTurn, taken: Sequence[Range]) -> Iterator[Ancho
             yield Anchor(*places[-1], (mark.kept.slot,))
 
 
-def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[Range], str]:
+def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[edits.Range], str]:
     """Finds the position of every anchor in ``text``, in the order of anchors.
 
     A value that occurs as often as in the utterance keeps its order of occurrence. Of more occurrences the first are
@@ -169,7 +166,7 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
         {utterance[anchor.start : anchor.end] for anchor in anchors}, key=lambda value: (-len(value), value)
     )
     before, after = occurrences(utterance, values), occurrences(text, values)
-    settled: dict[Anchor, Range] = {}
+    settled: dict[Anchor, edits.Range] = {}
     for value in values:
         of_value = [anchor for anchor in anchors if utterance[anchor.start : anchor.end] == value]
         slots = ", ".join(dict.fromkeys(slot for kept in of_value for slot in kept.slots))
@@ -178,22 +175,22 @@ def placed(utterance: str, anchors: Sequence[Anchor], text: str) -> tuple[list[R
             return [], f"{LOST}: {slots}"
         if len(places) == len(before[value]) and all(kept.range in before[value] for kept in of_value):
             settled |= {kept: places[before[value].index(kept.range)] for kept in of_value}
-        elif len(places) > len(of_value) and (is_decisive(value) or not any(map(str.isalpha, value))):
+        elif len(places) > len(of_value) and (edits.is_decisive(value) or not any(map(str.isalpha, value))):
             return [], f"{UNCLEAR}: {slots}"
         else:
             settled |= zip(of_value, places, strict=False)
     return [settled[anchor] for anchor in anchors], ""
 
 
-def occurrences(text: str, values: Sequence[str]) -> dict[str, list[Range]]:
+def occurrences(text: str, values: Sequence[str]) -> dict[str, list[edits.Range]]:
     """Finds where each value occurs as separate words, in order, outside of longer values.
 
     Args:
       text: the text to search.
       values: distinct values, longest first.
     """
-    taken: list[Range] = []
-    places: dict[str, list[Range]] = {}
+    taken: list[edits.Range] = []
+    places: dict[str, list[edits.Range]] = {}
     for value in values:
         places[value] = []
         while len(places[value]) < _MANY and (start := find_word(text, value, taken)) is not None:
@@ -375,7 +372,7 @@ def read_lines(path: str) -> Iterator[tuple[int, Line | str]]:
     Raises:
       InputError: the file cannot be read.
     """
-    data = read_input(path, MAX_DIALOGUE_FILE, "--rewritten")
+    data = read_input(path, limits.MAX_DIALOGUE_FILE, "--rewritten")
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
             yield number, _read(line)
@@ -389,8 +386,8 @@ def _read(line: bytes) -> Line | str:
         return f"bad_line: {at}: {reason}" if at else f"bad_line: {reason}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"not_json: {error}"
-    if result.kind not in KINDS:
-        return f"unknown_kind: {result.kind!r}: must be one of {', '.join(KINDS)}"
+    if result.kind not in rows.KINDS:
+        return f"unknown_kind: {result.kind!r}: must be one of {', '.join(rows.KINDS)}"
     text = result.utterance.strip()
     if not text:
         return "no_text: the utterance is empty"
@@ -481,7 +478,7 @@ def unused_lines(
 
 def _user_turns(file: DialogueFile, kinds: Sequence[str]) -> Iterator[Key]:
     with suppress(InputError):  # the step that writes the sets reports files and dialogues that cannot be read
-        for _, _, dialogue in dialogues_of(file):
+        for _, _, dialogue in corpora.dialogues_of(file):
             if isinstance(dialogue, InputError):
                 continue
             for i, turn in enumerate(dialogue.turns):

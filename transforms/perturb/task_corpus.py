@@ -19,9 +19,7 @@ from parapet.schemas.messages import longest_first, values_in
 from parapet.schemas.tasks import ANSWERS, answers_beside, by_id
 from parapet.transforms.core.files import Written, write_staged
 from parapet.transforms.core.runs import FileResult
-from parapet.transforms.perturb.apply import perturbed_texts
-from parapet.transforms.perturb.base import Perturbation
-from parapet.transforms.perturb.corpora import OTHER_LANGUAGES, check_most, language_of
+from parapet.transforms.perturb import apply, base, corpora
 
 Task = Mapping[str, Any]
 
@@ -31,7 +29,7 @@ Rows = list[dict[str, Any]]
 class Reworded(msgspec.Struct, frozen=True):
     """The sets of tasks whose messages are perturbed."""
 
-    perturbation: Perturbation
+    perturbation: base.Perturbation
 
     @property
     def sets(self) -> Sequence[str]:
@@ -46,8 +44,8 @@ class Reworded(msgspec.Struct, frozen=True):
         texts, others = texts_of_tasks(tasks, right, self.perturbation.languages)
         result.counts.add("messages", sum(1 for task in tasks for _ in messages_of(task)))
         for language, n in others.items():
-            result.counts.add(OTHER_LANGUAGES, n, set=language)
-        for name, perturbed in perturbed_texts(texts, self.perturbation).items():
+            result.counts.add(corpora.OTHER_LANGUAGES, n, set=language)
+        for name, perturbed in apply.perturbed_texts(texts, self.perturbation).items():
             reworded, changed = reworded_tasks(tasks, perturbed)
             result.counts.add("changed", changed, set=name)
             result.written += write_rows(output, name, path, reworded, truths)
@@ -55,12 +53,12 @@ class Reworded(msgspec.Struct, frozen=True):
 
     def check(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Returns the summed counts for ``run.json``. Raises InputError if most messages are in other languages."""
-        others = {key.partition("/")[2]: n for key, n in counts.items() if key.startswith(OTHER_LANGUAGES)}
-        check_most(
+        others = {key.partition("/")[2]: n for key, n in counts.items() if key.startswith(corpora.OTHER_LANGUAGES)}
+        corpora.check_most(
             self.perturbation.name, self.perturbation.languages, counts["messages"], others, "--tasks", "message"
         )
-        kept = {key: n for key, n in counts.items() if not key.startswith(OTHER_LANGUAGES)}
-        return {**kept, OTHER_LANGUAGES: sum(others.values())}
+        kept = {key: n for key, n in counts.items() if not key.startswith(corpora.OTHER_LANGUAGES)}
+        return {**kept, corpora.OTHER_LANGUAGES: sum(others.values())}
 
 
 def read_rows(path: str) -> tuple[Rows, Rows]:
@@ -101,9 +99,9 @@ def texts_of_tasks(
     for at, task in enumerate(tasks):
         values = longest_first(values_in(truths.get(task["id"], {}).get("ground_truth", [])))
         messages = [(place, holder[key]) for place, holder, key in messages_of(task)]
-        of_task = language_of(" ".join(text for _, text in messages))
+        of_task = corpora.language_of(" ".join(text for _, text in messages))
         for place, text in messages:
-            language = of_task if of_task not in known else language_of(text)
+            language = of_task if of_task not in known else corpora.language_of(text)
             if languages and language not in known:
                 others[language] += 1
             else:

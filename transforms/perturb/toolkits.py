@@ -16,12 +16,10 @@ from typing import Any
 import msgspec
 from apache_beam.metrics import Metrics
 
-from parapet.schemas import layout
-from parapet.schemas.errors import InputError
+from parapet.schemas import errors, layout
 from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.tools import Tool, ToolFile, ToolNames, is_hosted
-from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core import runs, seeding
 from parapet.transforms.perturb.task_corpus import Rows, read_rows, write_rows
 from parapet.transforms.splits.augment import OPERATIONS, CorruptionConfig, Rates, corrupt
 from parapet.transforms.variants.tasks import TaskVariant, renamed_task, variant_of
@@ -228,7 +226,7 @@ def with_distractors(
     results = []
     for count in counts:
         tools = {**own, **{name: catalogue.tools[name] for name in similar[:count]}}
-        order = sorted(tools, key=lambda name: (stable_hash(seed, "distractors", task["id"], name), name))
+        order = sorted(tools, key=lambda name: (seeding.stable_hash(seed, "distractors", task["id"], name), name))
         results.append({**task, "function": [tools[name] for name in order]})
     return results
 
@@ -305,9 +303,9 @@ class Toolkits(msgspec.Struct, frozen=True):
         kinds = {"distractors": self.counts, "corrupted": OPERATIONS}.get(self.name, ())
         return [f"{self.name}-{kind}" for kind in kinds] or [self.name]
 
-    def write(self, path: str, catalogue: Catalogue | None = None, *, output: str) -> FileResult:
+    def write(self, path: str, catalogue: Catalogue | None = None, *, output: str) -> runs.FileResult:
         """Writes a file of tasks, and the right calls beside it, in every set; ``corrupted`` needs no catalogue."""
-        result = FileResult(path)
+        result = runs.FileResult(path)
         tasks, truths = read_rows(path)
         for name, (perturbed, right) in zip(self.sets, self._sets(path, tasks, truths, catalogue), strict=True):
             result.counts.add(name, len(perturbed))
@@ -321,7 +319,7 @@ class Toolkits(msgspec.Struct, frozen=True):
     def check(self, counts: Mapping[str, int]) -> dict[str, int]:
         """Returns the summed counts for ``run.json``. Raises InputError if no task has other tools."""
         if not any(counts.values()):
-            raise InputError(_IMPOSSIBLE[self.name], "--tasks")
+            raise errors.InputError(_IMPOSSIBLE[self.name], "--tasks")
         return dict(counts)
 
     def impossible(self, path: str) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from parapet.schemas.dialogue import Dialogue, Turn, is_marker, typed
-from parapet.transforms.perturb.base import Perturbed, changed_turn
-from parapet.transforms.perturb.corpora import services_in_turns
+from parapet.transforms.perturb import base, corpora
 from parapet.transforms.perturb.edits import Edit, Range, move_spans, protected_ranges, sayable
 
 Edits = Iterable[tuple[int, int, str]]
@@ -66,7 +65,7 @@ def user_turns(dialogue: Dialogue) -> Iterator[UserTurn]:
     """Yields the user turns, in order."""
     values = sayable(_values(dialogue))
     before = None
-    for position, (turn, services) in enumerate(zip(dialogue.turns, services_in_turns(dialogue), strict=True)):
+    for position, (turn, services) in enumerate(zip(dialogue.turns, corpora.services_in_turns(dialogue), strict=True)):
         if turn.speaker != "USER":
             continue
         spans, wrong = [], []
@@ -99,7 +98,7 @@ def _values(dialogue: Dialogue) -> set[str]:
 
 def edit_user_turns(
     dialogue: dict[str, Any], edits: Callable[[UserTurn], Edits], *, edit_values: bool = False
-) -> Perturbed:
+) -> base.Perturbed:
     """Edits the user turns of a dialogue. Spans of slot values move with the text; states are unchanged.
 
     Values are protected: an edit that overlaps the span of a value, or a value of the dialogue's states, is dropped. So
@@ -145,6 +144,6 @@ def edit_user_turns(
         torn = move_spans(turn, allowed)
         if torn or not turn["utterance"].strip() or turn["utterance"] == user_turn.utterance:
             continue
-        rows.append(changed_turn(dialogue, user_turn.position, turn))
+        rows.append(base.changed_turn(dialogue, user_turn.position, turn))
         turns[user_turn.position] = turn
-    return Perturbed({**dialogue, "turns": turns}, rows)
+    return base.Perturbed({**dialogue, "turns": turns}, rows)

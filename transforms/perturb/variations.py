@@ -19,19 +19,7 @@ from parapet.schemas.errors import InputError, no_such
 from parapet.schemas.rows import PERTURBED_TURNS
 from parapet.transforms.core.counts import Counted, Counts, Exact, Invariant, Tally
 from parapet.transforms.core.seeding import key_of
-from parapet.transforms.perturb import mixes, rewrites
-from parapet.transforms.perturb.base import (
-    Analysis,
-    Perturbation,
-    Perturbed,
-    Place,
-    Shared,
-    Texts,
-    comma_separated,
-    share_of,
-)
-from parapet.transforms.perturb.corpora import ENGLISH, Item, language_of, listed
-from parapet.transforms.perturb.paraphrase import rephrased
+from parapet.transforms.perturb import base, corpora, mixes, paraphrase, rewrites, simple, typos
 from parapet.transforms.perturb.rewrites import (
     NOT_ANSWERED,
     REWRITTEN,
@@ -41,8 +29,6 @@ from parapet.transforms.perturb.rewrites import (
     reworded,
     unused_lines,
 )
-from parapet.transforms.perturb.simple import simplified
-from parapet.transforms.perturb.typos import Rates, typo_operations
 from parapet.transforms.perturb.user_turns import UserTurn, user_turns
 from parapet.transforms.perturb.verbose import verbose
 from parapet.transforms.report.numbers import Metric, Numbers
@@ -60,11 +46,11 @@ BAD_SPAN = "bad_span"
 class State(NamedTuple):
     """Where a dialogue is, and the thresholds of the mixes in its split, by kind."""
 
-    place: Place = ("", 0)
+    place: base.Place = ("", 0)
     thresholds: Mapping[str, Sequence[bytes]] = {}
 
 
-class LanguageVariation(Perturbation):
+class LanguageVariation(base.Perturbation):
     """Rewrites user turns in one way; values, states and the system's turns are unchanged.
 
     Args:
@@ -93,10 +79,10 @@ class LanguageVariation(Perturbation):
     max_bad = Fraction(1)  # in Python, rewritten turns may be of more dialogues than are perturbed
     rewriter: Rewriter | None = None
 
-    def __init__(self, *, seed: int | str = 0, env: Texts = (), rewritten: Paths | Rewritten = ()) -> None:
+    def __init__(self, *, seed: int | str = 0, env: base.Texts = (), rewritten: Paths | Rewritten = ()) -> None:
         super().__init__(seed=seed)
-        self.languages = () if rewritten else (ENGLISH,)
-        rates = comma_separated(env)
+        self.languages = () if rewritten else (corpora.ENGLISH,)
+        rates = base.comma_separated(env)
         self.envs = mixes.parse_rates(rates, "--env") if rates not in ("", "none") else []
         self.rewritten = rewritten if isinstance(rewritten, Rewritten) else None
         if rewritten and not isinstance(rewritten, Rewritten):
@@ -133,7 +119,7 @@ class LanguageVariation(Perturbation):
         return reworded(user_turn, line.utterance, line.source or REWRITTEN, in_words=self.name == Paraphrase.name)
 
     def _checked(self, user_turn: UserTurn, rewrite: Rewrite) -> Rewrite:
-        if rewrite.text and language_of(user_turn.utterance) not in ("", *self.languages):
+        if rewrite.text and corpora.language_of(user_turn.utterance) not in ("", *self.languages):
             return Rewrite(reason="other_language")
         if rewrite.text and not rewrites.keeps_characters(user_turn.utterance, rewrite.text):
             return Rewrite(reason=rewrites.CHARACTERS)
@@ -157,9 +143,9 @@ class LanguageVariation(Perturbation):
         """Whether there are mixes, whose thresholds depend on the whole corpus, or lines that need a turn in it."""
         return bool(self.envs or self.rewritten)
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Computes the thresholds of the mixes by kind and split, and find rewritten lines without a turn."""
-        analysis = Analysis()
+        analysis = base.Analysis()
         if self.envs:
             analysis = mixes.find_thresholds(files, self.seed, self.envs, self._varied_turns)
         if self.rewritten is None:
@@ -175,16 +161,16 @@ class LanguageVariation(Perturbation):
             for kind, of_kind in rewrites.items()
         }
 
-    def state_of(self, place: Place, state: Any, shared: Shared) -> State:
+    def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> State:
         """Returns the thresholds of the dialogue's split."""
         split, thresholds = place[0].rpartition("/")[0], shared.get("thresholds", {})
         return State(place, {kind: thresholds.get((kind, split), ()) for kind in self.row_sets()})
 
-    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Any) -> base.Perturbed:
         """Returns the dialogue in one set, with the rows of its kind."""
-        return dict(self.perturb_sets(Item(0, dialogue), state))[set_name]
+        return dict(self.perturb_sets(corpora.Item(0, dialogue), state))[set_name]
 
-    def perturb_sets(self, item: Item, state: Any) -> Iterator[tuple[str, Perturbed]]:
+    def perturb_sets(self, item: corpora.Item, state: Any) -> Iterator[tuple[str, base.Perturbed]]:
         """Yields the dialogue in every set."""
         turns = list(user_turns(item.dialogue or typed(item.raw)))
         for part in self.parts:
@@ -192,7 +178,7 @@ class LanguageVariation(Perturbation):
 
     def _sets_of(
         self, part: LanguageVariation, raw: dict[str, Any], turns: Sequence[UserTurn], state: State
-    ) -> Iterator[tuple[str, Perturbed]]:
+    ) -> Iterator[tuple[str, base.Perturbed]]:
         """Yields a dialogue in the set of one kind, then in its mixes."""
         rewrites, thresholds = part.rewrite_all(turns), state.thresholds.get(part.name)
         new: dict[int, dict[str, Any]] = {}  # by position
@@ -211,10 +197,10 @@ class LanguageVariation(Perturbation):
             return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
         counts = {**_counts_of(rewrites), "bad_turns": len(bad)}
-        yield part.name, Perturbed(with_varied(new), rows, counts, bad)
+        yield part.name, base.Perturbed(with_varied(new), rows, counts, bad)
         for i, name in enumerate(mixes.names(part.name, self.envs), 1):
             chosen = [position for position, level in levels.items() if 0 < level <= i]
-            yield name, Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})
+            yield name, base.Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})
 
     def analysis_tallies(self, counts: Counts) -> list[Tally]:
         """Returns tallies of user turns and of rewritten lines."""
@@ -306,16 +292,16 @@ class Typos(LanguageVariation):
         seed: int | str = 0,
         rates: str | Mapping[str, float] = "",
         perturb_values: bool = False,
-        env: Texts = (),
+        env: base.Texts = (),
         rewritten: Paths | Rewritten = (),
     ) -> None:
         super().__init__(seed=seed, env=env, rewritten=rewritten)
-        self.rates, self.perturb_values = parse_rates(comma_separated(rates)), perturb_values
+        self.rates, self.perturb_values = parse_rates(base.comma_separated(rates)), perturb_values
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Makes typos in words that may have them."""
         text, spans, values = user_turn.utterance, user_turn.ranges, user_turn.values
-        operations = typo_operations(text, spans, values, self.rates, key, self.perturb_values)
+        operations = typos.typo_operations(text, spans, values, self.rates, key, self.perturb_values)
         return by_edits(user_turn, operations) if operations else Rewrite(reason="no_word")
 
 
@@ -338,7 +324,7 @@ class Simple(LanguageVariation):
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Reduces the turn to its acts, or drop optional parts of its sentences."""
-        return simplified(user_turn)
+        return simple.simplified(user_turn)
 
 
 class Paraphrase(LanguageVariation):
@@ -349,7 +335,7 @@ class Paraphrase(LanguageVariation):
 
     def rewrite(self, user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         """Says the clauses in other forms, and their words with synonyms."""
-        return rephrased(user_turn, key)
+        return paraphrase.rephrased(user_turn, key)
 
 
 KINDS: Mapping[str, type[LanguageVariation]] = {kind.name: kind for kind in (Typos, Verbose, Simple, Paraphrase)}
@@ -366,7 +352,7 @@ class LanguageVariations(LanguageVariation):
     name = "language_variations"
     title = "Language variations"
 
-    def __init__(self, parts: Sequence[LanguageVariation], env: Texts = ()) -> None:
+    def __init__(self, parts: Sequence[LanguageVariation], env: base.Texts = ()) -> None:
         super().__init__(seed=parts[0].seed, env=env, rewritten=parts[0].rewritten or ())
         self._parts = tuple(parts)
 
@@ -401,7 +387,7 @@ class LanguageVariations(LanguageVariation):
 def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:
     """Returns the kinds to make: those named, else those of the rewritten turns, else all. Raises InputError."""
     known = [kind for kind in KINDS if rewritten is None or kind in rewritten.kinds()]
-    kinds = [*dict.fromkeys(listed(names))] or known
+    kinds = [*dict.fromkeys(corpora.listed(names))] or known
     if not kinds:
         raise InputError("--rewritten contains no line that can be used")
     for kind in kinds:
@@ -411,19 +397,19 @@ def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:
     return kinds
 
 
-def parse_rates(text: str) -> Rates:
+def parse_rates(text: str) -> typos.Rates:
     """Parses ``word=0.1,abbreviation=0``; a rate that is not named keeps its default. Raises InputError."""
-    rates = msgspec.structs.asdict(Rates())
-    for part in listed(text):
+    rates = msgspec.structs.asdict(typos.Rates())
+    for part in corpora.listed(text):
         name, _, value = part.partition("=")
         if name not in rates:
             raise InputError(no_such("rate", name, rates), "--rates")
         try:
-            rates[name] = float(share_of(float(value), "--rates"))
+            rates[name] = float(base.share_of(float(value), "--rates"))
         except ValueError:
             raise InputError(
                 f"{name} must be followed by a number (example: {name}={rates[name]:g})", "--rates"
             ) from None
     if sum(rates.values()) > 1:
         raise InputError("word and abbreviation are probabilities, which must add up to at most 1", "--rates")
-    return Rates(**rates)
+    return typos.Rates(**rates)

@@ -11,12 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import DRAW_LIMIT, draws
-from parapet.transforms.perturb import english
+from parapet.transforms.core import inputs, seeding
+from parapet.transforms.perturb import english, rewrites, user_turns
 from parapet.transforms.perturb.english import rule
-from parapet.transforms.perturb.rewrites import RULES, Rewrite, reworded
-from parapet.transforms.perturb.user_turns import UserTurn
 
 LEAST, MOST = 1.3, 2.0  # minimum and maximum length relative to the turn
 SHORT = 50  # characters that any turn may have, even of one or two words
@@ -66,13 +63,13 @@ Candidate = tuple[str, str]  # a frame, and the turn in it
 
 @cache
 def _frames() -> Mapping[str, Mapping[str, Sequence[str]]]:
-    return read_table(__package__, "verbose.toml")
+    return inputs.read_table(__package__, "verbose.toml")
 
 
 @cache
 def _verbs() -> tuple[re.Pattern[str], frozenset[str]]:
     """Returns a pattern for the beginning of an order, and the verbs that end the subject of a question."""
-    verbs = read_table(__package__, "paraphrases.toml")["verbs"]
+    verbs = inputs.read_table(__package__, "paraphrases.toml")["verbs"]
     return re.compile(rf"(?:{'|'.join(verbs['order'])})\b", re.IGNORECASE), frozenset(verbs["events"])
 
 
@@ -83,7 +80,7 @@ def _stems(text: str) -> frozenset[str]:
 _stems_of_frame = cache(_stems)
 
 
-def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
+def verbose(user_turn: user_turns.UserTurn, key: bytes, said: set[str]) -> rewrites.Rewrite:
     """Rewrites a turn in more words, or return the reason why it is unchanged.
 
     Args:
@@ -93,7 +90,7 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
     """
     text = user_turn.utterance.strip()
     if not any(map(str.isalpha, text)):
-        return Rewrite(reason="no_word")
+        return rewrites.Rewrite(reason="no_word")
     longest = max(MOST * len(text), SHORT)
     words = _stems(text) - _SHARED
     choices = [
@@ -102,20 +99,20 @@ def verbose(user_turn: UserTurn, key: bytes, said: set[str]) -> Rewrite:
         if frame not in said and LEAST * len(text) <= len(new) <= longest and not _stems_of_frame(frame) & words
         if frame[0].islower() or " ".join(frame.split(" ", 2)[:2]).lower() not in text.lower()
     ]
-    draw = draws(key).__next__
+    draw = seeding.draws(key).__next__
     indirect = [choice for choice in choices if "{s}" in choice[0]]
-    if indirect and draw() * 3 // DRAW_LIMIT:
+    if indirect and draw() * 3 // seeding.DRAW_LIMIT:
         choices = indirect
     if not choices:
-        return Rewrite(reason="no_rule")
-    frame, new = choices[draw() * len(choices) // DRAW_LIMIT]
-    rewrite = reworded(user_turn, user_turn.utterance.replace(text, new), RULES)
+        return rewrites.Rewrite(reason="no_rule")
+    frame, new = choices[draw() * len(choices) // seeding.DRAW_LIMIT]
+    rewrite = rewrites.reworded(user_turn, user_turn.utterance.replace(text, new), rewrites.RULES)
     if rewrite.text:
         said.add(frame)
     return rewrite
 
 
-def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
+def _candidates(user_turn: user_turns.UserTurn, text: str) -> Iterator[Candidate]:
     """Yields the frames that suit a turn. What is said about a quotation goes inside it, or in front of it."""
     if quotation := _QUOTATION.fullmatch(text):
         first, text, last = quotation.groups()
@@ -126,7 +123,7 @@ def _candidates(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
             yield frame, english.in_style_of(text, new.replace(frame, frame.lower()) if text.islower() else new)
 
 
-def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
+def _framed(user_turn: user_turns.UserTurn, text: str) -> Iterator[Candidate]:
     body, marks, _ = list(english.sentences(text))[-1]
     start = text[: len(text) - len(body) - len(marks)]
     *leads, last = english.clauses(body)
@@ -165,7 +162,7 @@ def _framed(user_turn: UserTurn, text: str) -> Iterator[Candidate]:
             yield frame, frame.replace("{s}", body)
 
 
-def mood_of(user_turn: UserTurn, body: str, marks: str, is_order: bool) -> str:
+def mood_of(user_turn: user_turns.UserTurn, body: str, marks: str, is_order: bool) -> str:
     """Returns what a turn does: the name of a table in ``verbose.toml``, or an empty string if that is unclear.
 
     Args:

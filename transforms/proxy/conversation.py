@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from parapet.schemas.arguments import NO_MENTIONS, Renaming
-from parapet.schemas.errors import InputError
+from parapet.schemas import arguments, errors
 from parapet.schemas.tools import Tool, Toolset
 from parapet.transforms.proxy.raw_json import (
     EACH,
@@ -327,7 +326,7 @@ class OtherTool(NamedTuple):
     """A tool on the other side of the proxy: its name there, and its parameters' names; None if they are the same."""
 
     name: str
-    renaming: Renaming | None
+    renaming: arguments.Renaming | None
 
 
 class RewordedTools:
@@ -349,14 +348,14 @@ class RewordedTools:
     """
 
     def __init__(self, data: bytes | Raw, variant: TaskVariant | None) -> None:
-        self.sent, self._mentions = Raw(data), NO_MENTIONS
+        self.sent, self._mentions = Raw(data), arguments.NO_MENTIONS
         self.with_mentions = functools.lru_cache(_MOST_TEXTS)(lambda text: self._mentions.replaced(text, {}))
         self.by_original: dict[str, OtherTool] = {}
         self.by_name: dict[str, OtherTool] = {}
         self.definitions: dict[str, Any] = {}
         self.unknown: list[str] = []
         self.reworded = self.hosted = 0
-        with suppress(InputError, msgspec.MsgspecError, RecursionError):  # such as two tools of one name
+        with suppress(errors.InputError, msgspec.MsgspecError, RecursionError):  # such as two tools of one name
             self._reword(Toolset("", msgspec.json.decode(data, type=list), lambda i, _: str(i)), variant)
 
     def _reword(self, toolset: Toolset, variant: TaskVariant | None) -> None:
@@ -386,7 +385,7 @@ def _counterparts(toolset: Toolset, variant: TaskVariant) -> dict[str, VariantTo
     """Return the tools in a variant, by original name, but for those that could not be told apart in it."""
     counterparts: dict[str, VariantTool] = {}
     for tool in toolset.tools:
-        with suppress(InputError):
+        with suppress(errors.InputError):
             counterpart = variant.counterpart("", tool)
             if _is_reversible(tool, counterpart):
                 counterparts[tool.name] = counterpart

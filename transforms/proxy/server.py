@@ -25,8 +25,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core import web
-from parapet.transforms.core.fence import THIS_MACHINE
+from parapet.transforms.core import fence, web
 from parapet.transforms.proxy.raw_json import fields_of, text_of
 from parapet.transforms.proxy.sides import Forwarded, Mapped, Side, ToolServerSide, write_log
 from parapet.transforms.proxy.statistics import Statistics
@@ -311,7 +310,7 @@ async def serve(
     """Serve until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
     for name in ("httpx", "httpcore"):  # otherwise they log each request
         logging.getLogger(name).setLevel(logging.WARNING)
-    async with aclosing(Upstream(urlsplit(upstream).hostname not in THIS_MACHINE)) as client:
+    async with aclosing(Upstream(urlsplit(upstream).hostname not in fence.THIS_MACHINE)) as client:
         proxy = Proxy(upstream, sides, plain, client, log)
         # Connections are kept as long as APIs do, so that clients do not use one that is about to be closed.
         kept = {"limit_concurrency": _MOST_CONNECTIONS, "timeout_keep_alive": 75}

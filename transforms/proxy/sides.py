@@ -16,24 +16,13 @@ from msgspec import Raw
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
-from parapet.transforms.proxy.conversation import Answer, Call, Change, OtherTool, RewordedTools, reworded_request
-from parapet.transforms.proxy.raw_json import (
-    ESCAPED_LETTER,
-    Fields,
-    edited,
-    edited_fields,
-    encoded,
-    fields_of,
-    text_of,
-    without_halves,
-)
-from parapet.transforms.proxy.statistics import Statistics
+from parapet.transforms.proxy import conversation, raw_json, statistics
 from parapet.transforms.variants.tasks import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")
 _CALL = "tools/call"
-_TOOLS = re.compile(rb'"tools"|' + ESCAPED_LETTER)
+_TOOLS = re.compile(rb'"tools"|' + raw_json.ESCAPED_LETTER)
 _MOST_TOOLSETS = 256  # that are remembered, since an agent sends the same tools with each request
 
 
@@ -66,7 +55,7 @@ class Record:
         self._path, self._definitions = path, dict[str, Any]()
         self.offered, self.called = Counter[str](), Counter[str]()
 
-    def add(self, tools: RewordedTools) -> None:
+    def add(self, tools: conversation.RewordedTools) -> None:
         """Record tools; of several with one name, the first. A new one is written at once."""
         self.offered.update([*tools.definitions])
         if new := {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}:
@@ -98,10 +87,10 @@ class Side(ABC):
     """
 
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
-        self.statistics, self.record = Statistics(record.called), record
-        self._rewording = lru_cache(_MOST_TOOLSETS)(partial(RewordedTools, variant=variant))
+        self.statistics, self.record = statistics.Statistics(record.called), record
+        self._rewording = lru_cache(_MOST_TOOLSETS)(partial(conversation.RewordedTools, variant=variant))
 
-    def reworded(self, data: Raw) -> RewordedTools:
+    def reworded(self, data: Raw) -> conversation.RewordedTools:
         """Return tools in the variant; counts and records them."""
         tools = self._rewording(bytes(data))
         self.statistics.count_tools(tools)
@@ -121,7 +110,7 @@ class ModelSide(Side):
       perturb: changes what users say; None to pass it as it is.
     """
 
-    def __init__(self, variant: TaskVariant | None, record: Record, perturb: Change | None = None) -> None:
+    def __init__(self, variant: TaskVariant | None, record: Record, perturb: conversation.Change | None = None) -> None:
         super().__init__(variant, record)
         self._perturb = perturb
 
@@ -130,14 +119,14 @@ class ModelSide(Side):
         if not path.endswith(_PATHS) or not body:
             return Forwarded(body, None)
         self.statistics.counts["requests"] += 1
-        fields = fields_of(body) or fields_of(without_halves(body))
+        fields = raw_json.fields_of(body) or raw_json.fields_of(raw_json.without_halves(body))
         if fields is None:
             return Forwarded(body, None)
         tools = self.reworded(fields.get("tools", _NO_TOOLS))
-        reworded = reworded_request(fields, tools, self._perturb)
+        reworded = conversation.reworded_request(fields, tools, self._perturb)
         repeated = {name: value for name, value in fields.items() if reworded[name] is not value}
-        new = body if reworded is fields else bytes(encoded(reworded))
-        return Forwarded(new, Answer(tools, self.statistics, repeated))
+        new = body if reworded is fields else bytes(raw_json.encoded(reworded))
+        return Forwarded(new, conversation.Answer(tools, self.statistics, repeated))
 
 
 class ToolServerSide(Side):
@@ -145,7 +134,7 @@ class ToolServerSide(Side):
 
     def __init__(self, variant: TaskVariant | None, record: Record) -> None:
         super().__init__(variant, record)
-        self._tools: dict[str, OtherTool] = {}  # by name in the variant; a list of tools may come in pages
+        self._tools: dict[str, conversation.OtherTool] = {}  # by name in the variant; a list of tools may come in pages
 
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
         """Map a request over HTTP, of which newer clients repeat the name of the tool in a header."""
@@ -155,21 +144,25 @@ class ToolServerSide(Side):
     def to_server(self, data: Raw) -> Raw:
         """Map a call of a tool in a message of the client."""
 
-        def call(params: Fields) -> Fields:
-            called = Call(text_of(params.get("name")) or "", self._tools)
+        def call(params: raw_json.Fields) -> raw_json.Fields:
+            called = conversation.Call(raw_json.text_of(params.get("name")) or "", self._tools)
             params = called.renamed(params)
             called.count(self.statistics)
             return params
 
-        def message(fields: Fields) -> Fields:
+        def message(fields: raw_json.Fields) -> raw_json.Fields:
             self.statistics.counts["requests"] += "id" in fields and "method" in fields
-            return edited_fields(fields, ("params",), call) if text_of(fields.get("method")) == _CALL else fields
+            return (
+                raw_json.edited_fields(fields, ("params",), call)
+                if raw_json.text_of(fields.get("method")) == _CALL
+                else fields
+            )
 
-        return edited(data, (), message)
+        return raw_json.edited(data, (), message)
 
     def whole(self, data: Raw) -> Raw:
         """Reword the tools in a message of the server."""
-        return edited(data, ("result",), self._result)
+        return raw_json.edited(data, ("result",), self._result)
 
     def concerns(self, data: bytes) -> bool:
         """Whether a part of a stream may list tools."""
@@ -182,7 +175,7 @@ class ToolServerSide(Side):
     def end(self) -> None:
         """Do nothing: messages are whole."""
 
-    def _result(self, fields: Fields) -> Fields:
+    def _result(self, fields: raw_json.Fields) -> raw_json.Fields:
         if "tools" not in fields:
             return fields
         tools = self.reworded(fields["tools"])
@@ -190,7 +183,7 @@ class ToolServerSide(Side):
         return {**fields, "tools": tools.sent} if tools.reworded else fields
 
 
-Mapped = Answer | ToolServerSide
+Mapped = conversation.Answer | ToolServerSide
 
 
 def write_log(log: IO[str], source: str, **texts: bytes) -> None:
@@ -203,7 +196,7 @@ def write_log(log: IO[str], source: str, **texts: bytes) -> None:
 _MOST_TEXTS = 10_000  # that are remembered, since a conversation is sent again with each request
 
 
-def perturbing(name: str, seed: str) -> Change:
+def perturbing(name: str, seed: str) -> conversation.Change:
     """Return a function that perturbs a text, always in the same way; one that cannot be perturbed stays.
 
     Raises:

@@ -23,23 +23,12 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from msgspec import UNSET
 
+from parapet.schemas import layout, tasks
 from parapet.schemas import release as model
 from parapet.schemas.errors import InputError, MissingExtra, code_sha256, parapet_version
-from parapet.schemas.layout import as_path
-from parapet.schemas.tasks import CONTRADICTIONS
-from parapet.transforms.core import disk
+from parapet.transforms.core import disk, progress
 from parapet.transforms.core import files as storage
-from parapet.transforms.core.progress import advance, expect
-from parapet.transforms.release import reading
-from parapet.transforms.release.documents import (
-    Columns,
-    card,
-    changelog,
-    citation_cff,
-    croissant,
-    licence_text,
-    release_report,
-)
+from parapet.transforms.release import documents, reading
 from parapet.transforms.release.plan import OF_TASKS, Counts, Fault, Plan, Source, read_source, without_labels
 from parapet.transforms.release.reading import compare
 from parapet.transforms.report.report import page
@@ -94,9 +83,9 @@ class BuildData(beam.PTransform):
 
     def expand(self, pipeline: beam.Pipeline) -> beam.PCollection:
         """Transforms a pipeline to the summary's path."""
-        expect(len(self.plan.sources), "files")
+        progress.expect(len(self.plan.sources), "files")
         shards = {(source.config, source.split): source.shards for source in self.plan.sources}
-        expect(sum(shards.values()), "files", _STAGE)
+        progress.expect(sum(shards.values()), "files", _STAGE)
         read = (
             pipeline
             | "Files" >> beam.Create(self.plan.sources)
@@ -130,7 +119,7 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
     for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
         yield (source.config, source.split, shard, source.shards), packed
-    advance(1, "files")
+    progress.advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
 
@@ -142,7 +131,7 @@ def _sha256(data: bytes) -> str:
 def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
     key, packed = shard
     file = reading.write_shard(packed, folder, reading.shard_path(*key))
-    advance(1, "files", _STAGE)
+    progress.advance(1, "files", _STAGE)
     return file
 
 
@@ -180,7 +169,7 @@ def check_faults(summary: Summary, allowed: list[str]) -> None:
 
     Tasks that contradict themselves are always allowed: a release may be a benchmark of others, as it is.
     """
-    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in (*allowed, *CONTRADICTIONS)}
+    totals = {kind: n for kind, n in summary.totals("fault").items() if kind not in (*allowed, *tasks.CONTRADICTIONS)}
     if not totals:
         return
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in totals.items())
@@ -263,7 +252,7 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     """
     sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
     manifest.parent = model.Parent(parent.manifest.version, sha256)
-    difference = compare(parent, reading.Release(as_path(staging), manifest))
+    difference = compare(parent, reading.Release(layout.as_path(staging), manifest))
     manifest.changes = model.Changes(difference.level, difference.splits)
     if difference.contradiction:
         changed = ", ".join(f"{change.config}/{change.split}" for change in manifest.changes.splits[:_SHOWN])
@@ -291,12 +280,12 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
     if disk.is_disk(folder):
         for left in Path(folder).parent.glob(f"{reading.LATEST}.tmp-*"):
             left.unlink(missing_ok=True)
-    if (as_path(folder) / model.SUMS).is_file():
+    if (layout.as_path(folder) / model.SUMS).is_file():
         update_latest(output, config.name)  # a run may have been killed just before it did so
         raise InputError("exists already, and a release never changes: raise 'version' in release.toml", folder)
-    if as_path(folder).exists():
+    if layout.as_path(folder).exists():
         # Only a bucket can contain half a release, because a folder is renamed in one step.
-        if disk.is_disk(folder) or not as_path(staging).exists():
+        if disk.is_disk(folder) or not layout.as_path(staging).exists():
             raise InputError("is not a release, but is where the release belongs: move it elsewhere", folder)
         storage.clear(folder)
     try:
@@ -307,7 +296,7 @@ def prepare(output: str, config: model.ReleaseConfig) -> None:
 
 
 def write_documents(
-    manifest: model.Manifest, columns: Columns, staging: str, parent: reading.Release | None, own_licence: str
+    manifest: model.Manifest, columns: documents.Columns, staging: str, parent: reading.Release | None, own_licence: str
 ) -> None:
     """Writes documents, manifest and, last, checksums beside the data.
 
@@ -320,12 +309,12 @@ def write_documents(
     """
     previous = parent.read(model.CHANGELOG).decode() if parent is not None else ""
     texts = {
-        model.CARD: card(manifest, columns),
-        model.CHANGELOG: changelog(manifest, previous),
-        model.CITATION: citation_cff(manifest),
-        model.CROISSANT: croissant(manifest, columns),
-        model.LICENCE: licence_text(manifest, own_licence),
-        model.REPORT: page(release_report(manifest, columns)),
+        model.CARD: documents.card(manifest, columns),
+        model.CHANGELOG: documents.changelog(manifest, previous),
+        model.CITATION: documents.citation_cff(manifest),
+        model.CROISSANT: documents.croissant(manifest, columns),
+        model.LICENCE: documents.licence_text(manifest, own_licence),
+        model.REPORT: page(documents.release_report(manifest, columns)),
     }
     written = [_write(staging, path, text.encode()) for path, text in texts.items()]
     manifest.files = sorted([*manifest.files, *written], key=lambda file: file.path)
@@ -368,7 +357,7 @@ def update_latest(output: str, name: str) -> None:
     """Updates ``latest.json``, the only file of a dataset that changes, with its highest version."""
     place = storage.join(output, name)
     data = orjson.dumps(
-        {"name": name, "version": reading.versions_of(as_path(place), model.SUMS)[-1]},
+        {"name": name, "version": reading.versions_of(layout.as_path(place), model.SUMS)[-1]},
         option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE,
     )
     with storage.whole(storage.join(place, reading.LATEST)) as handle:

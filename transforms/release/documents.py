@@ -17,10 +17,9 @@ import orjson
 import pyarrow as pa
 import yaml
 
-from parapet.schemas.layout import TEST
+from parapet.schemas import layout, tasks
 from parapet.schemas.release import COUNTED, KINDS, LICENCES, Author, Config, File, Manifest, in_order
 from parapet.schemas.rows import WRITERS
-from parapet.schemas.tasks import CONTRADICTIONS
 from parapet.transforms.crowd.report import DISPOSITIONS, answers_table, words
 from parapet.transforms.crowd.rules import EXPLANATIONS
 from parapet.transforms.release.reading import LEVELS, size, split_sha256
@@ -450,7 +449,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
         )
         yield Text(title="Not all answers are blind", paragraphs=[text])
     if manifest.known_problems:
-        yield _counts_table("Known problems", {**KINDS, **CONTRADICTIONS}, manifest.known_problems, "errors")
+        yield _counts_table("Known problems", {**KINDS, **tasks.CONTRADICTIONS}, manifest.known_problems, "errors")
     else:
         yield Text(title="Known problems", paragraphs=["None is known."])
 
@@ -492,7 +491,7 @@ def card(manifest: Manifest, columns: Columns) -> str:
         place=f"{manifest.name}/{manifest.version}",
         default=default,
         config=config,
-        split=TEST if TEST in splits else next(iter(splits), ""),
+        split=layout.TEST if layout.TEST in splits else next(iter(splits), ""),
         hub=manifest.configuration.get("hub") or f"OWNER/{manifest.name}",
         version=manifest.version,
         bibtex=bibtex(manifest),

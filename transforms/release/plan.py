@@ -15,23 +15,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas import layout
+from parapet.schemas import errors, layout, release, tools
 from parapet.schemas.dialogue import Dialogue, Frame, Turn, check_no_id_twice, dialogue_folders, list_files, problems_of
-from parapet.schemas.errors import InputError
-from parapet.schemas.release import (
-    RESERVED,
-    Column,
-    Config,
-    Corpus,
-    ReleaseConfig,
-    TableInput,
-    TasksInput,
-    can_name,
-)
 from parapet.schemas.rows import DIALOGUES, RESPONSES, SERVICES, collection_paused, dialogue_lines, service_rows
 from parapet.schemas.service import Service
 from parapet.schemas.tasks import answers_beside, by_id, is_task
-from parapet.schemas.tools import task_contradictions
 from parapet.transforms.release.reading import table_of_lines
 
 SCHEMAS = "schemas"
@@ -102,14 +90,14 @@ class Plan(msgspec.Struct):
     """
 
     inputs: list[tuple[str, str]]
-    configs: dict[str, Config]
+    configs: dict[str, release.Config]
     columns: dict[str, pa.Schema]
     services: dict[str, dict[str, dict[str, Service]]]
     sources: list[Source]
     is_blind: bool = True
 
 
-def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
+def make_plan(config: release.ReleaseConfig, base: str | Path) -> Plan:
     """Finds and checks the inputs. Reads the schemas, and only finds the other files.
 
     Args:
@@ -141,21 +129,25 @@ def make_plan(config: ReleaseConfig, base: str | Path) -> Plan:
 def _place(base: str | Path, path: str, where: str) -> Path:
     place = layout.as_path(path) if "://" in path else layout.as_path(base) / path
     if not layout.is_there(place):
-        raise InputError("there is no such file or folder", place, f"{where}.path")
+        raise errors.InputError("there is no such file or folder", place, f"{where}.path")
     return place
 
 
 def _members(
-    entry: Corpus | TasksInput, path: Path, is_one: bool, members_of: Callable[[Path], dict[str, Path]], where: str
+    entry: release.Corpus | release.TasksInput,
+    path: Path,
+    is_one: bool,
+    members_of: Callable[[Path], dict[str, Path]],
+    where: str,
 ) -> dict[str, Path]:
     """Returns what an entry names: itself, or the corpora or sets of tasks in its folder."""
     if is_one:
         return {entry.name: path}
     if not (members := members_of(path)):
         reason = "contains neither train/schema.json, dialogues or tasks, nor folders of these, such as v1"
-        raise InputError(reason, path, where)
+        raise errors.InputError(reason, path, where)
     if entry.name:
-        raise InputError(f"{entry.name!r} cannot be the name of several: leave out 'name'", path, where)
+        raise errors.InputError(f"{entry.name!r} cannot be the name of several: leave out 'name'", path, where)
     return members
 
 
@@ -166,12 +158,14 @@ def _folders_of_tasks(path: Path) -> dict[str, Path]:
 def _add_input(plan: Plan, name: str, kind: str, path: Path, where: str) -> int:
     """Adds an input whose configuration has its name, and returns its index."""
     if not name:
-        raise InputError("give it a 'name'", path, where)
-    if not can_name(name):
+        raise errors.InputError("give it a 'name'", path, where)
+    if not release.can_name(name):
         reason = "a name starts with a letter, consists of letters, digits, '_' and '-', and is not reserved"
-        raise InputError(f"{name!r} cannot name a configuration: {reason} ({', '.join(RESERVED)})", path, where)
+        raise errors.InputError(
+            f"{name!r} cannot name a configuration: {reason} ({', '.join(release.RESERVED)})", path, where
+        )
     if name in {other for other, _ in plan.inputs}:
-        raise InputError(f"two inputs are called {name!r}: give one of them another 'name'", path, where)
+        raise errors.InputError(f"two inputs are called {name!r}: give one of them another 'name'", path, where)
     plan.inputs.append((name, kind))
     return len(plan.inputs) - 1
 
@@ -179,10 +173,10 @@ def _add_input(plan: Plan, name: str, kind: str, path: Path, where: str) -> int:
 def _add_config(plan: Plan, name: str, kind: str, record: str, key: list[str], columns: pa.Schema) -> None:
     if name not in plan.configs:
         plan.columns[name] = columns
-        plan.configs[name] = Config(kind, record, key, described(columns), {})
+        plan.configs[name] = release.Config(kind, record, key, described(columns), {})
 
 
-def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -> None:
+def _add_corpus(plan: Plan, corpus: release.Corpus, name: str, root: Path, where: str) -> None:
     of_input = _add_input(plan, name, corpus.kind, root, where)
     originals = layout.read_root(root)
     alone = (root.parent if root.is_file() else root).resolve().name  # a folder of dialogues may be a split's
@@ -193,9 +187,9 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
     is_single = originals[0].split == layout.SINGLE
     splits = {*folders, *(schemas.split for schemas in originals if not is_single)}
     if missing := set(corpus.splits) - splits:
-        raise InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
+        raise errors.InputError(f"has no split {', '.join(sorted(missing))}", root, "splits")
     if missing := set(corpus.hide_labels) - set(corpus.splits or splits):
-        raise InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
+        raise errors.InputError(f"has no split {', '.join(sorted(missing))}", root, "hide_labels")
     _add_config(plan, SCHEMAS, "schemas", "service", ["variant", "service_name"], SERVICES)
     plan.services[name] = {}
     for schemas in originals:
@@ -215,7 +209,7 @@ def _add_corpus(plan: Plan, corpus: Corpus, name: str, root: Path, where: str) -
         ]
 
 
-def _add_tasks(plan: Plan, tasks: TasksInput, name: str, path: Path, where: str) -> None:
+def _add_tasks(plan: Plan, tasks: release.TasksInput, name: str, path: Path, where: str) -> None:
     of_input = _add_input(plan, name, tasks.kind, path, where)
     _add_config(plan, name, tasks.kind, TASK, ["id"], TASK_COLUMNS)
     folder = path if path.is_dir() else path.parent
@@ -234,7 +228,7 @@ def _add_audit(plan: Plan, path: Path, where: str) -> None:
     path = path / "responses.parquet" if path.is_dir() else path
     columns = set(_columns(path, where).names)
     if missing := [name for name in PARAPHRASE_COLUMNS.names if name not in columns]:
-        raise InputError(f"is not an audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
+        raise errors.InputError(f"is not an audit of 'parapet compose': it has no column {missing[0]!r}", path, where)
     _add_config(plan, PARAPHRASES, OF_PARAPHRASES, "paraphrase", ["response_id"], PARAPHRASE_COLUMNS)
     plan.inputs.append((PARAPHRASES, "audit"))
     plan.is_blind = plan.is_blind and not _allows_not_blind(path.parent / "run.json")
@@ -251,16 +245,18 @@ def _allows_not_blind(manifest: Path) -> bool:
         return False
 
 
-def _add_table(plan: Plan, table: TableInput, path: Path, where: str) -> None:
+def _add_table(plan: Plan, table: release.TableInput, path: Path, where: str) -> None:
     paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not paths:
-        raise InputError("contains no .parquet files", path, f"{where}.path")
+        raise errors.InputError("contains no .parquet files", path, f"{where}.path")
     columns = _columns(paths[0], where)
     if missing := [name for name in table.key if name not in columns.names]:
-        raise InputError(f"has no column {missing[0]!r} (it has {', '.join(columns.names)})", path, f"{where}.key")
+        raise errors.InputError(
+            f"has no column {missing[0]!r} (it has {', '.join(columns.names)})", path, f"{where}.key"
+        )
     for field in columns:
         if field.name.startswith("worker") or field.name in PRIVATE:
-            raise InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
+            raise errors.InputError(f"the column {field.name!r} may identify a worker: leave it out", path, where)
     of_input = _add_input(plan, table.name, table.kind, path, where)
     _add_config(plan, table.name, table.kind, "row", table.key, columns)
     plan.sources += [Source("row", table.name, table.name, WHOLE, str(file), of_input, file.name) for file in paths]
@@ -271,7 +267,7 @@ def _columns(path: Path, where: str) -> pa.Schema:
         with path.open("rb") as handle:
             return pq.read_schema(handle).remove_metadata()
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
+        raise errors.InputError(f"cannot be read as Parquet: {error}", path, f"{where}.path") from None
 
 
 def _with_shards(sources: Sequence[Source]) -> list[Source]:
@@ -283,9 +279,9 @@ def _with_shards(sources: Sequence[Source]) -> list[Source]:
     return [msgspec.structs.replace(source, shards=shards[source.config, source.split]) for source in sources]
 
 
-def described(columns: pa.Schema) -> list[Column]:
+def described(columns: pa.Schema) -> list[release.Column]:
     """Describes the columns for the manifest, with Parquet's name for the items of a list instead of Arrow's."""
-    return [Column(field.name, str(field.type).replace("list<item: ", "list<element: ")) for field in columns]
+    return [release.Column(field.name, str(field.type).replace("list<item: ", "list<element: ")) for field in columns]
 
 
 _SPAN = re.compile(r".*\.slots\[\d+\]")
@@ -393,11 +389,11 @@ def _tasks(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
     rows, counts = [], Counts()
     for name, task in by_id(data, source.path).items():
         if not is_task(task):
-            raise InputError(f"{name!r} is not a task: it has no functions", source.path)
+            raise errors.InputError(f"{name!r} is not a task: it has no functions", source.path)
         texts = {key: json.dumps(task.get(key, []), ensure_ascii=False) for key in ("question", "function")}
         counts["tools", source.corpus, source.split] += len(task.get("function", []))
         truth = json.dumps(truths[name]["ground_truth"], ensure_ascii=False) if name in truths else None
-        for contradiction in task_contradictions(task, truths.get(name, {}).get("ground_truth")):
+        for contradiction in tools.task_contradictions(task, truths.get(name, {}).get("ground_truth")):
             counts["fault", contradiction.kind, ""] += 1
         rows.append({"id": name, "file": source.relative, **texts, "ground_truth": truth})
     table = pa.Table.from_pylist(rows, TASK_COLUMNS)
@@ -410,7 +406,7 @@ def _table(source: Source, data: bytes) -> tuple[pa.Table, Counts, list[Fault]]:
         table = pq.read_table(pa.BufferReader(data)).replace_schema_metadata()
         table.validate(full=True)  # a text may be invalid UTF-8
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", source.path) from None
+        raise errors.InputError(f"cannot be read as Parquet: {error}", source.path) from None
     counts: Counts = Counter()
     if source.record == "paraphrase":
         table = table.select(PARAPHRASE_COLUMNS.names).cast(PARAPHRASE_COLUMNS)

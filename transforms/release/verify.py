@@ -22,14 +22,7 @@ from parapet.schemas.release import COUNTED, DOCUMENTS, MANIFEST, SUMS, Config, 
 from parapet.schemas.rows import collection_paused
 from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect
-from parapet.transforms.release import plan
-from parapet.transforms.release.reading import (
-    Release,
-    printable,
-    read_manifest,
-    read_rows,
-    row_json,
-)
+from parapet.transforms.release import plan, reading
 
 MOST = 10  # findings per check and file that are reported in full
 
@@ -67,7 +60,7 @@ class Finding(msgspec.Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        return printable(": ".join(part for part in (self.path, self.where, self.reason) if part))
+        return reading.printable(": ".join(part for part in (self.path, self.where, self.reason) if part))
 
 
 class Findings:
@@ -114,7 +107,7 @@ def examine(root: Path) -> Verification:
     findings, manifest, rows = Findings(), None, 0
     if (root / MANIFEST).is_file():  # SHA256SUMS reveals a missing manifest
         with findings.guard("manifest", MANIFEST):
-            manifest = read_manifest(root)
+            manifest = reading.read_manifest(root)
     present = check_files(root, manifest, findings)
     if manifest is not None:
         _check_manifest(manifest, findings)
@@ -122,7 +115,7 @@ def examine(root: Path) -> Verification:
     return Verification(str(root), len(present), rows, findings.listed())
 
 
-def damage(release: Release) -> list[str]:
+def damage(release: reading.Release) -> list[str]:
     """Describes where a release differs from its manifest."""
     findings = Findings()
     check_files(release.root, release.manifest, findings)
@@ -257,8 +250,8 @@ def _read_json(
 def _read_shard(path: Path, file: File, config: Config) -> plan.Counts:
     counts: plan.Counts = Counter()
     digest = hashlib.sha256()
-    for row in read_rows(path):
-        digest.update(row_json(row) + b"\n")
+    for row in reading.read_rows(path):
+        digest.update(reading.row_json(row) + b"\n")
         if config.record == "paraphrase":
             counts.update(plan.count_answers([row]))
     if file.logical_sha256 != (sha256 := digest.hexdigest()):

@@ -15,15 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from parapet.schemas import errors, layout
 from parapet.schemas.dialogue import dialogue_text
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import schema_bytes
+from parapet.transforms.core import fence, files, progress, runs, seeding
 from parapet.transforms.core.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.core.fence import needed
-from parapet.transforms.core.files import SetFiles
-from parapet.transforms.core.progress import tracked
-from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.seeding import SeededRng
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted
@@ -90,7 +85,7 @@ class System:
       values: slot to value, as informed or affirmed by the user.
     """
 
-    def __init__(self, calendar: Calendar, rng: SeededRng) -> None:
+    def __init__(self, calendar: Calendar, rng: seeding.SeededRng) -> None:
         self.calendar, self.rng = calendar, rng
         self.intent, self.values = NO_INTENT, dict[str, Value]()
         self._said: list[Act] = []  # the acts of the previous turn
@@ -194,7 +189,7 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
     Raises:
       RuntimeError: the dialogue does not end.
     """
-    rng = SeededRng(seed, "reminders", split, str(number), str(attempt))
+    rng = seeding.SeededRng(seed, "reminders", split, str(number), str(attempt))
     goal = draw_goal(rng)
     user, system = User(goal, rng), System(Calendar(goal.reminders), rng)
     turns: list[dict[str, Any]] = []
@@ -316,13 +311,13 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
                     attempts[split, number] = attempt
                     break
             else:
-                raise InputError(
+                raise errors.InputError(
                     "there are fewer different dialogues than this: give a lower number", "", "--dialogues"
                 )
     return attempts
 
 
-def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> FileResult:
+def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: Config) -> runs.FileResult:
     """Writes a dialogue file into staging.
 
     Args:
@@ -331,16 +326,16 @@ def write_shard(shard: Shard, attempts: Mapping[tuple[str, int], int], config: C
       config: the options.
     """
     split = shard.split
-    result = FileResult(f"{split}/{shard.name}")
+    result = runs.FileResult(f"{split}/{shard.name}")
     counts: Counter[str] = Counter()
     utterances: set[bytes] = set()
     digests = []
     examples = result.examples[split] = []
     with ExitStack() as stack:
-        file = SetFiles(config.output, [split], shard.name, stack)
-        for number in tracked(range(shard.first, shard.end), "dialogues"):
+        file = files.SetFiles(config.output, [split], shard.name, stack)
+        for number in progress.tracked(range(shard.first, shard.end), "dialogues"):
             attempt = attempts.get((split, number), 0)
-            with needed(result.key, f"dialogue {number}"):
+            with fence.needed(result.key, f"dialogue {number}"):
                 dialogue, _ = simulate(config.seed, split, number, attempt)
                 file.add(split, dialogue_text(dialogue))
             count(counts, dialogue)
@@ -395,7 +390,7 @@ def metadata_files(
         "templates": sum(len(texts) for by_act in templates().texts.values() for texts in by_act.values()),
         "splits": splits,
     }
-    schemas = {f"{split}/schema.json": schema_bytes([SCHEMA]) for split in config.sizes}
+    schemas = {f"{split}/schema.json": layout.schema_bytes([SCHEMA]) for split in config.sizes}
     return {**schemas, **report_files(numbers, report_on(numbers, examples.get("train", ()), config.seed))}
 
 

@@ -20,8 +20,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import SeededRng
+from parapet.transforms.core import inputs, seeding
 from parapet.transforms.perturb.entities.kinds import ordinal
 from parapet.transforms.simulators import formats
 
@@ -203,7 +202,7 @@ class Templates(msgspec.Struct, frozen=True):
 @cache
 def templates() -> Templates:
     """Reads ``reminders.toml``."""
-    content = read_table(__package__, "reminders.toml")
+    content = inputs.read_table(__package__, "reminders.toml")
     names = [
         f"{verb} {alternative}"
         for verbs, every in content["names"].items()
@@ -225,36 +224,36 @@ DAYS = 40  # from today on; few enough that most days of the year never occur in
 MINUTES = tuple(range(6 * 60, 22 * 60 + 1, 5))
 
 
-def a_name(rng: SeededRng) -> Value:
+def a_name(rng: seeding.SeededRng) -> Value:
     """Draws the name of a reminder."""
     name = rng.choice(templates().names)
     return Value(name, name)
 
 
-def a_day(rng: SeededRng) -> str:
+def a_day(rng: seeding.SeededRng) -> str:
     """Draws a canonical day, near days more often."""
     return (TODAY + timedelta(days=rng.below(14 if rng.chance(0.6) else DAYS))).isoformat()
 
 
-def a_time(rng: SeededRng) -> str:
+def a_time(rng: seeding.SeededRng) -> str:
     """Draws a canonical time of the day, mostly at a quarter of an hour."""
     minutes = rng.choice(MINUTES[::3] if rng.chance(0.75) else MINUTES)
     return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
-def day_value(rng: SeededRng, canonical: str) -> Value:
+def day_value(rng: seeding.SeededRng, canonical: str) -> Value:
     """Draws a wording of a day, relative to today in about half of the possible cases."""
     relative, absolute = ways_of_day(canonical)
     text, before = rng.choice(relative if relative and rng.chance(0.55) else absolute)
     return Value(text, canonical, before)
 
 
-def time_value(rng: SeededRng, canonical: str) -> Value:
+def time_value(rng: seeding.SeededRng, canonical: str) -> Value:
     """Draws a wording of a time."""
     return Value(rng.choice(ways_of_time(canonical)), canonical)
 
 
-def repeats_value(rng: SeededRng, canonical: str) -> Value:
+def repeats_value(rng: seeding.SeededRng, canonical: str) -> Value:
     """Draws a wording of a frequency; the slot is categorical, so its text is its value."""
     return Value(canonical, canonical, phrase=rng.choice(templates().often[canonical]))
 
@@ -340,7 +339,7 @@ class Act(msgspec.Struct, frozen=True):
         return formats.act(self.name, self.slot, self.value.text, canonical=[self.value.canonical])
 
 
-def say(speaker: str, acts: Sequence[Act], intent: str, rng: SeededRng) -> formats.Sentence:
+def say(speaker: str, acts: Sequence[Act], intent: str, rng: seeding.SeededRng) -> formats.Sentence:
     """Draws a wording for the acts of a turn: they are cut into the longest parts that a pattern expresses.
 
     Args:
@@ -430,7 +429,7 @@ class Goal(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-def draw_goal(rng: SeededRng) -> Goal:
+def draw_goal(rng: seeding.SeededRng) -> Goal:
     """Draws a goal. It can be reached, except for calls that are meant to fail."""
     draw = _Drawing(rng)
     reminders = tuple(draw.calendar.by_name.values())
@@ -450,7 +449,7 @@ def draw_goal(rng: SeededRng) -> Goal:
 class _Drawing:
     """Draws tasks one by one and executes them in its own calendar, so that the next task is consistent."""
 
-    def __init__(self, rng: SeededRng) -> None:
+    def __init__(self, rng: seeding.SeededRng) -> None:
         self.rng = rng
         self.calendar = Calendar(())
         self.tasks: list[Task] = []
@@ -562,7 +561,7 @@ class _Drawing:
                 return day, time
 
 
-def another(rng: SeededRng, slot: str) -> Value:
+def another(rng: seeding.SeededRng, slot: str) -> Value:
     """Draws any value of a slot."""
     if slot == NAME:
         return a_name(rng)
@@ -584,7 +583,7 @@ class User:
       task: the current task.
     """
 
-    def __init__(self, goal: Goal, rng: SeededRng) -> None:
+    def __init__(self, goal: Goal, rng: seeding.SeededRng) -> None:
         self.goal, self.rng = goal, rng
         self.agenda = [Act("GOODBYE"), Act("THANK_YOU")]
         for task in reversed(goal.tasks):

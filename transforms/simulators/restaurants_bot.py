@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from parapet.transforms.simulators.formats import SILENCE, BabiDialogue, Exchange, Fact, best_rated
-from parapet.transforms.simulators.restaurants_simulation import SIMPLE, Ontology
+from parapet.transforms.simulators import formats, restaurants_simulation
 
 RATING = "R_rating"
 
@@ -87,13 +86,13 @@ class Rules:
       values: finds values of a knowledge base in turns that match no pattern; None to find no values there.
     """
 
-    def __init__(self, ontology: Ontology, values: ValueFinder | None = None) -> None:
+    def __init__(self, ontology: restaurants_simulation.Ontology, values: ValueFinder | None = None) -> None:
         self.fields, self.values = ontology.names, values
         self.texts = ontology.patterns.bot_texts(self.fields)
         ways = ontology.patterns.user_ways()
         self._plain: dict[str, list[str]] = {}
         for act, texts in ways.items():
-            if (act in SIMPLE and act not in _HEADS) or act.startswith("question."):
+            if (act in restaurants_simulation.SIMPLE and act not in _HEADS) or act.startswith("question."):
                 for text in texts:
                     self._plain.setdefault(text, []).append(act)
         # Longest first, as for phrases, because one may be a prefix of another.
@@ -244,14 +243,14 @@ class Bot:
         self._last = ""  # the bot's last act
         self._own = ("", "", "")  # the text of its last answer, its act, and the entity that it offers
 
-    def read(self, fact: Fact) -> None:
+    def read(self, fact: formats.Fact) -> None:
         """Reads a fact in the dialogue."""
         self._facts.setdefault(fact.entity, {})[fact.relation] = fact.value
         self._results[fact.entity] = None
 
     def answer(self, user: str) -> str:
         """Returns the answer to an utterance of the user; empty if no rule applies."""
-        reading = _SILENCE if user == SILENCE else self.rules.understand(user, self._last)
+        reading = _SILENCE if user == formats.SILENCE else self.rules.understand(user, self._last)
         self.not_understood += not reading.understood
         self._take(reading.act, reading.values)
         act = self._next_act()
@@ -309,7 +308,7 @@ class Bot:
     def _best(self) -> str:
         """The entity with the highest rating that was not offered yet; empty if none is left."""
         left = [name for name in self._results if name not in self._offered]
-        return best_rated(left, self._facts, RATING)
+        return formats.best_rated(left, self._facts, RATING)
 
     def _next_act(self) -> str:
         """Returns the bot's next act in the course of the tasks; empty if there is none."""
@@ -325,19 +324,19 @@ class Bot:
         return ANSWERS.get(user, "")
 
 
-def solve(rules: Rules, dialogue: BabiDialogue) -> list[bool]:
+def solve(rules: Rules, dialogue: formats.BabiDialogue) -> list[bool]:
     """Returns for each answer whether the bot finds it after the right dialogue so far."""
     bot = Bot(rules)
     return [answer == line.bot for line, answer in answered(bot, dialogue)]
 
 
-def answered(bot: Bot, dialogue: BabiDialogue) -> Iterator[tuple[Exchange, str]]:
+def answered(bot: Bot, dialogue: formats.BabiDialogue) -> Iterator[tuple[formats.Exchange, str]]:
     """Yields each exchange of a dialogue with the bot's answer after the right dialogue so far."""
     for line in dialogue.lines:
-        if isinstance(line, Exchange):
+        if isinstance(line, formats.Exchange):
             yield line, bot.answer(line.user)
             bot.hear(line.bot)
-        elif isinstance(line, Fact):
+        elif isinstance(line, formats.Fact):
             bot.read(line)
 
 

@@ -18,11 +18,9 @@ import msgspec
 from parapet.schemas.dialogue import dialogue_text as sgd_text
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import schema_bytes
+from parapet.transforms.core import fence, progress, runs
 from parapet.transforms.core.counts import CountKey, Counts, Equal, Invariant
-from parapet.transforms.core.fence import needed
 from parapet.transforms.core.files import HashingWriter, SetFiles, staged
-from parapet.transforms.core.progress import tracked
-from parapet.transforms.core.runs import FileResult
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted
@@ -60,7 +58,7 @@ class Simulator:
         self.candidates = frozenset(candidates(self.world))
 
 
-def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
+def write_shard(shard: Shard, simulator: Simulator) -> runs.FileResult:
     """Writes the files of a shard into staging, dialogue by dialogue.
 
     Raises:
@@ -68,7 +66,7 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
     """
     config, world = simulator.config, simulator.world
     task, split, first = shard.task, shard.split, shard.first
-    result = FileResult(shard.text_name(plus=False))
+    result = runs.FileResult(shard.text_name(plus=False))
     counts: Counter[tuple[str, str]] = Counter()  # by name and value
     written: Counter[tuple[str, str]] = Counter()  # by format and corpus
     kinds = (False, True) if config.babi_plus else (False,)
@@ -77,8 +75,8 @@ def write_shard(shard: Shard, simulator: Simulator) -> FileResult:
         texts = {path: HashingWriter(stack.enter_context(staged(config.output, path))) for path in paths}
         corpora = [shard.corpus(plus) for plus in kinds if "sgd" in config.formats]
         files = SetFiles(config.output, corpora, shard.sgd_name, stack)
-        for number in tracked(range(first, first + shard.dialogues), "dialogues"):
-            with needed(result.key, f"dialogue {number}"):
+        for number in progress.tracked(range(first, first + shard.dialogues), "dialogues"):
+            with fence.needed(result.key, f"dialogue {number}"):
                 dialogue = simulate(world, task, split, number)
                 for pair in dialogue.pairs:
                     if (says := pair.bot.line.utterance) not in simulator.candidates:

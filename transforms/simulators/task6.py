@@ -21,13 +21,9 @@ from parapet.schemas.dialogue import dialogue_text
 from parapet.schemas.errors import InputError, storable
 from parapet.schemas.layout import SPLITS, as_path, is_there, parse_json, schema_bytes
 from parapet.schemas.limits import MAX_FILE, read_text, read_whole
+from parapet.transforms.core import fence, inputs, progress, runs, seeding
 from parapet.transforms.core.counts import Balance, CountKey, Counts, DeadLetter, Equal, Invariant, Tally
-from parapet.transforms.core.fence import bad_record, trace_of
 from parapet.transforms.core.files import SetFiles, join, read_bytes
-from parapet.transforms.core.inputs import convert
-from parapet.transforms.core.progress import expect, tracked
-from parapet.transforms.core.runs import FileResult
-from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Examples, Report, Text, Tile, dialogue_example, report_files
 from parapet.transforms.report.text import counted
@@ -140,8 +136,8 @@ def read_call(folder: str, name: str, recognised: bool = False) -> Call:
         place = join(folder, name)
     except ValueError:
         raise InputError(f"bad_path: {name!r} is not a folder below {folder}") from None
-    log: _Log = convert(_parsed(place, LOG), _Log, LOG, prefix="not_dstc2: ")
-    label: _Label = convert(_parsed(place, LABEL), _Label, LABEL, prefix="not_dstc2: ")
+    log: _Log = inputs.convert(_parsed(place, LOG), _Log, LOG, prefix="not_dstc2: ")
+    label: _Label = inputs.convert(_parsed(place, LABEL), _Label, LABEL, prefix="not_dstc2: ")
     if log.session != label.session:
         raise InputError(
             f"mismatch: the log belongs to session {log.session!r}, but the label to {label.session!r}", LABEL
@@ -302,7 +298,7 @@ def read_ontology(root: str, given: str) -> Ontology:
         reason = "contains no ontology: expected scripts/config/ontology_dstc2.json, or give --ontology FILE"
         raise InputError(reason, given or root, "--ontology")
     prefix = "is not an ontology of DSTC2: "
-    ontology: Ontology = convert(parse_json(read_whole(path), path), Ontology, path, prefix=prefix)
+    ontology: Ontology = inputs.convert(parse_json(read_whole(path), path), Ontology, path, prefix=prefix)
     for slot in ("food", "area", "pricerange"):
         if slot not in ontology.informable:
             raise InputError(f"{prefix}informable has no {slot!r}", path)
@@ -398,7 +394,7 @@ def rated(results: Sequence[Restaurant], offers: Sequence[str], *key: str) -> li
     placed = {name: top - i for i, name in enumerate(order)}
 
     def rating(name: str) -> str:
-        return str(placed[name] if name in placed else stable_hash(*key, name) % 5)
+        return str(placed[name] if name in placed else seeding.stable_hash(*key, name) % 5)
 
     return [{**restaurant, RATING: rating(restaurant["name"])} for restaurant in results]
 
@@ -750,26 +746,28 @@ def read_batch(batch: Batch, config: Config) -> Iterator[CallBatch | TaggedOutpu
     """Reads calls; yields them with their (Statement, n) about restaurants, unless there is a knowledge base."""
     calls, dead_letters = [], []
     statements: Counter[Statement] = Counter()
-    for name in tracked(batch.names, "calls", "reading"):
+    for name in progress.tracked(batch.names, "calls", "reading"):
         try:
             call = read_call(config.logs.folder, name, config.user == ASR)
             of_call = list(statements_of(call)) if config.knowledge is None else []
         except Exception as error:
-            dead_letters.append(_dead_letter(batch, name, bad_record(error)))
+            dead_letters.append(_dead_letter(batch, name, fence.bad_record(error)))
         else:
             calls.append(call)
             statements.update(of_call)
-    expect(len(calls), "calls")
+    progress.expect(len(calls), "calls")
     yield batch, calls, dead_letters
     yield from (TaggedOutput(STATEMENTS, pair) for pair in statements.items())
 
 
 def _dead_letter(batch: Batch, name: str, error: InputError) -> DeadLetter:
     where = ": ".join(part for part in (error.path, error.where) if part)
-    return DeadLetter("", batch.split, storable(name), "", storable(where), storable(error.reason), trace_of(error))
+    return DeadLetter(
+        "", batch.split, storable(name), "", storable(where), storable(error.reason), fence.trace_of(error)
+    )
 
 
-def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config) -> FileResult:
+def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config) -> runs.FileResult:
     """Writes the dialogue file of a batch into staging, and creates the lines of dialog bAbI.
 
     Args:
@@ -780,14 +778,14 @@ def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config
     batch, calls, dead_letters = read
     slots = frozenset(slots_of(config.ontology))
     words = Words(knowledge, (value for values in config.ontology.informable.values() for value in values))
-    result = FileResult(f"{batch.split}/{batch.index:06}")
+    result = runs.FileResult(f"{batch.split}/{batch.index:06}")
     result.dead_letters += dead_letters
     counts: Counter[str] = Counter(calls=len(batch.names))
     texts: list[str] = []
     examples = result.examples[batch.split] = []
     with ExitStack() as stack:
         files = SetFiles(config.output, [SET], batch.relative, stack)
-        for call in tracked(calls, "calls"):
+        for call in progress.tracked(calls, "calls"):
             try:
                 call_rounds = rounds(call, knowledge, config.seed)
                 text = dialogue_text(dialogue_of(call, call_rounds, slots))
@@ -796,7 +794,7 @@ def write_batch(read: CallBatch, knowledge: Sequence[Restaurant], config: Config
                 shown = [(draw, (storable(call.name), formats.labelled_lines(lines)))] if len(texts) < SHOWN else []
                 babi_lines, call_counts = formats.dialogue_text(lines), _count(call_rounds, lines)
             except Exception as error:
-                result.dead_letters.append(_dead_letter(batch, call.name, bad_record(error)))
+                result.dead_letters.append(_dead_letter(batch, call.name, fence.bad_record(error)))
                 continue
             files.add(SET, text)
             examples += shown

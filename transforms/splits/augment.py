@@ -28,11 +28,9 @@ from parapet.schemas.dialogue import MARKERS, DialogueFile, dialogue_folders, di
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import DIALOGUES, dialogue_row, parquet_bytes
 from parapet.schemas.service import Element, Service, elements_of, parse_service
+from parapet.transforms.core import fence, progress, runs
 from parapet.transforms.core.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_variants
-from parapet.transforms.core.fence import bad_record
 from parapet.transforms.core.files import SetFiles, write_staged
-from parapet.transforms.core.progress import tracked
-from parapet.transforms.core.runs import FileResult, FinishRun, RunInfo, WriteEach
 from parapet.transforms.perturb.corpora import read_items
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files
@@ -45,9 +43,8 @@ from parapet.transforms.report.text import (
     name_words,
     number,
 )
-from parapet.transforms.variants import matching
+from parapet.transforms.variants import matching, perturbation
 from parapet.transforms.variants.matching import MAPPING, mapping_bytes
-from parapet.transforms.variants.perturbation import Places
 
 _ATTEMPTS = 20
 
@@ -549,7 +546,7 @@ class Augment(beam.PTransform):
       info: the metadata of the run.
     """
 
-    def __init__(self, plan: Plan, info: RunInfo) -> None:
+    def __init__(self, plan: Plan, info: runs.RunInfo) -> None:
         super().__init__()
         self.plan, self.info = plan, info
 
@@ -557,8 +554,8 @@ class Augment(beam.PTransform):
         """Transforms a PCollection of dialogue files to a single element, the manifest."""
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
-        outputs = files | "Augment" >> WriteEach(write, shown=0)
-        finish = FinishRun(
+        outputs = files | "Augment" >> runs.WriteEach(write, shown=0)
+        finish = runs.FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
             tallies=partial(of_variants, variants=augmentation.labels),
@@ -579,9 +576,9 @@ def _incomplete(counts: Counts, of: TrainingSet) -> Iterator[str]:
     yield from (f"{name} of {of.name}" for name in ("dialogues", "rows") if counts.sum(name, set=of.name) != versions)
 
 
-def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> FileResult:
+def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) -> runs.FileResult:
     """Writes one file of every set into staging; nothing if the file cannot be read, and no file without dialogues."""
-    result = FileResult(file.relative)
+    result = runs.FileResult(file.relative)
     counts = result.counts
     counts.add("files")
     counts.add("dialogues", 0)
@@ -593,7 +590,7 @@ def augment_file(file: DialogueFile, augmentation: Augmentation, output: str) ->
     rows: list[pa.RecordBatch] = []
     with ExitStack() as stack:
         files = SetFiles(output, [training_set.name for training_set in augmentation.sets], relative, stack)
-        for i, dialogue in enumerate(tracked(read_items(file), "dialogues")):
+        for i, dialogue in enumerate(progress.tracked(read_items(file), "dialogues")):
             counts.add("dialogues")
             name = id_of(dialogue, i)  # before the dialogue's id is replaced by those of its versions
             versions = make_versions(dialogue, file.name, augmentation)
@@ -638,10 +635,10 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
     """Renames a dialogue for every version. The original keeps its id, the others append their name."""
     versions = Versions()
     try:
-        places = Places(dialogue, augmentation.known)
+        places = perturbation.Places(dialogue, augmentation.known)
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
     except Exception as error:
-        bad = bad_record(error)
+        bad = fence.bad_record(error)
         versions.refused = {variant.name: bad for variant in augmentation.versions}
         return versions
     for variant in augmentation.versions:
@@ -650,7 +647,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
             text = dialogue_text(places.rename(variant))
             row = row_of(dialogue, file, variant.name, source)
         except Exception as error:
-            versions.refused[variant.name] = bad_record(error)
+            versions.refused[variant.name] = fence.bad_record(error)
         else:
             versions.texts[variant.name] = text
             versions.rows.append(row)

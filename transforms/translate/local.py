@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core import checkpoints, plugins
+from parapet.transforms.core import checkpoints, fence, plugins
 from parapet.transforms.core.checkpoints import Checkpoint
-from parapet.transforms.core.fence import Refused
 from parapet.transforms.translate.memory import Engine, Limits
 
 ANY = "*"
@@ -98,7 +97,7 @@ class Local(Engine):
         pair = f"{source}-{target}" if f"{source}-{target}" in self.models else ANY
         if pair not in self.models:
             pairs = ", ".join(self.models)
-            raise Refused(f"pair: {source} to {target}: there is no model for this pair, only for {pairs}")
+            raise fence.Refused(f"pair: {source} to {target}: there is no model for this pair, only for {pairs}")
         checkpoint, digest = self.models[pair]
         with _LOCK:
             model = _load(checkpoint.path, digest)
@@ -112,7 +111,7 @@ class Local(Engine):
                 texts = [f"{codes[_code(target, codes)]} {text}" for text in texts]
             translations, are_whole = model.generate(texts, **options)
         if not are_whole:
-            raise Refused("cut_off: the translation does not end within the maximum length", splits=True)
+            raise fence.Refused("cut_off: the translation does not end within the maximum length", splits=True)
         return translations
 
 
@@ -151,7 +150,7 @@ class _Model:
             most = min(most, self.positions - 1)
             if longest > self.positions:
                 reason = f"too_long: the text has {longest} tokens, but the model takes at most {self.positions}"
-                raise Refused(reason, splits=True)
+                raise fence.Refused(reason, splits=True)
         names = ("input_ids", "attention_mask")
         try:
             with torch.inference_mode():
@@ -159,7 +158,7 @@ class _Model:
                     **{name: inputs[name] for name in names}, max_new_tokens=most, do_sample=False, **options
                 )
         except torch.OutOfMemoryError:
-            raise Refused("memory: there is not enough memory for a batch", splits=True) from None
+            raise fence.Refused("memory: there is not enough memory for a batch", splits=True) from None
         end = self.model.config.eos_token_id
         # Marian forces an end token at the maximum length, which does not count.
         are_whole = bool((rows[:, 1:most] == end).any(dim=1).all())
@@ -230,4 +229,4 @@ def _code(language: str, codes: Mapping[str, str]) -> str:
     for name in names:
         if name in codes:
             return name
-    raise Refused(f"pair: the model has no {language}, but {', '.join(sorted(codes))}"[:300])
+    raise fence.Refused(f"pair: the model has no {language}, but {', '.join(sorted(codes))}"[:300])

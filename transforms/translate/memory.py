@@ -10,8 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
+from parapet.schemas import errors, layout
 from parapet.schemas.limits import open_path
 from parapet.schemas.rows import MEMORY, Translation, parquet_bytes
 
@@ -106,25 +105,25 @@ def read_memory(path: str | Path) -> list[Translation]:
     Raises:
       InputError: the path does not exist, a file is invalid or lacks a column, or a row lacks a text or translation.
     """
-    place = as_path(path)
+    place = layout.as_path(path)
     if place.is_dir():
         return [row for file in sorted(place.glob("*.parquet")) for row in read_memory(file)]
     if not place.is_file():
-        raise InputError("there is no such file or folder", path, "--memory")
+        raise errors.InputError("there is no such file or folder", path, "--memory")
     try:
         with open_path(place) as handle:
             table = pq.read_table(handle)
         table.validate(full=True)  # a text may be invalid UTF-8
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"cannot be read as Parquet: {error}", path) from None
+        raise errors.InputError(f"cannot be read as Parquet: {error}", path) from None
     if missing := [name for name in MEMORY.names if name not in table.column_names]:
-        raise InputError(f"is not a translation memory: it has no column {missing[0]!r}", path)
+        raise errors.InputError(f"is not a translation memory: it has no column {missing[0]!r}", path)
     rows = table.select(MEMORY.names).to_pylist()
     for i, row in enumerate(rows):
         if other := [name for name in MEMORY.names if not isinstance(row[name], str)]:
-            raise InputError(f"{other[0]} is not a text", place, f"row {i}")
+            raise errors.InputError(f"{other[0]} is not a text", place, f"row {i}")
         if not row["text"].strip() or not row["translation"].strip():
-            raise InputError("lacks a text or translation", place, f"row {i}")
+            raise errors.InputError("lacks a text or translation", place, f"row {i}")
     return [Translation(**row) for row in rows]
 
 

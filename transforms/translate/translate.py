@@ -16,9 +16,7 @@ from apache_beam.pvalue import TaggedOutput
 
 from parapet.schemas.layout import as_path, is_there
 from parapet.schemas.rows import Translation
-from parapet.transforms.core.fence import Refused, Stopped, bad_record
-from parapet.transforms.core.files import join, read_written, whole
-from parapet.transforms.core.progress import advance, expect
+from parapet.transforms.core import fence, files, progress
 from parapet.transforms.translate.memory import ENGLISH, Batch, Engine, Limits, Texts, make_batches, missing
 
 DEAD = "dead"
@@ -78,23 +76,23 @@ class _Translate(beam.DoFn):
             if fresh:
                 # Stored before the next request, because the parts of a split batch are paid for separately.
                 kept = [*kept, *fresh]
-                with whole(join(self.paid, part)) as handle:
+                with files.whole(files.join(self.paid, part)) as handle:
                     handle.write(msgspec.json.encode(kept))
             outcomes_of_batch += outcomes
             requests, codepoints = requests + (sent > 0), codepoints + sent
-        advance(len(batch.texts), "texts", _STAGE)
+        progress.advance(len(batch.texts), "texts", _STAGE)
         return outcomes_of_batch, requests, codepoints
 
     def _requests(self, batch: Batch) -> Iterator[tuple[list[Translation | Untranslated], int]]:
         """Yields the outcomes of one request after the other, with the number of codepoints answered."""
         try:
             if self.stopped:
-                raise Stopped(self.stopped)
+                raise fence.Stopped(self.stopped)
             answers = self.engine.translate(list(batch.texts), batch.source, batch.target)
-        except Stopped as error:
+        except fence.Stopped as error:
             self.stopped = error.reason
             yield _dead(batch, error.reason), 0
-        except Refused as error:
+        except fence.Refused as error:
             if error.splits and len(batch.texts) > 1:
                 middle = len(batch.texts) // 2
                 for texts in (batch.texts[:middle], batch.texts[middle:]):
@@ -102,7 +100,7 @@ class _Translate(beam.DoFn):
             else:
                 yield _dead(batch, error.reason), 0
         except Exception as error:
-            yield _dead(batch, bad_record(error, self.engine).reason), 0
+            yield _dead(batch, fence.bad_record(error, self.engine).reason), 0
         else:
             size = sum(map(len, batch.texts))
             if len(answers) != len(batch.texts):
@@ -139,9 +137,9 @@ _decode = msgspec.json.Decoder(list[Translation]).decode  # created before threa
 
 def read_part(paid: str, part: str) -> list[Translation]:
     """Reads the stored answers to a batch; empty if it was never answered."""
-    if not FileSystems.exists(join(paid, part)):
+    if not FileSystems.exists(files.join(paid, part)):
         return []
-    return _decode(read_written(paid, part))
+    return _decode(files.read_written(paid, part))
 
 
 def read_parts(paid: str) -> list[Translation]:
@@ -200,7 +198,7 @@ class Replay(Engine):
 
     def translate(self, texts: list[str], source: str, target: str) -> list[str]:
         """Raises Refused: what is asked for is not in the memory."""
-        raise Refused("not_in_memory: add a --memory that contains the text, or choose another --engine")
+        raise fence.Refused("not_in_memory: add a --memory that contains the text, or choose another --engine")
 
 
 class BackTranslate(beam.PTransform):
@@ -268,7 +266,7 @@ def _batches(
     source, target = (pivot, ENGLISH) if back else (ENGLISH, pivot)
     unknown = missing(texts, known.of(source, target))
     batches, too_long = make_batches(unknown, source, target, engine.limits)
-    expect(len(unknown) - len(too_long), "texts", _STAGE)
+    progress.expect(len(unknown) - len(too_long), "texts", _STAGE)
     size = engine.parallel * _REQUESTS_EACH if engine.parallel > 1 else 1
     yield from (batches[i : i + size] for i in range(0, len(batches), size))
     yield from (TaggedOutput(ROWS, row) for row in known.rows(texts, source, target))

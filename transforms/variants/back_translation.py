@@ -29,8 +29,7 @@ from parapet.schemas.layout import DEAD_LETTERS, schema_bytes
 from parapet.schemas.rows import AUDIT, BackTranslation, Translation, parquet_bytes
 from parapet.schemas.service import Service, Task, elements_of, parse_service
 from parapet.schemas.tools import ToolFile, identifiers
-from parapet.transforms.core.counts import Tally, check_bad
-from parapet.transforms.core.fence import needed
+from parapet.transforms.core import counts, fence
 from parapet.transforms.report.numbers import Metric, Numbers, sections_of
 from parapet.transforms.report.report import Report, Table, Tile, page
 from parapet.transforms.report.text import Conventions, counted, join_words, name_words, number
@@ -514,7 +513,7 @@ def make_files(
     audit: list[BackTranslation] = []
     for pivot in corpus.pivots:
         for name, raw in corpus.raw.items():
-            with needed(f"{pivot} variant", name):
+            with fence.needed(f"{pivot} variant", name):
                 variant, rows = back_translated(raw, pivot, answers[pivot], corpus.conventions)
             variants.setdefault(pivot, {})[name] = variant
             audit += rows
@@ -575,10 +574,10 @@ def check_untranslated(
       max_bad: maximum share of each pivot's texts without a translation.
     """
     tallies = [
-        Tally("text", len(texts), sum(text not in known for text in texts), pivot, is_record=True)
+        counts.Tally("text", len(texts), sum(text not in known for text in texts), pivot, is_record=True)
         for pivot, known in answers.items()
     ]
     reasons = Counter(letter.reason.partition(":")[0] for letter in dead)
     places = [f"{x.source} to {x.target}: {x.text[:80]!r}: {x.reason}" for x in dead]
     done = "translated (the translations so far are kept: run the same command again for the rest)"
-    check_bad(tallies, max_bad, done, reasons, places)
+    counts.check_bad(tallies, max_bad, done, reasons, places)

@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from parapet.schemas import layout
-from parapet.schemas.dialogue import names_in
+from parapet.schemas import dialogue, layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, variant_service_name
 
@@ -70,7 +69,7 @@ def by_position(original: Service, variant: Service) -> Names:
 
 def known_names(services: Iterable[Service]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
     """Returns service → (slots, intents): the names that dialogues may use."""
-    return {service.service_name: names_in(service) for service in services}
+    return {service.service_name: dialogue.names_in(service) for service in services}
 
 
 def compose_variant(

@@ -15,8 +15,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import SplitSchemas, as_path, parse_services, schema_bytes
 from parapet.schemas.limits import MAX_SCHEMA_FILE, read_whole
 from parapet.transforms.core.counts import Counts, Tally, of_variants
-from parapet.transforms.perturb import base
-from parapet.transforms.perturb.corpora import Corpus, Item
+from parapet.transforms.perturb import base, corpora
 from parapet.transforms.report.numbers import Metric, Numbers
 from parapet.transforms.variants import matching
 
@@ -200,7 +199,7 @@ Services = Sequence[Mapping[str, Any]]
 Variants = Mapping[str, Mapping[str, Services]]  # name to split to services
 
 
-class RenamedCorpus(Corpus):
+class RenamedCorpus(corpora.Corpus):
     """A corpus under the names of one variant. Dialogues are renamed when they are read.
 
     Attributes:
@@ -209,7 +208,7 @@ class RenamedCorpus(Corpus):
       known: folder to the slots and intents of the original's services.
     """
 
-    def __init__(self, original: Corpus, variant: str, matched: matching.Matched) -> None:
+    def __init__(self, original: corpora.Corpus, variant: str, matched: matching.Matched) -> None:
         targets = {
             folder: matched.targets.get(schemas.split, SplitSchemas(schemas.split, "", [], []))
             for folder, schemas in original.folders.items()
@@ -220,7 +219,7 @@ class RenamedCorpus(Corpus):
         self.names = {folder: matched.splits[schemas.split] for folder, schemas in original.folders.items()}
         self.known = _known_names(original)
 
-    def read(self, file: DialogueFile) -> Iterator[Item]:
+    def read(self, file: DialogueFile) -> Iterator[corpora.Item]:
         """Yields the renamed dialogues of a file."""
         for item in self.original.read(file):
             if item.error is None:
@@ -241,12 +240,12 @@ def _bytes_of(schemas: SplitSchemas) -> bytes:
     return read_whole(path, MAX_SCHEMA_FILE) if path.is_file() else schema_bytes(schemas.raw)
 
 
-def _known_names(corpus: Corpus) -> dict[str, matching.Known]:
+def _known_names(corpus: corpora.Corpus) -> dict[str, matching.Known]:
     return {folder: matching.known_names(schemas.services) for folder, schemas in corpus.folders.items()}
 
 
 def renamed_corpora(
-    corpus: Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
+    corpus: corpora.Corpus, variants: str | Path | Variants, names: Sequence[str] = ()
 ) -> dict[str, RenamedCorpus]:
     """Returns a corpus under the names of each variant, by name. See ``parapet.apply_variants``."""
     if isinstance(variants, Mapping):
@@ -264,7 +263,7 @@ def renamed_corpora(
     return {name: RenamedCorpus(corpus, name, matched) for name, matched in matches.items()}
 
 
-def _originals(corpus: Corpus) -> list[SplitSchemas]:
+def _originals(corpus: corpora.Corpus) -> list[SplitSchemas]:
     """Returns the schemas of a corpus; those of several folders once."""
     return list({id(schemas): schemas for schemas in corpus.folders.values()}.values())
 
@@ -311,7 +310,7 @@ class ApplyVariants(base.Perturbation):
         self.schemas: list[tuple[str, str]] = []
         self.mapping = b""
 
-    def prepare(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: corpora.Corpus) -> None:
         """Matches the schemas of the variants. Raises InputError if no service of a variant matches."""
         matches = matching.match_folders(self.variants, _originals(corpus))
         matching.check_matched(matches)
@@ -348,7 +347,7 @@ class ApplyVariants(base.Perturbation):
         """Returns the folder of the dialogue's split."""
         return place[0].rpartition("/")[0]
 
-    def perturb_sets(self, item: Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
+    def perturb_sets(self, item: corpora.Item, state: str) -> Iterator[tuple[str, base.Perturbed | InputError]]:
         """Yields the dialogue under the names of each variant, renamed in place."""
         try:
             places = Places(item.raw, self.known[state])
@@ -361,7 +360,7 @@ class ApplyVariants(base.Perturbation):
             except InputError as error:
                 yield variant.name, error
 
-    def schema_files(self, corpus: Corpus) -> dict[str, bytes]:
+    def schema_files(self, corpus: corpora.Corpus) -> dict[str, bytes]:
         """Returns the variants' schema files, unchanged, and ``mapping.json``."""
         # Read here, not on workers: the variants may be on this machine while the dialogues are on gs://.
         schemas = {path: read_whole(as_path(source), MAX_SCHEMA_FILE) for path, source in self.schemas}

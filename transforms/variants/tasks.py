@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from parapet.schemas import dialogue, layout, limits
 from parapet.schemas.arguments import Mentions, Renaming
-from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import NAMES, TOOLS, as_path, is_there
-from parapet.schemas.limits import MAX_FILE, read_whole
 from parapet.schemas.rows import collection_paused
 from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
 from parapet.schemas.tools import Tool, ToolFile, ToolNames, Toolset, mentions_of, read_names, read_tools
+from parapet.transforms.core import fence, runs
 from parapet.transforms.core.counts import (
     Balance,
     CountKey,
@@ -29,8 +28,6 @@ from parapet.transforms.core.counts import (
     dead_dialogue,
     of_files,
 )
-from parapet.transforms.core.fence import bad_record
-from parapet.transforms.core.runs import FileResult
 from parapet.transforms.perturb.task_corpus import write_rows
 
 
@@ -76,10 +73,10 @@ class TaskVariant(msgspec.Struct, frozen=True):
 @collection_paused()
 def read_variant(name: str, folder: Path) -> TaskVariant:
     """Reads a variant's ``tools.json`` and ``names.json``. Raises InputError if they do not match."""
-    place = folder / NAMES
-    if not is_there(place):
-        raise InputError(f"the variant has no {NAMES}, as variants of tools have", folder, "--variants")
-    return variant_of(name, read_tools(folder / TOOLS), read_names(place), place)
+    place = folder / layout.NAMES
+    if not layout.is_there(place):
+        raise InputError(f"the variant has no {layout.NAMES}, as variants of tools have", folder, "--variants")
+    return variant_of(name, read_tools(folder / layout.TOOLS), read_names(place), place)
 
 
 def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: object) -> TaskVariant:
@@ -93,7 +90,7 @@ def variant_of(name: str, file: ToolFile, names: dict[str, ToolNames], place: ob
         for old, new in of_toolset.tools.items():
             tool, parameters = by_name.get(new), of_toolset.parameters.get(old, {})
             if tool is None or len(tool.parameters.all) != len(parameters):
-                raise InputError(f"does not belong to {TOOLS}: toolset {toolset!r}, tool {old!r}", place)
+                raise InputError(f"does not belong to {layout.TOOLS}: toolset {toolset!r}, tool {old!r}", place)
             tools.setdefault(toolset, {})[old] = VariantTool(tool, parameters)
     tools |= {task: tools[toolset] for task, toolset in file.of_tasks.items() if toolset in tools}
     return TaskVariant(name, tools)
@@ -117,12 +114,12 @@ def _renaming(tool: Tool, counterpart: VariantTool, mentions: Mentions) -> Renam
     return tool.parameters.renaming(counterpart.names, descriptions, mentions, is_final=True)
 
 
-def list_tasks(paths: Sequence[str]) -> list[DialogueFile]:
+def list_tasks(paths: Sequence[str]) -> list[dialogue.DialogueFile]:
     """Lists the files of tasks. Raises InputError if two have the same name, since their outputs would, too."""
-    places = {path.name: path for path in map(as_path, paths)}
+    places = {path.name: path for path in map(layout.as_path, paths)}
     if len(places) < len(paths):
         raise InputError("two of the files have the same name, and so would their outputs", "--tasks")
-    return [DialogueFile("", name, str(path), path.stat().st_size) for name, path in places.items()]
+    return [dialogue.DialogueFile("", name, str(path), path.stat().st_size) for name, path in places.items()]
 
 
 def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, variant: TaskVariant) -> tuple[Any, Any]:
@@ -166,15 +163,15 @@ def renamed_task(task: Mapping[str, Any], answer: Mapping[str, Any] | None, vari
 
 
 @collection_paused()
-def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str) -> FileResult:
+def write_file(file: dialogue.DialogueFile, variants: Sequence[TaskVariant], output: str) -> runs.FileResult:
     """Writes the tasks of a file, and their answers, under the names of each variant."""
-    result = FileResult(file.relative)
+    result = runs.FileResult(file.relative)
     result.counts.add("files")
-    data = read_whole(as_path(file.path), MAX_FILE)
-    place = answers_beside(as_path(file.path))
-    has_answers = is_there(place)
-    of_answers = read_whole(place, MAX_FILE) if has_answers else b""
-    beside = DialogueFile(ANSWERS, file.name, str(place), len(of_answers))
+    data = limits.read_whole(layout.as_path(file.path), limits.MAX_FILE)
+    place = answers_beside(layout.as_path(file.path))
+    has_answers = layout.is_there(place)
+    of_answers = limits.read_whole(place, limits.MAX_FILE) if has_answers else b""
+    beside = dialogue.DialogueFile(ANSWERS, file.name, str(place), len(of_answers))
     answers: dict[str, Any] = {}
     for where, answer in records(of_answers):
         result.counts.add("answers")
@@ -200,7 +197,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
                     raise InputError(f"no_answer: {ANSWERS}/{file.name} has no answer to this task")
                 renamed, renamed_answer = renamed_task(task, answer, variant)
             except Exception as error:
-                known = bad_record(error)
+                known = fence.bad_record(error)
                 known.where = known.where if known.where.startswith("line") else f"{where}: {known.where}".rstrip(": ")
                 result.dead_letters.append(dead_dialogue(file, name, known, variant.name))
                 result.counts.add("left_out", set=variant.name)
@@ -224,7 +221,7 @@ def write_file(file: DialogueFile, variants: Sequence[TaskVariant], output: str)
 class TaskVariants(msgspec.Struct, frozen=True):
     """The files of tasks to rewrite, the variants, and ``names.json`` of each."""
 
-    files: list[DialogueFile]
+    files: list[dialogue.DialogueFile]
     variants: list[TaskVariant]
     mappings: dict[str, bytes]
 
@@ -253,4 +250,4 @@ class TaskVariants(msgspec.Struct, frozen=True):
 
 def metadata_files(counts: Counts, _: object, config: TaskVariants) -> dict[str, bytes]:
     """Returns the mapping of each variant."""
-    return {f"{name}/{NAMES}": mapping for name, mapping in config.mappings.items()}
+    return {f"{name}/{layout.NAMES}": mapping for name, mapping in config.mappings.items()}

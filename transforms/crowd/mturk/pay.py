@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import errors, layout
 from parapet.schemas.decisions import Record, csv_bytes
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import MANIFEST
 from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Call, Failures, Line, Progress, collect, perform
@@ -68,15 +67,15 @@ def read_audit(folder: str) -> dict[str, Audited]:
     import pyarrow.parquet as pq
 
     place = Path(folder)
-    if not (place / MANIFEST).exists():
-        raise InputError(f"not a complete output of 'parapet compose': it has no {MANIFEST}", place)
+    if not (place / layout.MANIFEST).exists():
+        raise errors.InputError(f"not a complete output of 'parapet compose': it has no {layout.MANIFEST}", place)
     columns = ["response_id", "disposition", "reason", "worker_hash", "submit_time"]
     try:
         table = pq.read_table(place / "responses.parquet", columns=columns)
         letters = (place / "dead_letters.jsonl").read_bytes().splitlines()
         unreadable = sorted({str(msgspec.json.decode(line)["key"]).partition(":")[0] for line in letters})
     except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError) as error:
-        raise InputError(f"cannot be read: {error}", place) from None
+        raise errors.InputError(f"cannot be read: {error}", place) from None
     audit: dict[str, Audited] = {}
     rows = zip(*(table[name].to_pylist() for name in columns), strict=True)
     for response_id, disposition, reason, worker, submitted in rows:
@@ -123,12 +122,12 @@ def _read_payments(
     for number, row in read_rows(path, columns):
         place, assignment_id, text = f"row {number}", row["assignment_id"], row[columns[-1]]
         if assignment_id not in known:
-            raise InputError(f"assignment {assignment_id[:64]} {unknown}", path, place)
+            raise errors.InputError(f"assignment {assignment_id[:64]} {unknown}", path, place)
         if assignment_id in seen:
-            raise InputError(f"assignment {assignment_id} appears twice", path, place)
+            raise errors.InputError(f"assignment {assignment_id} appears twice", path, place)
         if not 0 < len(text) <= MAX_FEEDBACK:
             reason = f"a {columns[-1]} for the worker is required, of at most {MAX_FEEDBACK:,} characters"
-            raise InputError(reason, path, place)
+            raise errors.InputError(reason, path, place)
         seen.add(assignment_id)
         yield place, assignment_id, row
 
@@ -167,7 +166,7 @@ def read_bonuses(path: str, lines: Collection[str]) -> dict[str, Bonus]:
         digits = "0" + text.removeprefix("$")  # Checked as written, because Python also accepts 1e9 and 1_0 as numbers.
         amount = Decimal(digits) if len(text) <= 12 and REWARD.fullmatch(digits) else Decimal(0)
         if amount <= 0:
-            raise InputError(f"{text!r} is not an amount in dollars, such as 0.50", path, place)
+            raise errors.InputError(f"{text!r} is not an amount in dollars, such as 0.50", path, place)
         bonuses[assignment_id] = Bonus(amount.quantize(CENT), row["reason"])
     return bonuses
 
@@ -282,7 +281,7 @@ def fill_in(path: str, decisions: Mapping[str, str]) -> tuple[bytes, Counter[str
     columns = [cell.strip() for cell in records[0].cells] if records else []
     missing = [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]
     if missing:
-        raise InputError(f"not a file of batch results: the header lacks {', '.join(missing)}", path, "row 1")
+        raise errors.InputError(f"not a file of batch results: the header lacks {', '.join(missing)}", path, "row 1")
     columns += [name for name in ("Approve", "Reject") if name not in columns]
     counts, rows = Counter[str](), []
     for record in records[1:]:

@@ -21,8 +21,7 @@ from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
 from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
 from parapet.transforms.crowd.mturk.client import environment_of
 from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
-from parapet.transforms.report.numbers import sections_of
-from parapet.transforms.report.report import Bars, Dot, Report, Table, Tile
+from parapet.transforms.report import numbers, report
 from parapet.transforms.report.text import aligned, number
 
 LEDGER, PAGE = "ledger.csv", "status.html"
@@ -249,7 +248,7 @@ def table(status: Status, most: int = 40) -> str:
     return aligned([["", *HEAD], *([task.task_id, *task.cells()] for task in tasks)])
 
 
-def status_report(status: Status, warnings: Sequence[str]) -> Report:
+def status_report(status: Status, warnings: Sequence[str]) -> report.Report:
     """Makes the report on a batch's state.
 
     Args:
@@ -261,33 +260,33 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
     place = places.get(status.environment, f"At {status.environment}")
     collected_at = status.collected_at[:16].replace("T", " ")
     when = f"As of {collected_at} UTC, when it was last collected." if collected_at else "Nothing was collected yet."
-    return Report(
+    return report.Report(
         command="mturk",
         title="A batch on MTurk",
         headline="Status of the batch",
         lead=f"{place}. {when}",
         notes=warnings,
         tiles=[
-            Tile("assignments submitted", f"{total.submitted:,} of {total.wanted:,}"),
-            Tile("assignments open", number(total.out)),
-            Tile("waiting for payment", number(total.waiting)),
-            Tile("workers", number(status.workers)),
-            Tile("assignments of the busiest worker", number(status.most_per_worker)),
-            Tile("paid so far, with fees", f"${total.paid:,.2f}"),
-            Tile("at most, if all is approved", f"${total.committed:,.2f}"),
+            report.Tile("assignments submitted", f"{total.submitted:,} of {total.wanted:,}"),
+            report.Tile("assignments open", number(total.out)),
+            report.Tile("waiting for payment", number(total.waiting)),
+            report.Tile("workers", number(status.workers)),
+            report.Tile("assignments of the busiest worker", number(status.most_per_worker)),
+            report.Tile("paid so far, with fees", f"${total.paid:,.2f}"),
+            report.Tile("at most, if all is approved", f"${total.committed:,.2f}"),
         ],
         sections=[
-            Bars(
+            report.Bars(
                 title="Assignments",
                 note=f"{total.submitted:,} of {total.wanted:,} assignments are submitted.",
                 dots=[
-                    Dot("approved", total.approved),
-                    Dot("waiting for payment", total.waiting),
-                    Dot("rejected", total.rejected),
-                    Dot("not submitted yet", total.out),
+                    report.Dot("approved", total.approved),
+                    report.Dot("waiting for payment", total.waiting),
+                    report.Dot("rejected", total.rejected),
+                    report.Dot("not submitted yet", total.out),
                 ],
             ),
-            Table(
+            report.Table(
                 title="Tasks",
                 note="Times are UTC. “Offer ends” is when the first HIT with open assignments expires; “auto-approval” "
                 "is when MTurk approves and pays the first waiting assignment by itself. Amounts include MTurk's fees "
@@ -297,7 +296,7 @@ def status_report(status: Status, warnings: Sequence[str]) -> Report:
                 total_rows=1,
                 numbers_in="parapet mturk status --json",
             ),
-            *sections_of({"work": status.work}, WORK_TIMES),
+            *numbers.sections_of({"work": status.work}, WORK_TIMES),
         ],
         links={"ledger.csv": "every payment; workers are keyed hashes"},
     )

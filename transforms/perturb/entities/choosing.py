@@ -12,10 +12,8 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import errors, layout, limits
 from parapet.schemas.dialogue import Dialogue, is_marker
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import read_text
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.edits import Edit, move_spans
 from parapet.transforms.perturb.entities import kinds, names
@@ -85,16 +83,16 @@ def read_gazetteer(path: str) -> list[Row]:
     Raises:
       InputError: the file cannot be read, is not CSV, or has no rows.
     """
-    text = read_text(as_path(path), where="--values")
+    text = limits.read_text(layout.as_path(path), where="--values")
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         if next(rows, None) != COLUMNS:
-            raise InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")
+            raise errors.InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")
         values = [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
-        raise InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
+        raise errors.InputError(f"not CSV: {error}", path, f"row {rows.line_num}") from None
     if not values:
-        raise InputError("contains no values", path)
+        raise errors.InputError("contains no values", path)
     return values
 
 
@@ -122,7 +120,7 @@ def pools_of(rows: Iterable[Row], path: str, kinds: Kinds) -> dict[str, list[str
         else:
             pools.setdefault(row[0], set()).add(row[1].strip())
             continue
-        raise InputError(problem, path, f"row {line}")
+        raise errors.InputError(problem, path, f"row {line}")
     return {name: sorted(pool) for name, pool in pools.items()}
 
 
@@ -322,7 +320,7 @@ def edits_of(utterance: str, mentions: Sequence[Mention]) -> list[Edit]:
     for mention in mentions:
         new = _text_for(mention)
         if new != mention.text and mention.start < free:
-            raise InputError(f"overlapping: {mention.text!r} occurs inside another value")
+            raise errors.InputError(f"overlapping: {mention.text!r} occurs inside another value")
         if new != mention.text:
             article = _ARTICLE.search(utterance, free, mention.start)
             wanted = article_of(new)
@@ -381,7 +379,7 @@ def replaced(raw: dict[str, Any], dialogue: Dialogue, replacer: Replacer) -> Rep
         if edits := edits_of(turn["utterance"], of_turn):
             if torn := move_spans(turn, edits):
                 reason = f"torn_span: the span of {torn[0]!r} ends inside the replaced text"
-                raise InputError(reason, "", f"turns[{position}]")
+                raise errors.InputError(reason, "", f"turns[{position}]")
             turns_changed += 1
     leaking = sum(
         leaks(replacer.training, group.kind, text)

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import NumberRng
+from parapet.transforms.core import inputs, seeding
 
 US, GB = "us", "gb"
 
@@ -46,7 +45,7 @@ _AIRPORT_CODE = re.compile(r"[A-Z]{3}\b")
 
 
 def _load() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    tables = read_table(__package__, "names.toml")
+    tables = inputs.read_table(__package__, "names.toml")
     lists = {name: [entry.strip() for entry in entries.split(",")] for name, entries in tables["lists"].items()}
     return lists, {name: words.split() for name, words in tables["words"].items()}
 
@@ -87,7 +86,7 @@ class Namer:
     """
 
     def __init__(self, number: int, like: str, about: str = "", country: str = US) -> None:
-        self.rng, self.like, self.about, self.country = NumberRng(number), like, about, country
+        self.rng, self.like, self.about, self.country = seeding.NumberRng(number), like, about, country
 
     def pick(self, name: str) -> str:
         """Draws an entry of a list."""

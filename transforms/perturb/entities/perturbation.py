@@ -16,13 +16,10 @@ import apache_beam as beam
 import msgspec
 from apache_beam.pvalue import TaggedOutput
 
+from parapet.schemas import errors, layout, rows
 from parapet.schemas.dialogue import DialogueFile, typed
-from parapet.schemas.errors import InputError
-from parapet.schemas.layout import SplitSchemas
-from parapet.schemas.rows import REPLACEMENTS
+from parapet.transforms.core import fence, progress
 from parapet.transforms.core.counts import Balance, Counted, Invariant, Least, Zero
-from parapet.transforms.core.fence import Fault, bad_record, needed
-from parapet.transforms.core.progress import ANALYSIS, expect_dialogues, tracked
 from parapet.transforms.perturb.base import REFUSED, Analysis, Perturbation, Perturbed, Place, Shared, share_of
 from parapet.transforms.perturb.corpora import (
     ENGLISH,
@@ -33,10 +30,9 @@ from parapet.transforms.perturb.corpora import (
     read_corpus,
     read_items,
 )
-from parapet.transforms.perturb.entities import choosing, kinds, mentions
+from parapet.transforms.perturb.entities import choosing, kinds, mentions, names
 from parapet.transforms.perturb.entities.choosing import GENERATED, Replacer, replaced
 from parapet.transforms.perturb.entities.mentions import Slot, distinct_annotations
-from parapet.transforms.perturb.entities.names import country_of
 from parapet.transforms.report.numbers import Metric, Numbers
 
 Values = dict[Slot, tuple[set[str], set[str]]]  # slot to (its values as said, its values known to be canonical)
@@ -65,7 +61,7 @@ class Inputs(NamedTuple):
     seed: str
     values: str
     files: list[StudiedFile]
-    schemas: list[SplitSchemas]
+    schemas: list[layout.SplitSchemas]
     named: list[str]
     gazetteer: list[choosing.Row]
 
@@ -88,7 +84,7 @@ def inputs_of(corpus: Corpus, splits: Sequence[str], training: Corpus, root: obj
     trained = inlined(training, ["" if {*training.folders} == {""} else "train"]) or ([] if root else inlined(training))
     if not trained:
         known = ", ".join(dict.fromkeys(file.split for file in training.files if file.split)) or "none"
-        raise InputError(
+        raise errors.InputError(
             "it is not known which values occur in training, because there are no dialogues in 'train' "
             f"(these splits have some: {known}): --training must be the corpus that models are trained on",
             root,
@@ -131,11 +127,11 @@ def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
     values: Values = {}
     file = studied.file
     try:
-        for position, raw in enumerate(tracked(read_items(file), "dialogues", ANALYSIS)):
+        for position, raw in enumerate(progress.tracked(read_items(file), "dialogues", progress.ANALYSIS)):
             if studied.in_training:
-                if isinstance(raw, InputError):
-                    raise InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
-                with needed(file.path, f"[{position}]"):
+                if isinstance(raw, errors.InputError):
+                    raise errors.InputError(raw.reason, file.path, f"[{position}] {raw.where}".strip())
+                with fence.needed(file.path, f"[{position}]"):
                     texts.update(mentions.strings_of(raw))
             try:
                 dialogue = check_language(typed(raw), file.languages) if studied.is_perturbed else None
@@ -144,15 +140,15 @@ def learn(studied: StudiedFile) -> Iterator[Learned | TaggedOutput]:
                     spoken.update(same)
                     named.update(() if canonical is None else (canonical,))
             except Exception as error:
-                if isinstance(bad := bad_record(error), Fault):
+                if isinstance(bad := fence.bad_record(error), fence.Fault):
                     yield TaggedOutput(REFUSED, ((file.relative, position), bad))
-    except InputError:
+    except errors.InputError:
         if studied.in_training:
             raise
     yield Learned(mentions.grams_in(texts), values)
 
 
-def kinds_of(values: Values, schemas: Iterable[SplitSchemas]) -> dict[Slot, str]:
+def kinds_of(values: Values, schemas: Iterable[layout.SplitSchemas]) -> dict[Slot, str]:
     """Infers the kind of every slot from its values in all dialogues.
 
     Args:
@@ -188,7 +184,7 @@ def study_of(inputs: Inputs, files: Iterable[Learned]) -> choosing.Replacer:
         of_slots,
         frozenset(grams),
         choosing.pools_of(inputs.gazetteer, inputs.values, of_slots),
-        country_of(numbers),
+        names.country_of(numbers),
         quarters,
     )
 
@@ -198,7 +194,7 @@ def study_corpus(pipeline: beam.Pipeline, inputs: Inputs) -> tuple[beam.PCollect
 
     Returns PCollections of one Replacer, and of (place, error) for dialogues that raised exceptions.
     """
-    expect_dialogues([studied.file for studied in inputs.files], ANALYSIS)
+    progress.expect_dialogues([studied.file for studied in inputs.files], progress.ANALYSIS)
     read: Any = beam.FlatMap(learn).with_outputs(REFUSED, main="learned")
     results = pipeline | "Files" >> beam.Create(inputs.files) | "Read" >> read
     once = pipeline | "Once" >> beam.Create([inputs], reshuffle=False)
@@ -226,7 +222,7 @@ class UnseenEntities(Perturbation):
     )
     languages = (ENGLISH,)
     needs_annotation = True
-    row_schema = REPLACEMENTS
+    row_schema = rows.REPLACEMENTS
     rows_folder = "replacements"
     tables = (
         Numbers("Dialogues and values", "sets/*", ("set",), (
@@ -259,7 +255,7 @@ class UnseenEntities(Perturbation):
     ) -> None:
         super().__init__(seed=seed)
         if training is not None and not isinstance(training, Corpus | str | Path):
-            raise InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
+            raise errors.InputError(f"expected a corpus or a path, found {type(training).__name__}", "--training")
         self.values = str(values)
         self.training = training
         self.least_changed = float(share_of(least_changed, "--least_changed"))

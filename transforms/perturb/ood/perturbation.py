@@ -13,22 +13,13 @@ import apache_beam as beam
 from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.core.counts import Counted, Counts, Exact, Invariant, Tally
-from parapet.transforms.perturb import mixes
-from parapet.transforms.perturb.base import (
-    Analysis,
-    Perturbation,
-    Perturbed,
-    Texts,
-    comma_separated,
-    share_of,
-)
-from parapet.transforms.perturb.corpora import ENGLISH, Corpus
+from parapet.transforms.perturb import base, corpora, mixes
 from parapet.transforms.perturb.ood import CHAT, OWN, utterances
 from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, plan_injections, set_name
 from parapet.transforms.report.numbers import Metric, Numbers
 
 
-class OutOfDomain(Perturbation):
+class OutOfDomain(base.Perturbation):
     """User turns of another domain, each followed by a fallback of the system (Lee and Shalyminov 2019).
 
     Args:
@@ -40,7 +31,7 @@ class OutOfDomain(Perturbation):
     """
 
     name = "ood"
-    languages = (ENGLISH,)
+    languages = (corpora.ENGLISH,)
     needs_annotation = True
     row_schema = OOD_TURNS
     title = "Out-of-domain utterances"
@@ -74,13 +65,13 @@ class OutOfDomain(Perturbation):
         self,
         *,
         seed: int | str = 0,
-        rates: Texts = (0.1, 0.2, 0.5),
+        rates: base.Texts = (0.1, 0.2, 0.5),
         source: str | Path = f"{OWN},{CHAT}",
         max_bad: float = 0.01,
     ) -> None:
         super().__init__(seed=seed)
-        self.max_bad = share_of(max_bad, "--max_bad")
-        self.rates, self.source = tuple(mixes.parse_rates(comma_separated(rates), "--rates")), str(source)
+        self.max_bad = base.share_of(max_bad, "--max_bad")
+        self.rates, self.source = tuple(mixes.parse_rates(base.comma_separated(rates), "--rates")), str(source)
         self.sources = utterances.list_sources(self.source)
 
     @property
@@ -103,13 +94,13 @@ class OutOfDomain(Perturbation):
         names = utterances.names_of(self.source)
         return [("--source", name) for name in names if name not in (OWN, CHAT)]
 
-    def prepare(self, corpus: Corpus) -> None:
+    def prepare(self, corpus: corpora.Corpus) -> None:
         """Learns what the services of the corpus are about."""
         self.topics = utterances.topics_of_services(
             service for schemas in corpus.folders.values() for service in schemas.services
         )
 
-    def analyze(self, files: beam.PCollection[DialogueFile]) -> Analysis:
+    def analyze(self, files: beam.PCollection[DialogueFile]) -> base.Analysis:
         """Plans the injections, which are the state of a dialogue."""
         return plan_injections(files, self.config, self.sources, self.topics)
 
@@ -118,7 +109,7 @@ class OutOfDomain(Perturbation):
         left_out = counts.sum("source_rows_left_out")
         return [Tally("source row", counts.sum("source_rows") + left_out, left_out)]
 
-    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> Perturbed:
+    def perturb_set(self, dialogue: dict[str, Any], set_name: str, state: Sequence[Injection] | None) -> base.Perturbed:
         """Returns the dialogue with the injections of a set, and a row for every user turn."""
         least = len(self.sets) - self.sets.index(set_name)
         injections = [injection for injection in state or () if injection.sets >= least]
@@ -128,7 +119,7 @@ class OutOfDomain(Perturbation):
         counts["user_turns"] = sum(turn["speaker"] == "USER" for turn in dialogue["turns"])
         counts["in_domain_turns"], counts["ood_turns"] = len(rows) - len(ood), len(ood)
         counts["dialogues_with_ood"] = int(bool(injections))
-        return Perturbed(new, rows, counts=counts)
+        return base.Perturbed(new, rows, counts=counts)
 
     def invariants(self) -> Sequence[Invariant]:
         """Checks that rates are exact, and original turns are kept."""

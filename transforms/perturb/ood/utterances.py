@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
+from parapet.schemas import layout, limits
 from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
-from parapet.schemas.layout import DIALOGUE_FILE, as_path, is_there
-from parapet.schemas.limits import MAX_DIALOGUE_FILE
 from parapet.schemas.service import Service
 from parapet.transforms.core.counts import Counts
 from parapet.transforms.core.files import read_bytes
@@ -322,7 +321,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 
 def names_of(source: str) -> list[str]:
     """Splits ``own,chat,FILE`` into sources; a file or folder may have a comma in its name."""
-    return [source] if is_there(source) else [name for part in source.split(",") if (name := part.strip())]
+    return [source] if layout.is_there(source) else [name for part in source.split(",") if (name := part.strip())]
 
 
 def list_sources(source: str) -> list[SourceFile]:
@@ -340,14 +339,14 @@ def list_sources(source: str) -> list[SourceFile]:
 def _files_of(name: str) -> list[SourceFile]:
     if name == CHAT:
         return [SourceFile(CHAT, "")]
-    place = as_path(name)
+    place = layout.as_path(name)
     if place.is_file():
         folder, paths = place.parent, [place] if place.suffix in (".txt", ".json") else []
     else:
-        dialogues = [path for path in place.rglob("*.json") if DIALOGUE_FILE.fullmatch(path.name)]
+        dialogues = [path for path in place.rglob("*.json") if layout.DIALOGUE_FILE.fullmatch(path.name)]
         folder, paths = place, sorted(dialogues or place.rglob("*.txt"))
     if not paths:
-        problem = "contains no utterances" if is_there(name) else "there is no such file or folder"
+        problem = "contains no utterances" if layout.is_there(name) else "there is no such file or folder"
         reason = f"{problem}; give own, chat, text (.txt), dialogues in the SGD format (.json), or a folder"
         raise InputError(reason, name, "--source")
     return [SourceFile(path.relative_to(folder).as_posix(), str(path)) for path in paths]
@@ -360,7 +359,7 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
 
 def _text(file: SourceFile) -> Iterator[Utterance | InputError]:
     if file.path:
-        data = read_bytes(file.path, MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
+        data = read_bytes(file.path, limits.MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
         check_plain_text(data[:1000], file.name)
     else:
         data = files(__package__).joinpath("small_talk.txt").read_bytes()

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from xml.sax.saxutils import escape, quoteattr
 
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.transforms.core import plugins
-from parapet.transforms.core.fence import Refused, Stopped
+from parapet.transforms.core import fence, plugins
 from parapet.transforms.perturb.speech.engine import RATE
 
 if TYPE_CHECKING:
@@ -88,10 +87,10 @@ def _error(code: str, message: str) -> Exception:
         return _Transient(cleaned)
     for pattern, reason, advice in _STOPS:
         if re.match(pattern, text, _FLAGS):
-            return Stopped(f"{reason}: {cleaned}: {advice}")
+            return fence.Stopped(f"{reason}: {cleaned}: {advice}")
     if code in _TRANSIENT_CODES:
         return _Transient(cleaned)
-    return Refused(f"invalid: {cleaned}" if code == "BadRequest" else f"failed: {cleaned} ({code})")
+    return fence.Refused(f"invalid: {cleaned}" if code == "BadRequest" else f"failed: {cleaned} ({code})")
 
 
 def _cleaned(message: str) -> str:
@@ -187,7 +186,7 @@ class _Azure:
                 wait = random.uniform(0, min(longest, limit))  # noqa: S311 (not a secret)
                 if time.monotonic() + wait >= until:
                     self._down = True
-                    raise Refused(f"unavailable: {reason}") from None
+                    raise fence.Refused(f"unavailable: {reason}") from None
                 logging.info("Azure Speech: %s; trying again", reason)
                 time.sleep(wait)
                 longest *= 2
@@ -230,7 +229,7 @@ class AzureSynthesiser(_Azure):
         answer = self._answer(lambda: self._synthesise(ssml))
         sound = np.frombuffer(answer[: len(answer) // 2 * 2], "<i2").astype(np.int16)
         if not sound.any():
-            raise Refused(f"empty_answer: {'silence' if len(sound) else 'no sound'} from {voice}")
+            raise fence.Refused(f"empty_answer: {'silence' if len(sound) else 'no sound'} from {voice}")
         return sound
 
     def _synthesise(self, ssml: str) -> bytes:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.fence import Refused
-from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core import fence, seeding
 from parapet.transforms.perturb.speech.engine import RATE, resampled, version_of
 
 if TYPE_CHECKING:
@@ -74,12 +73,12 @@ class Hibari:
             self._models[name] = Model(voice=name, model=voice_path(name, download_missing=False))
         model, words = self._models[name], text.split()
         # The voice has a noise component, so runs would differ without a seed.
-        seed = stable_hash("hibari", voice, text)
+        seed = seeding.stable_hash("hibari", voice, text)
         parts = [" ".join(words[i : i + _BREATH]) for i in range(0, len(words), _BREATH)]
         spoken = [model(_LETTERS.sub(_initials, part), speed=speed / pitch, seed=seed) for part in parts]
         sound = np.concatenate(spoken or [np.zeros(0, np.float32)])
         if not sound.any():
-            raise Refused("empty_answer: the sound is silent")
+            raise fence.Refused("empty_answer: the sound is silent")
         return resampled(sound * 32767, round(model.sample_rate * pitch), RATE)
 
 
@@ -138,7 +137,7 @@ class Moonshine:
         try:
             transcript = self._model.transcribe_without_streaming((sound.astype(np.float32) / 32768).tolist(), RATE)
         except MoonshineError as error:
-            raise Refused(f"failed: Moonshine could not transcribe the recording: {error}") from None
+            raise fence.Refused(f"failed: Moonshine could not transcribe the recording: {error}") from None
         return " ".join(line.text for line in transcript.lines).strip()
 
 

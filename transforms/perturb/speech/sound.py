@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from parapet.schemas import layout, limits
 from parapet.schemas.errors import InputError, MissingExtra
-from parapet.schemas.layout import as_path
-from parapet.schemas.limits import MAX_FILE
 from parapet.transforms.core.files import read_bytes
 from parapet.transforms.perturb.speech.engine import RATE, resampled, to_samples
 
@@ -126,7 +125,7 @@ def make_noise(kind: str) -> Noise:
 
 def recordings(folder: str) -> Noise:
     """Returns the recordings in a folder. Raises InputError if there are none, or a file is not a recording."""
-    place = as_path(folder)
+    place = layout.as_path(folder)
     if not place.is_dir():
         known = ", ".join(KINDS)
         raise InputError(f"is neither a kind of noise ({known}) nor a folder of recordings", folder, "--noise")
@@ -184,7 +183,7 @@ def _pink(white: Sound) -> Sound:
 @lru_cache(maxsize=32)
 def _recording(path: str) -> Sound:
     try:
-        data = read_bytes(path, MAX_FILE)
+        data = read_bytes(path, limits.MAX_FILE)
     except OSError as error:
         if error.strerror is None:  # a network error, which the runner retries
             raise

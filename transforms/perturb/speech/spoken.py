@@ -17,13 +17,12 @@ import msgspec
 
 from parapet.schemas.dialogue import Dialogue, DialogueFile, Turn
 from parapet.schemas.errors import storable
-from parapet.transforms.core.inputs import read_table
-from parapet.transforms.core.seeding import stable_hash
+from parapet.transforms.core import inputs, seeding
 from parapet.transforms.perturb.base import analyze_dialogues
 
 WORD = re.compile(r"[a-z]+(?:'[a-z]+)*")
 
-_RULES = read_table(__package__, "normalisation.toml")
+_RULES = inputs.read_table(__package__, "normalisation.toml")
 VERSION: str = _RULES["version"]
 VARIANTS: Mapping[str, str] = _RULES["variants"]
 CONTRACTIONS: Mapping[str, str] = _RULES["contractions"]
@@ -340,12 +339,12 @@ def user_turns(dialogue: Dialogue, speakers: Speakers) -> Iterator[SpokenTurn]:
 
 def voice_of(dialogue_id: str, speakers: Speakers) -> str:
     """Returns the voice of a dialogue's user."""
-    return speakers.voices[stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
+    return speakers.voices[seeding.stable_hash(speakers.seed, "voice", dialogue_id) % len(speakers.voices)]
 
 
 def draw_of(dialogue_id: str, turn: int, speakers: Speakers) -> int:
     """Returns a turn's draw, 0 to 9,999."""
-    return stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
+    return seeding.stable_hash(speakers.seed, "draw", dialogue_id, str(turn)) % DRAWS
 
 
 def shard_of(utterance: Utterance) -> str:

@@ -17,10 +17,9 @@ from parapet.schemas.dialogue import DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import as_path
 from parapet.schemas.limits import read_whole
+from parapet.transforms.core import progress, seeding
 from parapet.transforms.core.fence import Refused, Stopped, bad_record
 from parapet.transforms.core.files import join, read_written, whole
-from parapet.transforms.core.progress import advance, expect
-from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.base import REFUSED
 from parapet.transforms.perturb.speech import alignment, sound, spoken
 from parapet.transforms.perturb.speech.alignment import Calibration, respelled
@@ -97,7 +96,7 @@ class Channel(msgspec.Struct, frozen=True):
     def key(self, utterance: Utterance, snr: float) -> str:
         """Returns a hash of everything that determines a transcript."""
         engines = [self.synthesiser.name, self.recogniser.name]
-        facts = [sound.VERSION, spoken.VERSION, *engines, self.noise.name, stable_hash(self.seed)]
+        facts = [sound.VERSION, spoken.VERSION, *engines, self.noise.name, seeding.stable_hash(self.seed)]
         return hashlib.sha256(msgspec.json.encode([*facts, utterance.voice, utterance.text, snr])).hexdigest()
 
 
@@ -256,7 +255,7 @@ def transcribe(
 
 def _occurrences_of(file: DialogueFile, speakers: Speakers) -> list[tuple[Utterance, Occurrence] | TaggedOutput]:
     uses = list(spoken.occurrences_of(file, speakers))
-    expect(len(uses), "turns", _STAGE)
+    progress.expect(len(uses), "turns", _STAGE)
     return uses
 
 
@@ -296,7 +295,7 @@ class _TranscribeShard(beam.DoFn):
             uses.setdefault(utterance, []).append(use)
         draws = {utterance: [use.draw for use in same_text] for utterance, same_text in uses.items()}
         outcomes = self.transcriber.transcribe(shard, draws, self.calibration)
-        advance(sum(map(len, uses.values())), "turns", _STAGE)
+        progress.advance(sum(map(len, uses.values())), "turns", _STAGE)
         for utterance, same_text in uses.items():
             outcome, words = outcomes[utterance], len(utterance.text.split())
             for use in same_text:
