@@ -66,7 +66,7 @@ on and never written, and neither are texts without --log."""
         except ImportError as error:
             raise MissingExtra(str(error.name), "collect") from None
         from parapet.transforms.variants.matching import find_variants
-        from parapet.transforms.variants.tasks import read_variant
+        from parapet.transforms.variants.tool_variants import read_variant
 
         self._check_together()
         folders = find_variants(self.variants) if self.variants else {}

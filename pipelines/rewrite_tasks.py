@@ -28,7 +28,8 @@ class RewriteTasks(VariantOptions, CorpusPipeline["TaskVariants"]):
         from parapet.schemas.layout import NAMES
         from parapet.schemas.limits import MAX_FILE, read_whole
         from parapet.transforms.variants.matching import find_variants
-        from parapet.transforms.variants.tasks import TaskVariants, list_tasks, read_variant
+        from parapet.transforms.variants.tasks import TaskVariants, list_tasks
+        from parapet.transforms.variants.tool_variants import read_variant
 
         paths = find_variants(self.variants, self.variant_names)
         variants = [read_variant(name, path) for name, path in paths.items()]

@@ -94,6 +94,12 @@ def test_a_typo_can_be_made_without_the_rest():
     assert len([name for name in told.split() if name.startswith("parapet")]) <= 12  # five of them are packages
 
 
+def test_the_proxy_needs_no_beam():
+    """It answers in milliseconds, and many may run beside each other."""
+    code = "import sys, parapet.transforms.proxy.server; assert not {'apache_beam', 'pandas'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_help_is_complete_and_loads_nothing_heavy():
     told = subprocess.run([sys.executable, "-c", HELP, *COMMANDS], capture_output=True, text=True, check=True).stdout
     for command, (said, loaded) in json.loads(told).items():

@@ -22,7 +22,8 @@ from parapet.schemas.tools import Tool, ToolFile, ToolNames, is_hosted
 from parapet.transforms.core import runs, seeding
 from parapet.transforms.perturb.task_corpus import Rows, read_rows, write_rows
 from parapet.transforms.splits.augment import OPERATIONS, CorruptionConfig, Rates, corrupt
-from parapet.transforms.variants.tasks import TaskVariant, renamed_task, variant_of
+from parapet.transforms.variants.tasks import renamed_task
+from parapet.transforms.variants.tool_variants import TaskVariant, variant_of
 
 Definition = Mapping[str, Any]
 Task = Mapping[str, Any]

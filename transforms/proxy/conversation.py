@@ -32,7 +32,7 @@ from parapet.transforms.proxy.raw_json import (
     text_of,
 )
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tasks import TaskVariant, VariantTool, renamings_of
+from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 _MESSAGES = ("messages", "input")
 _INSTRUCTIONS = ("system", "instructions")

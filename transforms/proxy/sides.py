@@ -17,7 +17,7 @@ from msgspec import Raw
 from parapet.schemas.errors import InputError
 from parapet.transforms.core import disk
 from parapet.transforms.proxy import conversation, raw_json, statistics
-from parapet.transforms.variants.tasks import TaskVariant
+from parapet.transforms.variants.tool_variants import TaskVariant
 
 _PATHS = ("/chat/completions", "/responses", "/responses/input_tokens", "/messages", "/messages/count_tokens")
 _NO_TOOLS = Raw(b"[]")

@@ -8,7 +8,7 @@ from wordings import arguments_of, pieces, reworded_at_random, schema_of
 
 from parapet.schemas.tools import Tool
 from parapet.transforms.proxy.raw_json import ArgumentsText
-from parapet.transforms.variants.tasks import renamings_of
+from parapet.transforms.variants.tool_variants import renamings_of
 
 
 def renamings(seed):

@@ -14,7 +14,7 @@ from parapet.transforms.proxy.conversation import Answer, RewordedTools, reworde
 from parapet.transforms.proxy.raw_json import encoded, fields_of
 from parapet.transforms.proxy.sides import ModelSide, Record
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tasks import TaskVariant, VariantTool
+from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool
 
 
 def random_calls(draw, functions, most=3):

@@ -19,7 +19,7 @@ from parapet.transforms.proxy import server
 from parapet.transforms.proxy.conversation import Answer, RewordedTools
 from parapet.transforms.proxy.sides import ToolServerSide
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tasks import TaskVariant
+from parapet.transforms.variants.tool_variants import TaskVariant
 
 
 def events_in(text):

@@ -7,7 +7,7 @@ import string
 from typing import Any
 
 from parapet.schemas.tools import Tool
-from parapet.transforms.variants.tasks import TaskVariant, VariantTool, renamings_of
+from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 WORDS = ("city", "id", "date", "items", "address", "name", "value", "note", "größe", "a b", "x-y", "$id", "type")
 SCALARS: list[Any] = [
