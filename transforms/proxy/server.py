@@ -155,7 +155,7 @@ class _Exchange:
         self._passed = bytearray()  # for the log
 
     async def answer(self, send: Send) -> None:
-        """Sends the request, and pass its answer on as it arrives."""
+        """Sends the request, and passes its answer on as it arrives."""
         forwarded = self._timed(self._side.request, self._path, self._body, self._request.headers)
         try:
             async with self._proxy.client.response_to(self._upstream_request(forwarded)) as response:
