@@ -187,7 +187,7 @@ class _Perturb(beam.DoFn):
     names: Sequence[str]
 
     def default_type_hints(self) -> IOTypeHints:
-        """Return no hints, since Beam would apply those of ``*shared`` to each side input."""
+        """Returns no hints, since Beam would apply those of ``*shared`` to each side input."""
         return IOTypeHints.empty().with_output_types(beam.typehints.Dict[str, Any])
 
     def process(self, element: Element, *shared: Mapping[Any, Any]) -> Iterator[Dialogue | TaggedOutput]:

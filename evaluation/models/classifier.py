@@ -133,7 +133,7 @@ class Hashed:
         self.buckets, self.length = buckets, length
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """See :class:`Encoder`."""
+        """Sees :class:`Encoder`."""
         rows, long = [], 0
         for text in texts:
             words = words_of(text)
@@ -172,7 +172,7 @@ class Pieces:
         tokenizer.truncation_side = "left"
 
     def encode(self, texts: Sequence[str]) -> tuple[list[list[int]], int]:
-        """See :class:`Encoder`."""
+        """Sees :class:`Encoder`."""
         if not texts:
             return [], 0
         # Tokenizers reject lone surrogates.

@@ -382,7 +382,7 @@ class Decoder(nn.Module):
         self.copies = nn.ModuleDict({str(i): nn.Linear(hidden, hidden) for i, copy in enumerate(copied) if copy})
 
     def keys(self, sources: Sequence[Source]) -> list[Tensor]:
-        """See :meth:`Attention.keys`."""
+        """Sees :meth:`Attention.keys`."""
         return [attention.keys(source.states) for attention, source in zip(self.attentions, sources, strict=True)]
 
     def step(

@@ -150,7 +150,7 @@ class Predict(beam.PTransform):
         self.job = job
 
     def expand(self, pipeline: beam.Pipeline) -> tuple[beam.PCollection, beam.PCollection]:
-        """See the class."""
+        """Sees the class."""
         job = self.job
         chunks = (
             pipeline

@@ -80,17 +80,17 @@ class Answer(NamedTuple):
         return (status in (_NO_STATUS, _TIMEOUT, 409, 429) or status >= 500) and self.code not in QUOTA
 
     def retries(self, most: int) -> int:
-        """Return how often to send the request again; after a timeout only once, as the server may bill each time."""
+        """Returns how often to send the request again; after a timeout only once, as the server may bill each time."""
         return 0 if not self.may_pass else min(most, 1) if self.status == _TIMEOUT else most
 
     def wait(self, failures: int) -> float:
-        """Return the seconds to wait after a number of earlier failures."""
+        """Returns the seconds to wait after a number of earlier failures."""
         if self.retry_after is not None:
             return min(max(self.retry_after, 0.0), _LONGEST_WAIT)
         return min(0.5 * 2.0**failures, 8.0) * random.uniform(0.75, 1)  # noqa: S311
 
     def refused_parameter(self, sent: Collection[str]) -> str:
-        """Return the parameter, of those that were sent, that the server names and that can be left out, or ''."""
+        """Returns the parameter, of those that were sent, that the server names and that can be left out, or ''."""
         is_busy = self.may_pass and self.status not in _OF_A_PARAMETER
         if is_busy or not self.reason or self.status in (200, 401, 402, 403, 404):
             return ""
@@ -133,7 +133,7 @@ class Exchange:
         self._thread.start()
 
     def post(self, body: Mapping[str, Any]) -> Answer:
-        """Send a request. Redirects are not followed, as they would take request and key elsewhere.
+        """Sends a request. Redirects are not followed, as they would take request and key elsewhere.
 
         Raises Unreadable if the answer is too large or nested too deeply.
         """
@@ -154,7 +154,7 @@ class Exchange:
         return read_answer(response.status_code, response.headers, bytes(received))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -162,7 +162,7 @@ class Exchange:
 
 
 def read_answer(status: int, headers: Mapping[str, str], content: bytes) -> Answer:
-    """Read what a server sent. Raises Unreadable if it is an answer that is nested too deeply."""
+    """Reads what a server sent. Raises Unreadable if it is an answer that is nested too deeply."""
     body = None
     try:
         body = json.loads(content)
@@ -192,7 +192,7 @@ def read_answer(status: int, headers: Mapping[str, str], content: bytes) -> Answ
 
 
 def _error(body: Any) -> dict[str, Any]:
-    """Return the error in an answer; empty if there is none."""
+    """Returns the error in an answer; empty if there is none."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
@@ -208,7 +208,7 @@ def _error(body: Any) -> dict[str, Any]:
 
 
 def _words(value: Any) -> str:
-    """Return what an error says, with the place of each part as FastAPI has it: ``body.seed: Extra inputs``."""
+    """Returns what an error says, with the place of each part as FastAPI has it: ``body.seed: Extra inputs``."""
     if isinstance(value, list):
         return "; ".join(filter(None, map(_words, value)))
     if not isinstance(value, dict):
@@ -218,7 +218,7 @@ def _words(value: Any) -> str:
 
 
 def _retry_after(text: str) -> float | None:
-    """Return the seconds of ``Retry-After``, which may be a date."""
+    """Returns the seconds of ``Retry-After``, which may be a date."""
     try:
         return float(text)
     except ValueError:
@@ -228,7 +228,7 @@ def _retry_after(text: str) -> float | None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost reason, as the outer ones only say that there is no connection."""
+    """Returns the innermost reason, as the outer ones only say that there is no connection."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner
     if isinstance(error, ConnectionError) and error.errno:
@@ -295,17 +295,17 @@ class Endpoint(msgspec.Struct, frozen=True):
         return urlsplit(self.url).hostname in fence.THIS_MACHINE
 
     def cost(self, sent: int, answered: int) -> float:
-        """Return the cost in dollars for numbers of tokens in requests and answers."""
+        """Returns the cost in dollars for numbers of tokens in requests and answers."""
         return (sent * self.dollars[0] + answered * self.dollars[1]) / 1e6
 
     def parameters(self) -> dict[str, object]:
-        """Return the parameters that the user chose, for ``run.json``."""
+        """Returns the parameters that the user chose, for ``run.json``."""
         chosen = {"max_tokens": self.max_tokens, "extra_body": self.extra_body}
         defaults = {"max_tokens": 0, "extra_body": {}}
         return {"temperature": self.temperature} | {k: v for k, v in chosen.items() if v != defaults[k]}
 
     def check(self) -> None:
-        """Raise InputError if a value is invalid."""
+        """Raises InputError if a value is invalid."""
         if not fence.SERVER.fullmatch(self.url):
             raise InputError("is not an address such as http://127.0.0.1:8080/v1", "--endpoint", self.url)
         if not self.model.strip():
@@ -351,7 +351,7 @@ class Chat:
         self.__init__(state["endpoint"], state["cache"])  # type: ignore[misc]
 
     def open(self) -> None:
-        """Create the client and the cache. Raises MissingExtra without the package ``httpx``."""
+        """Creates the client and the cache. Raises MissingExtra without the package ``httpx``."""
         endpoint = self.endpoint
         url = f"{endpoint.url.rstrip('/')}/chat/completions"
         self._exchange = Exchange(url, endpoint.key, endpoint.seconds, uses_proxies=not endpoint.is_local)
@@ -368,7 +368,7 @@ class Chat:
         return f"{self.endpoint.known_as or self.endpoint.url} {self.endpoint.model}"
 
     def close(self) -> None:
-        """Close client and cache. A second call does nothing."""
+        """Closes client and cache. A second call does nothing."""
         if self._exchange is not None:
             self._exchange.close()
         if self._kept is not None:
@@ -376,7 +376,7 @@ class Chat:
         self._exchange = self._kept = None
 
     def ask(self, messages: Sequence[Message], repetition: int = 0, /, **parameters: Any) -> Reply:
-        """Return the model's answer.
+        """Returns the model's answer.
 
         Args:
           messages: the conversation so far.
@@ -416,7 +416,7 @@ class Chat:
         return reply
 
     def _count_refusal(self, reason: str) -> None:
-        """Count equal refusals in a row; an answer, with an empty reason, ends them. Raises Stopped if too many."""
+        """Counts equal refusals in a row; an answer, with an empty reason, ends them. Raises Stopped if too many."""
         with self._lock:
             kind = _VARYING.sub("", reason)
             self._alike = kind, self._alike[1] + 1 if kind == self._alike[0] else 1
@@ -430,7 +430,7 @@ class Chat:
     def _request(
         self, messages: Sequence[Message], parameters: Mapping[str, Any], repetition: int = 0
     ) -> tuple[dict[str, Any], str]:
-        """Return the body of a request as it was asked for, and the key of its answer in the cache.
+        """Returns the body of a request as it was asked for, and the key of its answer in the cache.
 
         Each repetition has another seed, as a server that respects seeds would repeat its answer.
         """
@@ -457,7 +457,7 @@ class Chat:
         return msgspec.structs.replace(msgspec.json.decode(row[0], type=Reply), kept=True) if row else None
 
     def _send(self, request: dict[str, Any]) -> Reply:
-        """Send a request, again after failures that may pass, and without parameters that the endpoint refuses."""
+        """Sends a request, again after failures that may pass, and without parameters that the endpoint refuses."""
         assert self._exchange is not None, "open it first"
         is_gone = self._alike[0].startswith(f"unavailable: {UNREACHABLE}")  # the last request has waited long enough
         failures, retries = 0, 0 if is_gone else self.endpoint.retries
@@ -482,14 +482,14 @@ class Chat:
         return sent
 
     def _leave_out(self, parameter: str) -> None:
-        """Leave a parameter out of this and all later requests, also in later runs with the same cache."""
+        """Leaves a parameter out of this and all later requests, also in later runs with the same cache."""
         with self._lock:
             self.left_out.add(parameter)
             if self._kept is not None:
                 self._kept.execute("INSERT OR IGNORE INTO left_out VALUES (?, ?)", (self._name, parameter))
 
     def _refusal(self, answer: Answer) -> fence.Refused | fence.Stopped:
-        """Return the error for a request without an answer, in the endpoint's own words."""
+        """Returns the error for a request without an answer, in the endpoint's own words."""
         endpoint, status = self.endpoint, answer.status
         text = answer.reason.replace(endpoint.key, "…") if endpoint.key else answer.reason
         text = fence.in_one_line(_KEY.sub("…", text))
@@ -509,12 +509,12 @@ class Chat:
 
 
 def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> int:
-    """Return the length of a request as JSON."""
+    """Returns the length of a request as JSON."""
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
 
 
 def _limited(reply: Reply) -> Reply:
-    """Return the reply. Raises Unreadable if it is too long."""
+    """Returns the reply. Raises Unreadable if it is too long."""
     length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
     if length > _LONGEST_ANSWER:
         raise Unreadable(f"too_long: {length:,} characters")
@@ -532,7 +532,7 @@ _EMBEDDED_ANSWER = 320  # maximum tokens of an answer
 
 @cache
 def serve_embedded() -> str:
-    """Start the server, which ends with the process, and return its address; later calls return the same one.
+    """Starts the server, which ends with the process, and returns its address; later calls return the same one.
 
     Raises:
       InputError: a package is missing.

@@ -62,21 +62,21 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the name of the architecture, such as ``t5`` or ``bert``; may be empty."""
+        """Returns the name of the architecture, such as ``t5`` or ``bert``; may be empty."""
         return str(self.config.get("model_type") or "")
 
     @property
     def heads(self) -> list[str]:
-        """Return the classes from which it was saved, such as ``T5ForConditionalGeneration``."""
+        """Returns the classes from which it was saved, such as ``T5ForConditionalGeneration``."""
         return [str(architecture) for architecture in self.config.get("architectures") or []]
 
     def refused(self, reason: str) -> InputError:
-        """Return an error about this folder."""
+        """Returns an error about this folder."""
         return InputError(reason, self.path, self.flag)
 
 
 def opened(path: str, flag: str = "") -> Checkpoint:
-    """Read the configuration of a model's folder.
+    """Reads the configuration of a model's folder.
 
     Raises:
       InputError: the folder does not exist (names on the hub are not supported), has no readable configuration, or is
@@ -93,7 +93,7 @@ def opened(path: str, flag: str = "") -> Checkpoint:
 
 
 def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
-    """Check that a model's folder has a supported architecture, weights and a tokenizer.
+    """Checks that a model's folder has a supported architecture, weights and a tokenizer.
 
     Args:
       path: the folder.
@@ -116,20 +116,20 @@ def inspect(path: str, kinds: Sequence[str], flag: str = "") -> Checkpoint:
 
 
 def check_weights(checkpoint: Checkpoint) -> None:
-    """Raise InputError if a folder has no weights."""
+    """Raises InputError if a folder has no weights."""
     if not any((Path(checkpoint.path) / name).is_file() for name in WEIGHTS):
         raise checkpoint.refused(f"has no weights ({WEIGHTS[0]} or {WEIGHTS[2]}); {FETCH}")
 
 
 def check_tokenizer(checkpoint: Checkpoint, files: Iterable[Sequence[str]] = TOKENIZERS) -> None:
-    """Raise InputError if a folder has none of the sets of tokenizer files."""
+    """Raises InputError if a folder has none of the sets of tokenizer files."""
     if not any(all((Path(checkpoint.path) / name).is_file() for name in names) for names in files):
         choices = " or ".join(", ".join(names) for names in files)
         raise checkpoint.refused(f"lacks the files of a tokenizer ({choices}): copy them from the source of the model")
 
 
 def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
-    """Read a JSON object; empty if the file does not exist. Raises InputError if it is invalid."""
+    """Reads a JSON object; empty if the file does not exist. Raises InputError if it is invalid."""
     try:
         if not (folder / name).exists():
             return {}
@@ -144,7 +144,7 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
 
 
 def digest(path: str) -> str:
-    """Hash all files that affect a result, so that the hash identifies the model independently of its folder."""
+    """Hashes all files that affect a result, so that the hash identifies the model independently of its folder."""
     folder = Path(path)
     patterns = _PARTS if list(folder.glob("model*.safetensors")) else (*_PARTS, *_OLD_PARTS)
     files = sorted({file for pattern in patterns for file in folder.glob(pattern) if file.is_file()})
@@ -154,13 +154,13 @@ def digest(path: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _digest_of(file: Path, size: int, changed: int) -> str:
-    """Hash a file in a given state, cached so that a process reads it once."""
+    """Hashes a file in a given state, cached so that a process reads it once."""
     with file.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def check_packages(names: Iterable[str], extra: str, flag: str = "") -> None:
-    """Import the packages of a model. Raises MissingExtra if a package cannot be imported.
+    """Imports the packages of a model. Raises MissingExtra if a package cannot be imported.
 
     Args:
       names: the names of the packages.

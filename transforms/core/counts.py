@@ -61,7 +61,7 @@ class Counts(Counter[CountKey]):
     """
 
     def add(self, name: str, n: int = 1, *, set: str = "", split: str = "", value: str = "") -> None:
-        """Add to a count; adding 0 makes sure that the key exists.
+        """Adds to a count; adding 0 makes sure that the key exists.
 
         Args:
           name: the name of the count.
@@ -73,11 +73,11 @@ class Counts(Counter[CountKey]):
         self[CountKey(name, set, split, value)] += n
 
     def sum(self, name: str, **parts: str) -> int:
-        """Sum all counts of a name, optionally only those with a certain set, split or value."""
+        """Sums all counts of a name, optionally only those with a certain set, split or value."""
         return sum(n for _, n in self._of(name, parts))
 
     def by(self, part: Part, name: str, **parts: str) -> dict[str, int]:
-        """Return the counts of a name by set, split or value, sorted; optionally with certain other parts only."""
+        """Returns the counts of a name by set, split or value, sorted; optionally with certain other parts only."""
         sums: dict[str, int] = {}
         for key, n in self._of(name, parts):
             sums[getattr(key, part)] = sums.get(getattr(key, part), 0) + n
@@ -89,18 +89,18 @@ class Counts(Counter[CountKey]):
                 yield key, n
 
     def as_json(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Return the counts without a value by ``name/set/split`` for ``run.json``, optionally of ``names`` only."""
+        """Returns the counts without a value by ``name/set/split`` for ``run.json``, optionally of ``names`` only."""
         keys = sorted(key for key, n in self.items() if n and not key.value and (names is None or key.name in names))
         return {str(key): self[key] for key in keys}
 
     @classmethod
     def of_json(cls, counts: Mapping[str, int]) -> Counts:
-        """Parse the counts of a ``run.json``."""
+        """Parses the counts of a ``run.json``."""
         return cls({CountKey(*name.split("/")): n for name, n in counts.items()})
 
     @classmethod
     def of_pairs(cls, pairs: Iterable[tuple[tuple[str, str, str, str], int]]) -> Counts:
-        """Sum up pairs (key, n), as in :class:`parapet.transforms.core.runs.Outputs`."""
+        """Sums up pairs (key, n), as in :class:`parapet.transforms.core.runs.Outputs`."""
         counts = cls()
         for key, n in pairs:
             counts[CountKey(*key)] += n
@@ -134,7 +134,7 @@ class Balance(msgspec.Struct, frozen=True):
     is_early: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield counts that do not balance, such as ``dialogues of typos in test``."""
+        """Yields counts that do not balance, such as ``dialogues of typos in test``."""
         if self.is_early and counts.sum(FAULTS):
             return
         for name, split in product(self.sets or [""], self.splits or [""]):
@@ -161,7 +161,7 @@ class Equal(msgspec.Struct, frozen=True):
     expected: Mapping[CountKey, int]
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield counts that differ, such as ``dialogues of typos in test``."""
+        """Yields counts that differ, such as ``dialogues of typos in test``."""
         for key, n in self.expected.items():
             if counts[key] != n:
                 yield _place(key.name, key.set, key.split)
@@ -174,7 +174,7 @@ class Equals(msgspec.Struct, frozen=True):
     number: int
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield a description such as ``fields + not_asked, expected 120`` if the sum differs."""
+        """Yields a description such as ``fields + not_asked, expected 120`` if the sum differs."""
         if sum(counts.sum(name) for name in self.names) != self.number:
             yield f"{' + '.join(self.names)}, expected {self.number:,}"
 
@@ -186,7 +186,7 @@ class Zero(msgspec.Struct, frozen=True):
     what: str
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield ``what`` if the count is not 0."""
+        """Yields ``what`` if the count is not 0."""
         if counts.sum(self.name):
             yield self.what
 
@@ -214,7 +214,7 @@ class Exact(msgspec.Struct, frozen=True):
     available: str = ""
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Yield counts that differ, such as ``count of set in split``."""
+        """Yields counts that differ, such as ``count of set in split``."""
         if counts.sum(FAULTS):
             return
         dialogues = counts.by("split", self.count, set=self.set)
@@ -248,7 +248,7 @@ class Least(msgspec.Struct, frozen=True):
     needed: bool = False
 
     def __call__(self, counts: Counts) -> Iterator[str]:
-        """Raise InputError if the share is lower, since the cause is the input rather than the run."""
+        """Raises InputError if the share is lower, since the cause is the input rather than the run."""
         count, total = counts.sum(self.count, set=self.set), counts.sum(self.total, set=self.set)
         if self.share and (count < self.share * total or (self.needed and not total)):
             reached = count / total if total else 0.0
@@ -265,7 +265,7 @@ def _place(name: str, set_name: str, split: str) -> str:
 
 
 def check_invariants(counts: Counts, invariants: Iterable[Invariant]) -> None:
-    """Check the counts of a run.
+    """Checks the counts of a run.
 
     Raises:
       RuntimeError: a check fails because of a fault in Parapet or a plug-in. Nothing is published then.
@@ -318,19 +318,19 @@ class _File(Protocol):
 
 
 def dead_file(file: _File, error: InputError) -> DeadLetter:
-    """Return the dead letter of a file that cannot be read completely."""
+    """Returns the dead letter of a file that cannot be read completely."""
     reason = error.reason if isinstance(error, Fault) else f"broken_file: {error.reason}"
     return DeadLetter("", file.split, file.name, "", storable(error.where), storable(reason), trace_of(error))
 
 
 def dead_dialogue(file: _File, dialogue_id: str, error: InputError, variant: str = "") -> DeadLetter:
-    """Return the dead letter of a dialogue in a file, or of a place in it."""
+    """Returns the dead letter of a dialogue in a file, or of a place in it."""
     where, reason = storable(error.where), storable(error.reason)
     return DeadLetter(variant, file.split, file.name, storable(dialogue_id), where, reason, trace_of(error))
 
 
 def id_of(dialogue: Any, position: int) -> str:
-    """Return the id of a dialogue, or its position as ``[3]`` if it has no id."""
+    """Returns the id of a dialogue, or its position as ``[3]`` if it has no id."""
     dialogue_id = dialogue.get("dialogue_id") if isinstance(dialogue, dict) else None
     return storable(dialogue_id) if isinstance(dialogue_id, str) and dialogue_id else f"[{position}]"
 
@@ -356,7 +356,7 @@ class Tally(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> Fraction:
-        """Return the share of bad records."""
+        """Returns the share of bad records."""
         return Fraction(self.bad, self.total) if self.total else Fraction(0)
 
     def __str__(self) -> str:
@@ -365,13 +365,13 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 def of_dialogues(counts: Counts) -> list[Tally]:
-    """Return the tallies of a run with counts ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
+    """Returns the tallies of a run with counts ``files``, ``broken_files``, ``dialogues`` and ``left_out``."""
     total, bad = counts.sum("dialogues", set=""), counts.sum("left_out", set="")
     return [of_files(counts), Tally("dialogue", total, bad, is_record=True)]
 
 
 def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
-    """Return the tallies of a run in which each variant has its own count ``left_out``."""
+    """Returns the tallies of a run in which each variant has its own count ``left_out``."""
     total = counts.sum("dialogues", set="")
     left_out = counts.by("set", "left_out")
     of_all = left_out.get("", 0)
@@ -382,27 +382,27 @@ def of_variants(counts: Counts, variants: Sequence[str]) -> list[Tally]:
 
 
 def of_files(counts: Counts) -> Tally:
-    """Return the tally of files that could not be read."""
+    """Returns the tally of files that could not be read."""
     return Tally("file", counts.sum("files"), counts.sum("broken_files"))
 
 
 def read_dead_letters(lines: Iterable[bytes]) -> Iterator[DeadLetter]:
-    """Parse the lines of a ``dead_letters.jsonl``."""
+    """Parses the lines of a ``dead_letters.jsonl``."""
     return (msgspec.json.decode(line, type=DeadLetter) for line in lines)
 
 
 def reasons_of(dead: Iterable[DeadLetter]) -> Counter[str]:
-    """Count reasons by id."""
+    """Counts reasons by id."""
     return Counter(map(reason_of, dead))
 
 
 def reason_of(letter: DeadLetter) -> str:
-    """Return the id of a letter's reason."""
+    """Returns the id of a letter's reason."""
     return letter.reason.partition(":")[0]
 
 
 def places_of(dead: Iterable[DeadLetter]) -> list[str]:
-    """Return one line per record: file, dialogue, place and reason.
+    """Returns one line per record: file, dialogue, place and reason.
 
     A record missing from several variants has one line.
     """
@@ -416,12 +416,12 @@ def places_of(dead: Iterable[DeadLetter]) -> list[str]:
 
 
 def in_order(elements: Iterable[tuple[str, Sequence[DeadLetter]]]) -> list[DeadLetter]:
-    """Sort the dead letters of a run by the key of their element."""
+    """Sorts the dead letters of a run by the key of their element."""
     return [letter for _, letters in sorted(elements) for letter in letters]
 
 
 def check_letters(letters: Sequence[DeadLetter], tallies: Sequence[Tally], max_bad: Fraction, done: str) -> None:
-    """Apply :func:`check_bad` to a run's dead letters."""
+    """Applies :func:`check_bad` to a run's dead letters."""
     traces = [letter.trace for letter in letters if letter.trace and reason_of(letter) == PLUGIN]
     check_bad(tallies, max_bad, done, reasons_of(letters), places_of(letters), traces[0] if traces else "")
 
@@ -434,7 +434,7 @@ def check_bad(
     places: Sequence[str],
     trace: str = "",
 ) -> None:
-    """Raise InputError if too many records are bad or none is usable.
+    """Raises InputError if too many records are bad or none is usable.
 
     Args:
       tallies: the tallies of all kinds of records.
@@ -467,14 +467,14 @@ def check_bad(
 
 
 def _blame(reasons: Mapping[str, int]) -> str:
-    """Describe whose fault it is if no record is the cause; else an empty string."""
+    """Describes whose fault it is if no record is the cause; else an empty string."""
     if not reasons or not reasons.keys() <= {INTERNAL, PLUGIN}:
         return ""
     return f"this is a bug in Parapet: {REPORT}" if INTERNAL in reasons else "this is a bug in the plug-in"
 
 
 def _nothing_left(tallies: Sequence[Tally], done: str) -> str:
-    """Describe which required records are missing completely, or return an empty string."""
+    """Describes which required records are missing completely, or returns an empty string."""
     kinds: dict[str, list[Tally]] = {}
     for tally in tallies:
         if tally.is_needed:
@@ -500,7 +500,7 @@ def _joined(tallies: Iterable[Tally]) -> str:
 
 
 def percent(share: Fraction, up: bool = False) -> str:
-    """Format a share as ``1%`` or ``0.4%``, with two significant digits or one decimal place.
+    """Formats a share as ``1%`` or ``0.4%``, with two significant digits or one decimal place.
 
     It is rounded up if requested.
     """
@@ -512,7 +512,7 @@ def percent(share: Fraction, up: bool = False) -> str:
 
 
 def faults_of(dead: Iterable[DeadLetter], place: str, plugins: str = "") -> Iterator[str]:
-    """Yield a message about each bug in Parapet or a plug-in by which records were lost.
+    """Yields a message about each bug in Parapet or a plug-in by which records were lost.
 
     Args:
       dead: the dead letters.
@@ -532,7 +532,7 @@ def faults_of(dead: Iterable[DeadLetter], place: str, plugins: str = "") -> Iter
 
 
 def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str, what: str) -> list[str]:
-    """Return warnings about the records missing from a published run.
+    """Returns warnings about the records missing from a published run.
 
     Args:
       tallies: the tallies of the run.

@@ -27,7 +27,7 @@ def is_disk(path: str | Path) -> bool:
 
 
 def sync(path: str | Path) -> None:
-    """Force the content of a file, or the names in a folder, onto the disk. Only records of money and answers need it.
+    """Forces the content of a file, or the names in a folder, onto the disk. Only records of money and answers need it.
 
     Raises:
       OSError: the content could not be written; its ``filename`` is the path.
@@ -43,7 +43,7 @@ def sync(path: str | Path) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Create a folder and its parents durably, unless they exist."""
+    """Creates a folder and its parents durably, unless they exist."""
     folder, parents = os.path.abspath(path), []
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
@@ -54,7 +54,7 @@ def make_folder(path: str | Path) -> None:
 
 
 def write(path: str | Path, data: bytes, private: bool = False) -> None:
-    """Write a file under a temporary name and rename it, so that readers never see it partially written.
+    """Writes a file under a temporary name and renames it, so that readers never see it partially written.
 
     The temporary name is always the same, so that killed runs leave at most one file. Only one process may use it at a
     time.
@@ -91,7 +91,7 @@ _descriptors: set[int] = set()
 
 
 def _let_go() -> None:
-    """Release locks in a forked process, since a lock lasts as long as any process has it open."""
+    """Releases locks in a forked process, since a lock lasts as long as any process has it open."""
     for descriptor in _descriptors:
         with suppress(OSError):
             os.close(descriptor)
@@ -104,7 +104,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 @contextmanager
 def writing(folder: str) -> Iterator[None]:
-    """Lock a local folder for writing during the block, creating it if necessary.
+    """Locks a local folder for writing during the block, creating it if necessary.
 
     The process that holds the lock may acquire it again. A folder that was created and is empty in the end is removed.
 
@@ -129,7 +129,7 @@ def writing(folder: str) -> Iterator[None]:
 
 @contextmanager
 def reading(folder: str) -> Iterator[None]:
-    """Lock a local folder against writing by others during the block.
+    """Locks a local folder against writing by others during the block.
 
     Folders below those that this process writes are not locked: they are outputs of commands that it runs.
 
@@ -145,7 +145,7 @@ def reading(folder: str) -> Iterator[None]:
 
 
 def _create(folder: str) -> list[str]:
-    """Create a folder and its parents, as far as possible. Return those that did not exist, the deepest first."""
+    """Creates a folder and its parents, as far as possible. Returns those that did not exist, the deepest first."""
     missing = []
     while not os.path.lexists(folder):
         missing.append(folder)

@@ -21,7 +21,7 @@ SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 
 
 def in_one_line(message: str, secret: str = "") -> str:
-    """Put a server's message on one line of at most 300 characters, without a secret."""
+    """Puts a server's message on one line of at most 300 characters, without a secret."""
     message = message.replace(secret, "…") if secret else message
     return " ".join(message.split())[:300]
 
@@ -70,7 +70,7 @@ class Fault(InputError):
 
 
 def bad_record(error: Exception, code: object = None, *, is_private: bool = False) -> InputError:
-    """Convert an exception to the error for the dead letter of a record; an InputError is returned as it is.
+    """Converts an exception to the error for the dead letter of a record; an InputError is returned as it is.
 
     Args:
       error: the exception raised while handling the record.
@@ -110,7 +110,7 @@ def is_of_network(error: BaseException) -> bool:
 
 
 def fatal(error: InputError) -> InputError:
-    """Return the error for a run that requires the record; for a fault, it asks to report it."""
+    """Returns the error for a run that requires the record; for a fault, it asks to report it."""
     if not isinstance(error, Fault):
         return error
     kind, _, reason_text = error.reason.partition(": ")
@@ -120,7 +120,7 @@ def fatal(error: InputError) -> InputError:
 
 @contextmanager
 def needed(path: object, where: str = "") -> Iterator[None]:
-    """Add the place of a required record to exceptions raised while it is handled.
+    """Adds the place of a required record to exceptions raised while it is handled.
 
     Args:
       path: the path of its file, or another description.
@@ -145,7 +145,7 @@ def _fault(reason: str, trace: str) -> Fault:
 
 
 def _message(error: Exception) -> str:
-    """Return an exception's message on one line."""
+    """Returns an exception's message on one line."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # a plug-in's class may do anything in __str__
@@ -159,7 +159,7 @@ def _package(frame: FrameType) -> str:
 
 
 def _file(frame: FrameType) -> str:
-    """Return the file of a frame below its package, the same on every machine: ``transforms/core/counts.py``."""
+    """Returns the file of a frame below its package, the same on every machine: ``transforms/core/counts.py``."""
     name = str(frame.f_globals.get("__name__", ""))
     if name == "__main__":
         return frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
@@ -173,5 +173,5 @@ def _trace(error: Exception, last: str) -> str:
 
 
 def trace_of(error: InputError) -> str:
-    """Return the traceback of a fault; empty if the record is the cause."""
+    """Returns the traceback of a fault; empty if the record is the cause."""
     return error.trace if isinstance(error, Fault) else ""

@@ -44,7 +44,7 @@ Written = tuple[str, str, int]  # path below the output folder, sha256, bytes
 
 
 def join(folder: str, relative: str) -> str:
-    """Return ``folder/relative`` on any file system. Raises ValueError if ``relative`` leaves ``folder``."""
+    """Returns ``folder/relative`` on any file system. Raises ValueError if ``relative`` leaves ``folder``."""
     parts = relative.split("/")
     if any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"not a path below the output folder: {relative!r}")
@@ -52,13 +52,13 @@ def join(folder: str, relative: str) -> str:
 
 
 def make_folder(path: str) -> None:
-    """Create a folder and its parents, unless they exist or another worker creates them."""
+    """Creates a folder and its parents, unless they exist or another worker creates them."""
     if is_disk(path):
         os.makedirs(path, exist_ok=True)
 
 
 def prepare(output: str, pipeline: str) -> None:
-    """Create the output folder, clear the staging folder of a killed run, and mark there that this run has begun.
+    """Creates the output folder, clears the staging folder of a killed run, and marks there that this run has begun.
 
     Raises:
       InputError: the folder cannot be written, has the output of another pipeline, or a file in it has another size
@@ -73,7 +73,7 @@ def prepare(output: str, pipeline: str) -> None:
 
 
 def _cause(error: Any) -> Any:
-    """Return the innermost exception wrapped by Beam, which repeats all names at each level."""
+    """Returns the innermost exception wrapped by Beam, which repeats all names at each level."""
     details = getattr(error, "exception_details", None)
     inner = next(iter(details.values())) if details else next(iter(error.args), None)
     is_wrapper = isinstance(error, OSError) and error.errno is None and isinstance(inner, Exception)
@@ -103,7 +103,7 @@ def _prepare(output: str, pipeline: str) -> None:
 
 
 def _check_owner(output: str, token: str | None) -> None:
-    """Raise InputError if another run has begun in the folder since, since its files would be mixed with these.
+    """Raises InputError if another run has begun in the folder since, since its files would be mixed with these.
 
     Buckets have no locks, and those of some file systems do not work. The token is the name of this run's file; None
     if unknown, as for a template that is run many times.
@@ -113,7 +113,7 @@ def _check_owner(output: str, token: str | None) -> None:
 
 
 def withhold(output: str) -> None:
-    """Keep this process and its workers from publishing, unless they are about to write the manifest."""
+    """Keeps this process and its workers from publishing, unless they are about to write the manifest."""
     token, staging = _tokens.get(output), join(output, STAGING)
     if token is not None and is_disk(output):
         with suppress(OSError):
@@ -121,7 +121,7 @@ def withhold(output: str) -> None:
 
 
 def clear(folder: str) -> None:
-    """Delete a folder with its content, if it exists."""
+    """Deletes a folder with its content, if it exists."""
     if not is_disk(folder):
         FileSystems.delete([f"{folder}/"])  # deletes all names with this prefix, a hundred at a time
     elif os.path.isdir(folder):
@@ -129,7 +129,7 @@ def clear(folder: str) -> None:
 
 
 def _sizes(folder: str, relatives: Iterable[str]) -> dict[str, int]:
-    """Return the sizes of the existing files among those below ``folder``."""
+    """Returns the sizes of the existing files among those below ``folder``."""
     paths = {relative: join(folder, relative) for relative in relatives}
     if is_disk(folder):
         return {relative: os.path.getsize(path) for relative, path in paths.items() if os.path.exists(path)}
@@ -140,7 +140,7 @@ def _sizes(folder: str, relatives: Iterable[str]) -> dict[str, int]:
 
 @contextmanager
 def whole(path: str) -> Iterator[BinaryIO]:
-    """Open a new file that gets its name when the block succeeds, and is removed otherwise.
+    """Opens a new file that gets its name when the block succeeds, and is removed otherwise.
 
     Raises:
       DiskError: it cannot be written; NoRoomError if the disk is full.
@@ -162,7 +162,7 @@ def whole(path: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def reporting(folder: str) -> Iterator[None]:
-    """Convert the operating system's errors about a folder or its content to DiskError."""
+    """Converts the operating system's errors about a folder or its content to DiskError."""
     try:
         yield
     except OSError as error:
@@ -172,7 +172,7 @@ def reporting(folder: str) -> Iterator[None]:
 
 
 def _disk_error(error: OSError, path: str) -> DiskError | None:
-    """Return the error to report while ``path`` is written; None if the cause is something else."""
+    """Returns the error to report while ``path`` is written; None if the cause is something else."""
     cause = _cause(error)
     if not isinstance(cause, OSError) or isinstance(cause, FileNotFoundError):
         return None
@@ -186,13 +186,13 @@ def _disk_error(error: OSError, path: str) -> DiskError | None:
 
 @contextmanager
 def staged(output: str, relative: str) -> Iterator[BinaryIO]:
-    """Open a file in the staging folder, see :func:`whole`."""
+    """Opens a file in the staging folder, see :func:`whole`."""
     with whole(join(join(output, STAGING), relative)) as handle:
         yield handle
 
 
 def write_staged(output: str, relative: str, data: bytes | Iterable[bytes]) -> Written:
-    """Write a complete file into staging; large data may come in pieces."""
+    """Writes a complete file into staging; large data may come in pieces."""
     with staged(output, relative) as handle:
         writer = HashingWriter(handle)
         for piece in (data,) if isinstance(data, bytes) else data:
@@ -208,7 +208,7 @@ class HashingWriter:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Write bytes or a buffer."""
+        """Writes bytes or a buffer."""
         data = bytes(data)
         self.sha256.update(data)
         self.size += len(data)
@@ -216,10 +216,10 @@ class HashingWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: there is no buffer."""
+        """Does nothing: there is no buffer."""
 
     def written(self, relative: str) -> Written:
-        """Return the entry for the manifest."""
+        """Returns the entry for the manifest."""
         return relative, self.sha256.hexdigest(), self.size
 
 
@@ -231,7 +231,7 @@ class WriteFiles(beam.PTransform):
         self.output = output
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
-        """Convert a PCollection of (str, bytes) to a PCollection of Written."""
+        """Converts a PCollection of (str, bytes) to a PCollection of Written."""
         return files | "Write file" >> beam.Map(_write, self.output)
 
 
@@ -261,7 +261,7 @@ class Publish(beam.PTransform):
         self.output, self.header, self.counts, self.check = output, dict(header), counts, check
 
     def expand(self, written: beam.PCollection) -> beam.PCollection:
-        """Convert a PCollection of Written to one element, the manifest as a dict."""
+        """Converts a PCollection of Written to one element, the manifest as a dict."""
         pipeline = written.pipeline
         counts = self.counts if self.counts is not None else pipeline | "No counts" >> beam.Create([], reshuffle=False)
         summed = counts | "Sum counts" >> beam.CombinePerKey(sum)
@@ -292,7 +292,7 @@ def _manifest(
 
 
 def manifest_of(header: Mapping[str, Any], counts: Mapping[str, int], written: Iterable[Written]) -> dict[str, Any]:
-    """Return the content of ``run.json``."""
+    """Returns the content of ``run.json``."""
     files = {path: {"bytes": size, "sha256": digest} for path, digest, size in sorted(written)}
     return {**header, "counts": counts, "files": files}
 
@@ -309,7 +309,7 @@ class PublishStaged(beam.PTransform):
         self.output = output
 
     def expand(self, manifests: beam.PCollection) -> beam.PCollection:
-        """Return the PCollection of the manifest after it is published."""
+        """Returns the PCollection of the manifest after it is published."""
         is_template = manifests.pipeline.options.get_all_options().get("template_location")
         token = None if is_template else _tokens.get(self.output)
         if is_disk(self.output):
@@ -332,7 +332,7 @@ def _finish(manifest: dict[str, Any], output: str, token: str | None, moved: Seq
 
 
 def publish(output: str, manifest: dict[str, Any]) -> None:
-    """Move staged files into place; can be killed or repeated at any point.
+    """Moves staged files into place; can be killed or repeated at any point.
 
     The old manifest is moved aside first, and the new one written last, so that there is none while files change.
     Meanwhile, staging has a list of all files of both runs, so that a rerun with any options can remove them after a
@@ -348,7 +348,7 @@ def _publish_all(manifest: dict[str, Any], output: str, token: str | None) -> di
 
 
 def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> list[list[str]]:
-    """Check that all files exist, and move the old manifest aside. Return the files to move, in batches.
+    """Checks that all files exist, and moves the old manifest aside. Returns the files to move, in batches.
 
     Raises:
       InputError: a file that is not from an earlier run would be replaced, or another run has begun here.
@@ -381,7 +381,7 @@ def begin_publishing(output: str, manifest: dict[str, Any], token: str | None = 
 
 
 def move_staged(batch: Sequence[str], output: str) -> None:
-    """Move staged files into place; files moved by an earlier attempt are skipped."""
+    """Moves staged files into place; files moved by an earlier attempt are skipped."""
     staging = join(output, STAGING)
     pairs = [(join(staging, relative), join(output, relative)) for relative in batch]
     with reporting(output):
@@ -393,7 +393,7 @@ def move_staged(batch: Sequence[str], output: str) -> None:
 
 
 def finish_publishing(output: str, manifest: dict[str, Any], token: str | None = None) -> None:
-    """Remove files that are no longer written, and write the manifest. Raises InputError if another run has begun."""
+    """Removes files that are no longer written, and writes the manifest. Raises InputError if another run has begun."""
     staging, files = join(output, STAGING), set(manifest["files"])
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     if _read_manifest(place) != manifest:  # otherwise an earlier attempt has published it
@@ -417,14 +417,14 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
 
 
 def move(pairs: Sequence[tuple[str, str]]) -> None:
-    """Rename files, (from, to), replacing existing ones."""
+    """Renames files, (from, to), replacing existing ones."""
     for folder in sorted({target.rpartition("/")[0] for _, target in pairs}):
         make_folder(folder)
     FileSystems.rename([source for source, _ in pairs], [target for _, target in pairs])
 
 
 def _remove_empty(folders: set[str], output: str) -> None:
-    """Remove local folders that have become empty, and their parents, below the output folder."""
+    """Removes local folders that have become empty, and their parents, below the output folder."""
     for folder in sorted(folders, reverse=True):
         while folder.startswith(f"{output}/"):
             try:
@@ -435,12 +435,12 @@ def _remove_empty(folders: set[str], output: str) -> None:
 
 
 def read_written(output: str, relative: str) -> bytes:
-    """Read a file of the output folder."""
+    """Reads a file of the output folder."""
     return read_bytes(join(output, relative))
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
-    """Read a manifest; one without files if there is none, or it is of another program."""
+    """Reads a manifest; one without files if there is none, or it is of another program."""
     if FileSystems.exists(path):
         with suppress(ValueError, AttributeError, KeyError, TypeError):
             manifest = json.loads(read_bytes(path))
@@ -471,14 +471,14 @@ class SetFiles:
         self._writers: dict[str, HashingWriter] = {}
 
     def add(self, name: str, text: bytes) -> None:
-        """Add a dialogue to a set, as formatted by ``dialogue_text``."""
+        """Adds a dialogue to a set, as formatted by ``dialogue_text``."""
         writer = self._writers.get(name) or self._open(name)
         opening, between, _, _ = self._framing
         writer.write((between if self.dialogues[name] else opening) + text)
         self.dialogues[name] += 1
 
     def close(self, keep_empty: bool = True) -> None:
-        """Finish the files. A set without dialogues has an empty list, or no file unless ``keep_empty``."""
+        """Finishes the files. A set without dialogues has an empty list, or no file unless ``keep_empty``."""
         _, _, closing, empty = self._framing
         for name, n in self.dialogues.items():
             if n:
@@ -487,7 +487,7 @@ class SetFiles:
                 self._open(name).write(empty)
 
     def written(self) -> list[Written]:
-        """Return the written files after the stack is closed."""
+        """Returns the written files after the stack is closed."""
         return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
 
     def _open(self, name: str) -> HashingWriter:

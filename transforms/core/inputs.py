@@ -31,7 +31,7 @@ _FORMATS: dict[str, tuple[str, Any]] = {
 
 
 def open_plain(path: str) -> BinaryIO:
-    """Open a local file, or one in a bucket, without decompression."""
+    """Opens a local file, or one in a bucket, without decompression."""
     if "://" not in path:
         return open(path, "rb")
     from apache_beam.io.filesystem import CompressionTypes
@@ -41,7 +41,7 @@ def open_plain(path: str) -> BinaryIO:
 
 
 def read_bytes(path: str, limit: int = 0) -> bytes:
-    """Read a file, local or in a bucket, without decompression. It requires only Beam, so that workers can use it.
+    """Reads a file, local or in a bucket, without decompression. It requires only Beam, so that workers can use it.
 
     Args:
       path: the path of the file.
@@ -58,7 +58,7 @@ def read_bytes(path: str, limit: int = 0) -> bytes:
 
 
 def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
-    """Read an input file of at most ``limit`` bytes that must not be compressed.
+    """Reads an input file of at most ``limit`` bytes that must not be compressed.
 
     Raises:
       InputError: it cannot be read, exceeds the limit, or is compressed.
@@ -74,7 +74,7 @@ def read_input(path: str, limit: int = MAX_FILE, where: str = "") -> bytes:
 
 
 def open_input(path: str) -> io.BufferedReader:
-    """Open a file, local or in a bucket; .gz, .bz2 and .xz are decompressed.
+    """Opens a file, local or in a bucket; .gz, .bz2 and .xz are decompressed.
 
     Raises:
       InputError: it is compressed without such an extension.
@@ -96,7 +96,7 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def check_input(path: str) -> None:
-    """Read the beginning of a file. Raises InputError if :func:`open_input` cannot read it."""
+    """Reads the beginning of a file. Raises InputError if :func:`open_input` cannot read it."""
     with open_input(path) as handle:
         handle.read(1)
 
@@ -127,7 +127,7 @@ _BARE = re.compile("[A-Za-z0-9_-]+")
 
 
 def toml_of(table: Mapping[str, Any], place: str = "") -> str:
-    """Format a table as TOML: plain values first, then lists of tables, then tables.
+    """Formats a table as TOML: plain values first, then lists of tables, then tables.
 
     Args:
       table: strings, numbers, truth values, lists of these, and tables or lists of tables.
@@ -162,7 +162,7 @@ def _value(value: Any) -> str:
 
 
 def parse_toml(data: bytes, path: object) -> dict[str, Any]:
-    """Parse a TOML file, with or without a byte order mark. Raises InputError."""
+    """Parses a TOML file, with or without a byte order mark. Raises InputError."""
     try:
         return tomllib.loads(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
@@ -174,7 +174,7 @@ def parse_toml(data: bytes, path: object) -> dict[str, Any]:
 
 
 def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = "") -> Any:
-    """Convert a value to a type with msgspec.
+    """Converts a value to a type with msgspec.
 
     Args:
       value: a value from TOML or JSON.
@@ -195,5 +195,5 @@ def convert(value: Any, kind: Any, path: object, place: str = "", prefix: str = 
 
 
 def read_table(package: str, name: str) -> dict[str, Any]:
-    """Read a TOML file in a package."""
+    """Reads a TOML file in a package."""
     return tomllib.loads((resources.files(package) / name).read_text(encoding="utf-8"))

@@ -31,7 +31,7 @@ def without(*packages: str) -> Iterator[None]:
 
 @cache
 def load_spacy_model(name: str, place: str = "--spacy_model", disable: tuple[str, ...] = ()) -> Any:
-    """Load a model that is an installed package or a folder; cached, because loading takes a second.
+    """Loads a model that is an installed package or a folder; cached, because loading takes a second.
 
     Args:
       name: the package or folder.

@@ -66,7 +66,7 @@ class Plugin(msgspec.Struct, frozen=True, order=True):
 
     @property
     def extras(self) -> list[str]:
-        """Return the extras of its distribution that it requires."""
+        """Returns the extras of its distribution that it requires."""
         return EntryPoint(self.name, self.target, self.group).extras
 
 
@@ -83,7 +83,7 @@ class Chosen(msgspec.Struct, frozen=True):
     flag: str
 
     def refused(self, reason: str) -> InputError:
-        """Return an error about the plug-in that names its distribution."""
+        """Returns an error about the plug-in that names its distribution."""
         plugin = self.plugin
         if plugin.built_in:
             return InputError(f"{plugin.name} {reason}", self.flag)
@@ -109,12 +109,12 @@ class Names:
 
 
 def installed(group: str) -> list[Plugin]:
-    """List the plug-ins of a group, built-in ones first, without importing any."""
+    """Lists the plug-ins of a group, built-in ones first, without importing any."""
     return list(_installed(group, tuple((place, *_stamp(place)) for place in sys.path)))
 
 
 def _stamp(place: str) -> tuple[int, int]:
-    """Return the inode of a folder on the path, and the time of the last installation in it."""
+    """Returns the inode of a folder on the path, and the time of the last installation in it."""
     try:
         status = os.stat(place or ".")
     except OSError:
@@ -124,7 +124,7 @@ def _stamp(place: str) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=64)
 def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugin]:
-    """Read the metadata of every distribution on the path, which takes some ten milliseconds."""
+    """Reads the metadata of every distribution on the path, which takes some ten milliseconds."""
     # cached, since a distribution reads its metadata on every access
     sources: dict[Distribution | None, tuple[str, str]] = {None: ("", "")}
     plugins = []
@@ -136,7 +136,7 @@ def _installed(group: str, path: tuple[tuple[str, int, int], ...]) -> list[Plugi
 
 
 def names(group: str) -> list[str]:
-    """Return the distinct names of a group's plug-ins, built-in ones first."""
+    """Returns the distinct names of a group's plug-ins, built-in ones first."""
     return list(dict.fromkeys(plugin.name for plugin in installed(group)))
 
 
@@ -146,7 +146,7 @@ def _split(given: str) -> tuple[str, str | None]:
 
 
 def find(group: str, given: str, flag: str) -> Chosen | None:
-    """Find the plug-in named by a flag, or return None. Built-in ones have priority.
+    """Finds the plug-in named by a flag, or return None. Built-in ones have priority.
 
     Args:
       group: the group of entry points.
@@ -165,7 +165,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
 
 
 def choose(group: str, given: str, flag: str) -> Chosen:
-    """Return the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
+    """Returns the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
     chosen = find(group, given, flag)
     if chosen is None:
         raise InputError(f"there is no {GROUPS[group]} {_split(given)[0]!r}: {told(group)}", flag)
@@ -173,7 +173,7 @@ def choose(group: str, given: str, flag: str) -> Chosen:
 
 
 def told(group: str) -> str:
-    """Describe the plug-ins of a group, for messages."""
+    """Describes the plug-ins of a group, for messages."""
     available = installed(group)
     if group in BUILT_IN and not any(plugin.built_in for plugin in available):
         return f"not even the built-in ones are registered: install Parapet again with {install_line()}"
@@ -184,7 +184,7 @@ def told(group: str) -> str:
 
 
 def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Mapping[str, Any] | None = None) -> Any:
-    """Import a plug-in, and call it with its argument, if any.
+    """Imports a plug-in, and calls it with its argument, if any.
 
     Args:
       chosen: the plug-in.
@@ -210,7 +210,7 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
 
 
 def target_of(chosen: Chosen, part: str = "") -> Any:
-    """Return the object to call: the entry point's or its part. Raises InputError if it does not exist."""
+    """Returns the object to call: the entry point's or its part. Raises InputError if it does not exist."""
     target = load(chosen)
     if part and not hasattr(target, part):
         raise chosen.refused(f"has no {part}: name another")
@@ -218,7 +218,7 @@ def target_of(chosen: Chosen, part: str = "") -> Any:
 
 
 def parallel_calls(options: Mapping[str, Any]) -> int:
-    """Return ``parallel_calls`` of the options, by default 4. Raises InputError unless it is between 1 and 32."""
+    """Returns ``parallel_calls`` of the options, by default 4. Raises InputError unless it is between 1 and 32."""
     calls = int(options.get("parallel_calls", 4))
     if not 1 <= calls <= 32:
         raise InputError(f"{calls} must be from 1 to 32", "--parallel_calls")
@@ -226,7 +226,7 @@ def parallel_calls(options: Mapping[str, Any]) -> int:
 
 
 def load(chosen: Chosen) -> Any:
-    """Import the entry point's object. Raises InputError for any exception."""
+    """Imports the entry point's object. Raises InputError for any exception."""
     plugin = chosen.plugin
     try:
         return EntryPoint(plugin.name, plugin.target, plugin.group).load()
@@ -253,7 +253,7 @@ def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, An
 
 
 def call(chosen: Chosen, function: Callable[..., Any], *given: Any) -> Any:
-    """Call a plug-in's function. Raises InputError, naming the plug-in, for any exception."""
+    """Calls a plug-in's function. Raises InputError, naming the plug-in, for any exception."""
     try:
         return function(*given)
     except Exception as error:
@@ -275,14 +275,14 @@ def _summary(error: Exception) -> str:
 
 
 def members(protocol: type) -> list[str]:
-    """Return the attributes and methods of a protocol, for :func:`make`."""
+    """Returns the attributes and methods of a protocol, for :func:`make`."""
     classes = [base for base in reversed(protocol.__mro__) if base.__module__ not in ("builtins", "typing")]
     named = [name for base in classes for name in (*inspect.get_annotations(base), *vars(base))]
     return [name for name in dict.fromkeys(named) if not name.startswith("_")]
 
 
 def recorded(*chosen: Chosen | None) -> dict[str, Any]:
-    """Return the origin of a run's plug-ins for ``run.json``; empty if all are built in.
+    """Returns the origin of a run's plug-ins for ``run.json``; empty if all are built in.
 
     Arguments are left out: a path on this machine is useless elsewhere, and engines record their model separately.
     """

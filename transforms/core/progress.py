@@ -28,7 +28,7 @@ Each = TypeVar("Each")
 
 
 def expect(total: int, unit: str, stage: str = "") -> None:
-    """Add to the total of a stage.
+    """Adds to the total of a stage.
 
     Args:
       total: the number of items.
@@ -39,18 +39,18 @@ def expect(total: int, unit: str, stage: str = "") -> None:
 
 
 def advance(n: int, unit: str, stage: str = "") -> None:
-    """Add to what a stage has done; see :func:`expect`."""
+    """Adds to what a stage has done; see :func:`expect`."""
     _append(n, 0, unit, stage)
 
 
 def spend(**amounts: int) -> None:
-    """Add to the amounts spent in any stage: ``tokens``, ``microdollars``, ``errors``."""
+    """Adds to the amounts spent in any stage: ``tokens``, ``microdollars``, ``errors``."""
     for unit, n in amounts.items():
         _append(n, 0, unit, BESIDES)
 
 
 def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]:
-    """Yield the items, and report each as done when the next one is requested; see :func:`advance`."""
+    """Yields the items, and reports each as done when the next one is requested; see :func:`advance`."""
     if VARIABLE not in os.environ:
         yield from items
         return
@@ -67,19 +67,19 @@ def tracked(items: Iterable[Each], unit: str, stage: str = "") -> Iterator[Each]
 
 
 def expect_dialogues(files: Iterable[DialogueFile], stage: str = "") -> None:
-    """Add the dialogues of files to the total of a stage."""
+    """Adds the dialogues of files to the total of a stage."""
     expect(sum(file.dialogues for file in files), "dialogues", stage)
 
 
 def expect_dialogues_in(paths: Iterable[str]) -> None:
-    """Add the dialogues of files to the total. If some are in a bucket, nothing: reading them takes too long."""
+    """Adds the dialogues of files to the total. If some are in a bucket, nothing: reading them takes too long."""
     listed = [*paths]
     if VARIABLE in os.environ and not any("://" in path for path in listed):
         expect(sum(map(_count_ids, listed)), "dialogues")
 
 
 def _count_ids(path: str) -> int:
-    """Count dialogues in a hundredth of the time for processing them."""
+    """Counts dialogues in a hundredth of the time for processing them."""
     total, end = 0, b""
     with suppress(OSError), open(path, "rb") as file:  # the step that reads its dialogues reports errors
         while chunk := file.read(2**18):

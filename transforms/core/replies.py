@@ -74,7 +74,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def read_reply(body: Any) -> Reply:
-    """Convert the decoded body of an answer. Raises Unreadable if it is no chat completion."""
+    """Converts the decoded body of an answer. Raises Unreadable if it is no chat completion."""
     try:
         message = body["choices"][0]["message"]
         content, calls = message.get("content"), message.get("tool_calls")
@@ -92,14 +92,14 @@ def read_reply(body: Any) -> Reply:
 
 
 def text_of(part: Any) -> str:
-    """Return the text of a part of content; empty for reasoning, images and the like."""
+    """Returns the text of a part of content; empty for reasoning, images and the like."""
     if isinstance(part, dict) and part.get("type", "text") in _TEXTS:
         part = part.get("text", part.get("refusal"))
     return part if isinstance(part, str) else ""
 
 
 def _without_thoughts(text: str) -> str:
-    """Remove reasoning in ``<think>``. The opening tag may be part of the prompt, and the answer may end within it."""
+    """Removes reasoning in ``<think>``. The opening tag may be part of the prompt, and the answer may end within it."""
     answer, start, is_thought = list[str](), 0, False
     for tag in _THOUGHT.finditer(text):
         if tag[1] or tag[2]:
@@ -113,7 +113,7 @@ def _without_thoughts(text: str) -> str:
 
 
 def call_of(value: Any) -> tuple[str, str] | None:
-    """Return the name of a call and its arguments as JSON text; None if it has no name.
+    """Returns the name of a call and its arguments as JSON text; None if it has no name.
 
     Known forms are those of OpenAI, old and new, Anthropic (``input``) and what models write (``parameters``).
     """
@@ -127,7 +127,7 @@ def call_of(value: Any) -> tuple[str, str] | None:
 
 
 def as_text(arguments: Any) -> str:
-    """Return arguments as the text of an object if they can be read as one, else as they came."""
+    """Returns arguments as the text of an object if they can be read as one, else as they came."""
     for _ in range(3):  # some servers encode them twice
         if not isinstance(arguments, str):
             break
@@ -154,7 +154,7 @@ def _unfenced(text: str) -> str:
 
 
 def _parse(text: str) -> Any:
-    """Parse JSON; returns None if it is not JSON, or nested too deeply."""
+    """Parses JSON; returns None if it is not JSON, or nested too deeply."""
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -162,7 +162,7 @@ def _parse(text: str) -> Any:
 
 
 def arguments_in(text: str) -> dict[str, Any]:
-    """Parse the arguments of a call. Raises Unreadable, ``bad_arguments``, if they are no object."""
+    """Parses the arguments of a call. Raises Unreadable, ``bad_arguments``, if they are no object."""
     value = _parse(text)
     if not isinstance(value, dict):
         raise Unreadable("bad_arguments")
@@ -170,7 +170,7 @@ def arguments_in(text: str) -> dict[str, Any]:
 
 
 def values_in(text: str) -> Iterator[Any]:
-    """Yield the JSON objects and lists in a text, from left to right, without those inside others."""
+    """Yields the JSON objects and lists in a text, from left to right, without those inside others."""
     decode, at, left, length = json.JSONDecoder().raw_decode, 0, _MOST_SCANNED, len(text.rstrip())
     while left > 0 and (begin := _BEGIN.search(text, at)):
         at = begin.start() + 1
@@ -189,7 +189,7 @@ def values_in(text: str) -> Iterator[Any]:
 
 
 def object_in(text: str, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """Parse the JSON object in an answer, ignoring text around it.
+    """Parses the JSON object in an answer, ignoring text around it.
 
     Args:
       text: the answer.
@@ -213,7 +213,7 @@ def object_in(text: str, keys: Iterable[str] = ()) -> dict[str, Any]:
 
 
 def written_calls(text: str, tools: Mapping[str, Any]) -> Calls:
-    """Read the calls that an answer has in its text, as of servers that do not parse them.
+    """Reads the calls that an answer has in its text, as of servers that do not parse them.
 
     These are JSON (``<tool_call>{"name": …, "arguments": …}</tool_call>``, fenced or bare), JSON or tagged parameters
     after a name (``<function=NAME>{…}``, ``[TOOL_CALLS]NAME{…}``) and Python (``[f(a="x")]``). They count only if all
@@ -244,13 +244,13 @@ def written_calls(text: str, tools: Mapping[str, Any]) -> Calls:
 
 
 def own_name(name: str, names: Collection[str]) -> str:
-    """Return the name of a tool without what models write around it, such as ``functions.``."""
+    """Returns the name of a tool without what models write around it, such as ``functions.``."""
     bare = name if name in names else _AROUND.sub("", name)
     return bare if bare in names else name
 
 
 def _tagged(text: str, schema: Any) -> str | None:
-    """Return the arguments at the beginning of a text that follows the name of a call; None if they are none."""
+    """Returns the arguments at the beginning of a text that follows the name of a call; None if they are none."""
     if text.startswith("{"):
         try:
             return text[: json.JSONDecoder().raw_decode(text)[1]]
@@ -297,7 +297,7 @@ def _calls_in(value: Any, names: Collection[str]) -> Iterator[tuple[str, str]]:
 
 
 def python_calls(text: str) -> list[dict[str, dict[str, Any]]] | None:
-    """Read calls in Python's syntax as ``bfcl-eval`` does, without evaluating anything; None if they are none.
+    """Reads calls in Python's syntax as ``bfcl-eval`` does, without evaluating anything; None if they are none.
 
     A variable or an inner call without keywords is its text; positional arguments are ignored.
     """
@@ -360,5 +360,5 @@ def _key(node: ast.expr | None) -> Any:
 
 
 def _sound(text: str) -> str:
-    """Replace lone surrogates, which cannot be written to files."""
+    """Replaces lone surrogates, which cannot be written to files."""
     return text.encode("utf-8", "replace").decode()

@@ -59,7 +59,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     header: Mapping[str, object] = {}
 
     def manifest(self) -> dict[str, object]:
-        """Return the entries of ``run.json`` besides files and counts."""
+        """Returns the entries of ``run.json`` besides files and counts."""
         return {**errors.run_header(self.pipeline, self.options), **self.header}
 
 
@@ -84,7 +84,7 @@ class FileResult:
         self.others: dict[str, list[Any]] = {}
 
     def failed(self, letter: DeadLetter) -> FileResult:
-        """Return a result that only records that the file could not be read."""
+        """Returns a result that only records that the file could not be read."""
         result = FileResult(self.key)
         result.dead_letters = [letter]
         result.counts.add("files")
@@ -110,7 +110,7 @@ class Outputs(NamedTuple):
     others: Mapping[str, beam.PCollection] = {}
 
     def with_more(self, label: str, **more: beam.PCollection | None) -> Outputs:
-        """Add further written files, dead letters or counts, if there are any."""
+        """Adds further written files, dead letters or counts, if there are any."""
         flattened = {}
         for name, further in more.items():
             if further is not None:
@@ -149,7 +149,7 @@ class WriteEach(beam.PTransform):
         self.side, self.shown, self.others = side, shown, tuple(others)
 
     def expand(self, elements: beam.PCollection) -> Outputs:
-        """Convert a PCollection of elements to Outputs."""
+        """Converts a PCollection of elements to Outputs."""
         tags = (DEAD_LETTERS, COUNTS, *([EXAMPLES] if self.shown else []), *self.others)
         outputs = elements | "Write file" >> beam.ParDo(self.each, *self.side).with_outputs(*tags, main=WRITTEN)
         examples = outputs[EXAMPLES] if self.shown else None
@@ -169,7 +169,7 @@ class _WriteEach(beam.DoFn):
         self.write, self.shown, self.progress, self.set_up = write, shown, tuple(progress), setup
 
     def default_type_hints(self) -> IOTypeHints:
-        """Return no hints, since Beam would apply those of ``*side`` to each side input."""
+        """Returns no hints, since Beam would apply those of ``*side`` to each side input."""
         return IOTypeHints.empty()
 
     def setup(self) -> None:
@@ -192,7 +192,7 @@ class _WriteEach(beam.DoFn):
 
 
 def _failed(element: Any, error: Exception) -> FileResult:
-    """Return the result of a dialogue file that cannot be used, or re-raise the exception for other elements."""
+    """Returns the result of a dialogue file that cannot be used, or re-raise the exception for other elements."""
     file = element[0] if isinstance(element, tuple) else element
     if isinstance(file, dialogue.DialogueFile):
         return FileResult(file.relative).failed(dead_file(file, bad_record(error)))
@@ -202,7 +202,7 @@ def _failed(element: Any, error: Exception) -> FileResult:
 
 
 def outputs_of(result: FileResult, shown: int) -> Iterator[TaggedOutput]:
-    """Yield the outputs of an element besides its files."""
+    """Yields the outputs of an element besides its files."""
     if result.dead_letters:
         yield TaggedOutput(DEAD_LETTERS, (result.key, result.dead_letters))
     for key, n in result.counts.items():
@@ -248,12 +248,12 @@ class FinishRun(beam.PTransform):
         self.tallies, self.invariants, self.recorded, self.shown = tallies, list(invariants), recorded, shown
 
     def _extract_input_pvalues(self, outputs: Outputs) -> tuple[Outputs, dict[str, beam.PCollection]]:
-        """Call Beam's method, and remove missing inputs, since Beam does not accept None."""
+        """Calls Beam's method, and remove missing inputs, since Beam does not accept None."""
         outputs, inputs = super()._extract_input_pvalues(outputs)
         return outputs, {name: pcollection for name, pcollection in inputs.items() if pcollection is not None}
 
     def expand(self, outputs: Outputs) -> beam.PCollection:
-        """Convert Outputs to one element, the manifest as a dict."""
+        """Converts Outputs to one element, the manifest as a dict."""
         summed = outputs.counts | "Sum counts" >> beam.CombinePerKey(sum)
         optional = {}
         if outputs.dead_letters is not None and self.tallies is not None:
@@ -291,7 +291,7 @@ class _Finish(beam.DoFn):
         self.recorded = recorded
 
     def default_type_hints(self) -> IOTypeHints:
-        """Return no hints, as in _WriteEach."""
+        """Returns no hints, as in _WriteEach."""
         return IOTypeHints.empty()
 
     def process(
@@ -323,7 +323,7 @@ def check_dead_letters(
     tallies: Callable[[Counts], list[Tally]],
     max_bad: Fraction,
 ) -> None:
-    """Make the pipeline fail if too many records are bad or none is usable."""
+    """Makes the pipeline fail if too many records are bad or none is usable."""
     summed = counts | "Counts to check" >> beam.CombinePerKey(sum)
     _ = (
         dead_letters.pipeline

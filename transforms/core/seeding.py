@@ -23,34 +23,34 @@ _numbers = struct.Struct("<32H").unpack  # of a digest of 64 bytes
 
 
 def seed_text(seed: object) -> str:
-    """Convert a seed to text for hashing. Raises InputError unless it is an integer or a string."""
+    """Converts a seed to text for hashing. Raises InputError unless it is an integer or a string."""
     if not isinstance(seed, str | numbers.Integral) or isinstance(seed, bool):
         raise InputError(f"must be a whole number or a text, not {seed!r}", "", "seed")
     return str(seed)
 
 
 def key_of(*parts: str) -> bytes:
-    """Make the key of a draw from seed, operation, dialogue id, turn. The parts may contain lone surrogates."""
+    """Makes the key of a draw from seed, operation, dialogue id, turn. The parts may contain lone surrogates."""
     return "\0".join(parts).encode("utf-8", "surrogatepass")
 
 
 def stable_hash(*parts: str) -> int:
-    """Return a uniformly distributed 64-bit hash, for a single choice or as a random sort key."""
+    """Returns a uniformly distributed 64-bit hash, for a single choice or as a random sort key."""
     return int.from_bytes(sha256(key_of(*parts)).digest()[:8], "big")
 
 
 def stable_digest(*parts: str) -> str:
-    """Return a 256-bit hash in hexadecimal digits: a sort key without collisions."""
+    """Returns a 256-bit hash in hexadecimal digits: a sort key without collisions."""
     return sha256(key_of(*parts)).hexdigest()
 
 
 def short_digest(key: bytes) -> bytes:
-    """Return a 128-bit hash with the fastest function."""
+    """Returns a 128-bit hash with the fastest function."""
     return blake2b(key, digest_size=16).digest()
 
 
 def draws(key: bytes) -> Iterator[int]:
-    """Yield an endless stream of integers below ``DRAW_LIMIT``: pieces of the digests of the key and a counter.
+    """Yields an endless stream of integers below ``DRAW_LIMIT``: pieces of the digests of the key and a counter.
 
     A digest has 32 of them, which is enough for most turns; seeding ``random.Random`` takes five times as long.
     """
@@ -72,15 +72,15 @@ class SeededRng:
         self._draws = draws(key_of(*parts))
 
     def below(self, n: int) -> int:
-        """Return an integer from 0 to n - 1; ``n`` must be much smaller than 65,536."""
+        """Returns an integer from 0 to n - 1; ``n`` must be much smaller than 65,536."""
         return next(self._draws) % n
 
     def choice(self, choices: Sequence[T]) -> T:
-        """Return one of the choices."""
+        """Returns one of the choices."""
         return choices[self.below(len(choices))]
 
     def chance(self, probability: float) -> bool:
-        """Return True with a probability, rounded to whole percent."""
+        """Returns True with a probability, rounded to whole percent."""
         return self.below(100) < round(100 * probability)
 
 
@@ -91,7 +91,7 @@ class NumberRng(SeededRng):
         self._left = number
 
     def below(self, n: int) -> int:
-        """Return an integer from 0 to n - 1."""
+        """Returns an integer from 0 to n - 1."""
         self._left, drawn = divmod(self._left, n)
         return drawn
 
@@ -114,7 +114,7 @@ class StratifiedRng(SeededRng):
         self._visit = number  # index among the numbers that reach the node, from 0
 
     def below(self, n: int) -> int:
-        """Return an integer from 0 to n - 1."""
+        """Returns an integer from 0 to n - 1."""
         turn, place = divmod(self._visit, n)
         drawn = int.from_bytes(short_digest(b"%b turn %d" % (self._node, turn)))
         outcome = drawn % n
@@ -128,18 +128,18 @@ class StratifiedRng(SeededRng):
         return outcome
 
     def choice(self, choices: Sequence[T]) -> T:
-        """Return one of the choices."""
+        """Returns one of the choices."""
         return choices[self.below(len(choices))] if len(choices) > 1 else choices[0]
 
     def chance(self, probability: float) -> bool:
-        """Return True with a probability."""
+        """Returns True with a probability."""
         happens = self._share(self._visit) < probability
         self._visit = sum((self._share(visit) < probability) == happens for visit in range(self._visit))
         self.enter(str(happens))
         return happens
 
     def weighted(self, choices: Sequence[T], weights: Sequence[float]) -> T:
-        """Return one of the choices by weight."""
+        """Returns one of the choices by weight."""
         at = self._share(self._visit) * math.fsum(weights)
         i = 0
         while i < len(choices) - 1 and at >= weights[i]:
@@ -149,11 +149,11 @@ class StratifiedRng(SeededRng):
         return choices[i]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """Return all items in random order."""
+        """Returns all items in random order."""
         return self.sample(items, len(items))
 
     def sample(self, items: Sequence[T], n: int) -> list[T]:
-        """Return ``n`` of the items in random order. The order of the others is not drawn, since it has no effect."""
+        """Returns ``n`` of the items in random order. The order of the others is not drawn, since it has no effect."""
         left = list(items)
         for i in range(min(n, len(left) - 1)):
             j = i + self.below(len(left) - i)
@@ -161,13 +161,13 @@ class StratifiedRng(SeededRng):
         return left[:n]
 
     def fork(self) -> StratifiedRng:
-        """Return a generator for choices that may be discarded; pass their result to :meth:`enter`."""
+        """Returns a generator for choices that may be discarded; pass their result to :meth:`enter`."""
         return StratifiedRng(self._node.hex(), str(self._visit))
 
     def enter(self, outcome: str) -> None:
-        """Continue below the branch of an outcome."""
+        """Continues below the branch of an outcome."""
         self._node = short_digest(b"%b %b" % (self._node, outcome.encode("utf-8", "surrogatepass")))
 
     def _share(self, visit: int) -> float:
-        """Return a number from 0 to below 1 that differs for each visit."""
+        """Returns a number from 0 to below 1 that differs for each visit."""
         return int.from_bytes(short_digest(b"%b share %d" % (self._node, visit))[:8]) / 2**64

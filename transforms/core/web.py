@@ -12,7 +12,7 @@ from parapet.schemas.errors import InputError
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket. Raises InputError if the address is in use or not on this machine."""
+    """Opens a listening socket. Raises InputError if the address is in use or not on this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
@@ -39,5 +39,5 @@ class Server(uvicorn.Server):
         )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop serving."""
+        """Stops serving."""
         self.should_exit = True

@@ -306,7 +306,7 @@ def dead_letters(done: Iterable[tuple[Work, Filled]], model: str) -> list[rows.D
 
 
 def estimate(chat: Chat, work: Iterable[Work]) -> Counter[str]:
-    """Estimate, without sending requests, ``calls``, ``kept``, and the tokens ``sent`` and ``answered``."""
+    """Estimates, without sending requests, ``calls``, ``kept``, and the tokens ``sent`` and ``answered``."""
     used: Counter[str] = Counter()
     for item in work:
         fields, conversation = item.sheet.record.fields, item.messages()

@@ -57,7 +57,7 @@ Place = tuple[bytes, bytes]  # of a call in a stream: the choice, and its index 
 
 
 def reworded_request(fields: Fields, tools: RewordedTools, perturb: Change | None = None) -> Fields:
-    """Return a request in a variant.
+    """Returns a request in a variant.
 
     Args:
       fields: the members of the request.
@@ -76,7 +76,7 @@ def reworded_request(fields: Fields, tools: RewordedTools, perturb: Change | Non
 
 
 def _renamed_choice(data: Raw, tools: RewordedTools) -> Raw:
-    """Rename the tool of a choice, or the allowed tools."""
+    """Renames the tool of a choice, or the allowed tools."""
 
     def renamed(fields: Fields) -> Fields:
         if text_of(fields.get("type")) == "mcp":  # a server that the API calls itself
@@ -90,7 +90,7 @@ def _renamed_choice(data: Raw, tools: RewordedTools) -> Raw:
 
 
 def _with_texts(data: Raw, change: Change) -> Raw:
-    """Change a text, or the texts among the parts of a message."""
+    """Changes a text, or the texts among the parts of a message."""
 
     def changed(part: Fields) -> Fields:
         is_text = text_of(part.get("type")) in _TEXT_TYPES
@@ -105,7 +105,7 @@ def _with_text(data: Raw, change: Change) -> Raw:
 
 
 def _reworded_messages(data: Raw, tools: RewordedTools, perturb: Change | None) -> Raw:
-    """Reword a conversation; of a request of the Responses API, which may be a text, what the user says."""
+    """Rewords a conversation; of a request of the Responses API, which may be a text, what the user says."""
 
     def call(fields: Fields) -> Fields:
         return Call(_name(fields), tools.by_original).renamed(fields)
@@ -155,7 +155,7 @@ class Call:
         self.text = ArgumentsText(renaming) if renaming else None
 
     def renamed(self, fields: Fields, is_piece: bool = False) -> Fields:
-        """Return the call, or a piece of it, under its names on the other side."""
+        """Returns the call, or a piece of it, under its names on the other side."""
         if self.text is None:
             return fields
         if _name(fields):
@@ -166,7 +166,7 @@ class Call:
         return fields if is_free_text else replaced(fields, "input", change)
 
     def renamed_arguments(self, data: Raw, is_piece: bool = True) -> Raw:
-        """Return arguments, or a piece of them: an object, or its text as OpenAI has it."""
+        """Returns arguments, or a piece of them: an object, or its text as OpenAI has it."""
         if self.text is None or bytes(data) in _NO_ARGUMENTS:
             return data
         content = text_of(data)
@@ -176,7 +176,7 @@ class Call:
         return data if new == content else encoded(new)
 
     def count(self, statistics: Statistics) -> None:
-        """Count a call by a model."""
+        """Counts a call by a model."""
         problem = "" if self.is_known else "there is no such tool"
         if self.text and self.text.unknown:
             problem = f"there is no parameter {self.text.unknown!r}"
@@ -199,7 +199,7 @@ class Answer:
         self._open: dict[Place, Call] = {}
 
     def whole(self, data: Raw) -> Raw:
-        """Map an answer that is not streamed."""
+        """Maps an answer that is not streamed."""
         return edited(data, (), partial(self._whole, call=self._call))
 
     def concerns(self, data: bytes) -> bool:
@@ -207,7 +207,7 @@ class Answer:
         return bool(self._open) or _BEGINNING.search(data) is not None
 
     def events(self, data: Raw) -> list[Raw]:
-        """Map the data of an event of a stream. What was held back of arguments comes before it, when they end."""
+        """Maps the data of an event of a stream. What was held back of arguments comes before it, when they end."""
         if self._open and (continued := self._continued(data)) is not None:
             return [continued]
         fields = fields_of(data)
@@ -223,7 +223,7 @@ class Answer:
         return [*held, data if new is fields else encoded(new)]
 
     def end(self) -> None:
-        """Count the calls of a stream that it did not end."""
+        """Counts the calls of a stream that it did not end."""
         for place in list(self._open):
             self._end(place)
 
@@ -254,7 +254,7 @@ class Answer:
         return Raw(text[: match.start(3)] + bytes(new) + text[match.end(3) :])
 
     def _piece(self, fields: Fields, place: Place, identity: Raw | None = None) -> Fields:
-        """Map a piece of a call. It begins a call if it has a name, which some servers repeat in each piece."""
+        """Maps a piece of a call. It begins a call if it has a name, which some servers repeat in each piece."""
         call, name, own_id = self._open.get(place), _name(fields), text_of(identity) or ""
         if name and (call is None or name != call.name or own_id not in ("", call.id)):
             self._end(place)
@@ -262,7 +262,7 @@ class Answer:
         return call.renamed(fields, is_piece=True) if call else fields
 
     def _end(self, place: Place) -> str:
-        """End a call, and return the part of its arguments that was held back."""
+        """Ends a call, and returns the part of its arguments that was held back."""
         call = self._open.pop(place, None)
         if call is None:
             return ""
@@ -270,7 +270,7 @@ class Answer:
         return call.text.held if call.text else ""
 
     def _choice(self, choice: Fields, chunk: Fields, held: list[Raw]) -> Fields:
-        """Map a choice in a chunk of Chat Completions."""
+        """Maps a choice in a chunk of Chat Completions."""
         index = bytes(choice.get("index", b"0"))
 
         def tool_call(fields: Fields) -> Fields:
@@ -289,7 +289,7 @@ class Answer:
         return choice
 
     def _response_event(self, fields: Fields, kind: str) -> Fields:
-        """Map an event of the Responses API, which repeats whole calls at their end."""
+        """Maps an event of the Responses API, which repeats whole calls at their end."""
         place = b"", bytes(fields.get("output_index", b"0"))
         call = self._open.get(place)
         if kind == "response.output_item.added":
@@ -304,7 +304,7 @@ class Answer:
         return edited_fields(fields, ("response",), partial(self._whole, call=partial(self._call, is_repeated=True)))
 
     def _message_event(self, fields: Fields, kind: str, held: list[Raw]) -> Fields:
-        """Map an event of Anthropic's Messages."""
+        """Maps an event of Anthropic's Messages."""
         place = b"", bytes(fields.get("index", b"0"))
         call = self._open.get(place)
         if kind == "content_block_start":
@@ -382,7 +382,7 @@ class RewordedTools:
 
 
 def _counterparts(toolset: Toolset, variant: TaskVariant) -> dict[str, VariantTool]:
-    """Return the tools in a variant, by original name, but for those that could not be told apart in it."""
+    """Returns the tools in a variant, by original name, but for those that could not be told apart in it."""
     counterparts: dict[str, VariantTool] = {}
     for tool in toolset.tools:
         with suppress(errors.InputError):

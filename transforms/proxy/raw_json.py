@@ -25,17 +25,17 @@ _TEXT = msgspec.json.Decoder(str)
 
 
 def fields_of(data: bytes | Raw) -> Fields | None:
-    """Return the members of a JSON object; None if the text is none."""
+    """Returns the members of a JSON object; None if the text is none."""
     return _decoded(data, _FIELDS)
 
 
 def items_of(data: Raw) -> list[Raw] | None:
-    """Return the elements of a JSON list; None if the text is none."""
+    """Returns the elements of a JSON list; None if the text is none."""
     return _decoded(data, _ITEMS)
 
 
 def text_of(data: Raw | None) -> str | None:
-    """Return a JSON string; None if the text is none."""
+    """Returns a JSON string; None if the text is none."""
     return None if data is None else _decoded(data, _TEXT)
 
 
@@ -48,12 +48,12 @@ def _decoded(data: bytes | Raw, decoder: msgspec.json.Decoder[Value]) -> Value |
 
 
 def encoded(value: Any) -> Raw:
-    """Return a value, which may contain JSON texts, as JSON text."""
+    """Returns a value, which may contain JSON texts, as JSON text."""
     return Raw(msgspec.json.encode(value))
 
 
 def without_halves(data: bytes) -> bytes:
-    """Replace halves of surrogate pairs, which clients send in JSON and UTF-8 does not have, by question marks."""
+    """Replaces halves of surrogate pairs, which clients send in JSON and UTF-8 does not have, by question marks."""
     try:
         return json.dumps(json.loads(data), ensure_ascii=False).encode("utf-8", "replace")
     except (ValueError, RecursionError):
@@ -61,7 +61,7 @@ def without_halves(data: bytes) -> bytes:
 
 
 def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> Raw:
-    """Edit the objects at a path. What has another shape stays, as does the text if nothing is changed.
+    """Edits the objects at a path. What has another shape stays, as does the text if nothing is changed.
 
     Args:
       data: the JSON text.
@@ -79,7 +79,7 @@ def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> 
 
 
 def edited_fields(fields: Fields, path: Sequence[str], edit: Callable[[Fields], Fields]) -> Fields:
-    """Edit the objects at a path below an object."""
+    """Edits the objects at a path below an object."""
     if not path:
         return edit(fields)
     name, *below = path
@@ -87,7 +87,7 @@ def edited_fields(fields: Fields, path: Sequence[str], edit: Callable[[Fields], 
 
 
 def replaced(fields: Fields, name: str, change: Callable[[Raw], Raw]) -> Fields:
-    """Return an object with a changed member, or itself."""
+    """Returns an object with a changed member, or itself."""
     if name not in fields or (new := change(fields[name])) is fields[name]:
         return fields
     return {**fields, name: new}
@@ -126,7 +126,7 @@ class ArgumentsText:
             return False
 
     def renamed(self, piece: str) -> str:
-        """Return what can be told of the arguments after a further piece."""
+        """Returns what can be told of the arguments after a further piece."""
         text, written, start = self.held + piece, list[str](), 0
         self._arrived.append(piece)
         self.held = ""
@@ -157,7 +157,7 @@ class ArgumentsText:
         return "".join(written)
 
     def _pass(self, mark: str) -> None:
-        """Follow the structure over a quotation mark that begins a value, a bracket or a comma."""
+        """Follows the structure over a quotation mark that begins a value, a bracket or a comma."""
         if mark == '"':
             self._in_value = True
         elif mark in "{[":
@@ -173,7 +173,7 @@ class ArgumentsText:
             self._key_is_next, self._value = self._open[-1]
 
     def _renamed_key(self, quoted: str) -> str:
-        """Return a key under its new name, and prepare for its value."""
+        """Returns a key under its new name, and prepares for its value."""
         self._key_is_next = False
         _, shape = self._open[-1]
         self._value = None

@@ -106,7 +106,7 @@ class Proxy:
         self._sides, self._plain, self.client, self.log = sides, plain, client, log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI request; if the client goes away, end its upstream request."""
+        """Handles an ASGI request; if the client goes away, ends its upstream request."""
         request, path, variant = Request(scope, receive), scope["raw_path"].decode("ascii", "replace"), self._plain
         if path == STATISTICS:
             tables = {name: side.statistics.table() for name, side in self._sides.items()}
@@ -131,7 +131,7 @@ class Proxy:
         return None
 
     def address(self, path: str, query: bytes) -> httpx.URL:
-        """Return the address for a path, which may repeat that of the upstream, such as ``/v1``."""
+        """Returns the address for a path, which may repeat that of the upstream, such as ``/v1``."""
         below = path.removeprefix(self._base) if f"{path}/".startswith(f"{self._base}/") else path
         target = f"{self._base}{'' if below == '/' else below}" or "/"
         return self._url.copy_with(raw_path=target.encode() + (b"?" + query if query else b""))
@@ -155,7 +155,7 @@ class _Exchange:
         self._passed = bytearray()  # for the log
 
     async def answer(self, send: Send) -> None:
-        """Send the request, and pass its answer on as it arrives."""
+        """Sends the request, and passes its answer on as it arrives."""
         forwarded = self._timed(self._side.request, self._path, self._body, self._request.headers)
         try:
             async with self._proxy.client.response_to(self._upstream_request(forwarded)) as response:
@@ -249,7 +249,7 @@ async def _joined(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
 
 
 def _without(headers: Iterable[Header], *names: str) -> list[Header]:
-    """Return the headers that are passed on, without some more."""
+    """Returns the headers that are passed on, without some more."""
     left_out = {name.encode() for name in (*_OWN, *names)}
     return [(name.lower(), value) for name, value in headers if name.lower() not in left_out]
 
@@ -274,13 +274,13 @@ def _mapped_event(event: bytes, answer: Mapped) -> bytes:
 
 
 def _event(data: Raw) -> bytes:
-    """Return an event. Those of Anthropic, which have a type, are named after it."""
+    """Returns an event. Those of Anthropic, which have a type, are named after it."""
     kind = text_of((fields_of(data) or {}).get("type"))
     return (f"event: {kind}\n".encode() if kind else b"") + b"data: " + bytes(data) + b"\n\n"
 
 
 async def _whole(pieces: AsyncIterator[bytes]) -> bytes:
-    """Read everything. Raises TooLarge."""
+    """Reads everything. Raises TooLarge."""
     data = bytearray()
     async for piece in pieces:
         data += piece
@@ -299,7 +299,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _error(status: int, message: str) -> JSONResponse:
-    """Return an error in the form of both OpenAI's and Anthropic's."""
+    """Returns an error in the form of both OpenAI's and Anthropic's."""
     error = {"type": "proxy_error", "message": f"parapet proxy: {message}"}
     return JSONResponse({"type": "error", "error": error}, status)
 
@@ -307,7 +307,7 @@ def _error(status: int, message: str) -> JSONResponse:
 async def serve(
     listener: socket.socket, upstream: str, sides: Mapping[str, Side], plain: str, log: IO[str] | None = None
 ) -> None:
-    """Serve until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
+    """Serves until Ctrl-C or a termination signal, without logs of requests. For arguments see :class:`Proxy`."""
     for name in ("httpx", "httpcore"):  # otherwise they log each request
         logging.getLogger(name).setLevel(logging.WARNING)
     async with aclosing(Upstream(urlsplit(upstream).hostname not in fence.THIS_MACHINE)) as client:
@@ -318,7 +318,7 @@ async def serve(
 
 
 def serve_stdio(command: Sequence[str], side: ToolServerSide, log: IO[str] | None) -> int:
-    """Pass messages until the server ends, as it does when the client closes its stdin. Returns its exit status.
+    """Passes messages until the server ends, as it does when the client closes its stdin. Returns its exit status.
 
     Args:
       command: the server's command.
@@ -351,7 +351,7 @@ def _relay(
     statistics: Statistics,
     log: IO[str] | None,
 ) -> None:
-    """Pass messages, a line each, until the source ends or the target is closed."""
+    """Passes messages, a line each, until the source ends or the target is closed."""
     with suppress(OSError, ValueError), target:
         for line in iter(lambda: source.readline(LARGEST), b""):
             message = Raw(line.rstrip(b"\r\n"))

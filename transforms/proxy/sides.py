@@ -56,14 +56,14 @@ class Record:
         self.offered, self.called = Counter[str](), Counter[str]()
 
     def add(self, tools: conversation.RewordedTools) -> None:
-        """Record tools; of several with one name, the first. A new one is written at once."""
+        """Records tools; of several with one name, the first. A new one is written at once."""
         self.offered.update([*tools.definitions])
         if new := {name: raw for name, raw in tools.definitions.items() if name not in self._definitions}:
             self._definitions |= new
             self.write()
 
     def write(self) -> None:
-        """Write the file, with how often each tool was offered and called."""
+        """Writes the file, with how often each tool was offered and called."""
         usage = [
             {"tool": tool, "offered": self.offered[tool], "called": self.called[tool]} for tool in self._definitions
         ]
@@ -91,7 +91,7 @@ class Side(ABC):
         self._rewording = lru_cache(_MOST_TOOLSETS)(partial(conversation.RewordedTools, variant=variant))
 
     def reworded(self, data: Raw) -> conversation.RewordedTools:
-        """Return tools in the variant; counts and records them."""
+        """Returns tools in the variant; counts and records them."""
         tools = self._rewording(bytes(data))
         self.statistics.count_tools(tools)
         self.record.add(tools)
@@ -99,7 +99,7 @@ class Side(ABC):
 
     @abstractmethod
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
-        """Return a request as it is sent upstream."""
+        """Returns a request as it is sent upstream."""
 
 
 class ModelSide(Side):
@@ -115,7 +115,7 @@ class ModelSide(Side):
         self._perturb = perturb
 
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
-        """Reword a request of the APIs that are known."""
+        """Rewords a request of the APIs that are known."""
         if not path.endswith(_PATHS) or not body:
             return Forwarded(body, None)
         self.statistics.counts["requests"] += 1
@@ -137,12 +137,12 @@ class ToolServerSide(Side):
         self._tools: dict[str, conversation.OtherTool] = {}  # by name in the variant; a list of tools may come in pages
 
     def request(self, path: str, body: bytes, headers: Mapping[str, str]) -> Forwarded:
-        """Map a request over HTTP, of which newer clients repeat the name of the tool in a header."""
+        """Maps a request over HTTP, of which newer clients repeat the name of the tool in a header."""
         tool = self._tools.get(headers.get("mcp-name", "")) if headers.get("mcp-method") == _CALL else None
         return Forwarded(bytes(self.to_server(Raw(body))), self, {"mcp-name": tool.name} if tool else {})
 
     def to_server(self, data: Raw) -> Raw:
-        """Map a call of a tool in a message of the client."""
+        """Maps a call of a tool in a message of the client."""
 
         def call(params: raw_json.Fields) -> raw_json.Fields:
             called = conversation.Call(raw_json.text_of(params.get("name")) or "", self._tools)
@@ -161,7 +161,7 @@ class ToolServerSide(Side):
         return raw_json.edited(data, (), message)
 
     def whole(self, data: Raw) -> Raw:
-        """Reword the tools in a message of the server."""
+        """Rewords the tools in a message of the server."""
         return raw_json.edited(data, ("result",), self._result)
 
     def concerns(self, data: bytes) -> bool:
@@ -169,11 +169,11 @@ class ToolServerSide(Side):
         return _TOOLS.search(data) is not None
 
     def events(self, data: Raw) -> list[Raw]:
-        """Reword the tools in a message of a stream."""
+        """Rewords the tools in a message of a stream."""
         return [self.whole(data)]
 
     def end(self) -> None:
-        """Do nothing: messages are whole."""
+        """Does nothing: messages are whole."""
 
     def _result(self, fields: raw_json.Fields) -> raw_json.Fields:
         if "tools" not in fields:
@@ -187,7 +187,7 @@ Mapped = conversation.Answer | ToolServerSide
 
 
 def write_log(log: IO[str], source: str, **texts: bytes) -> None:
-    """Append a line: the path or the sender of messages, and their texts."""
+    """Appends a line: the path or the sender of messages, and their texts."""
     line = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
     log.write(json.dumps({"from": source, **line}) + "\n")
     log.flush()
@@ -197,7 +197,7 @@ _MOST_TEXTS = 10_000  # that are remembered, since a conversation is sent again 
 
 
 def perturbing(name: str, seed: str) -> conversation.Change:
-    """Return a function that perturbs a text, always in the same way; one that cannot be perturbed stays.
+    """Returns a function that perturbs a text, always in the same way; one that cannot be perturbed stays.
 
     Raises:
       InputError: there is no such perturbation, or it needs more than texts.

@@ -31,13 +31,13 @@ class Statistics:
         self._milliseconds = deque[float](maxlen=_MOST_TIMES)
 
     def count_tools(self, tools: RewordedTools) -> None:
-        """Count the tools of a request."""
+        """Counts the tools of a request."""
         self.counts["tools_reworded"] += tools.reworded
         self.counts["tools_hosted"] += tools.hosted
         self._unknown.update(tools.unknown)
 
     def count_call(self, name: str, original: str, problem: str) -> None:
-        """Count a call.
+        """Counts a call.
 
         Args:
           name: the name that the model called.
@@ -53,11 +53,11 @@ class Statistics:
             self._unmapped[call if has_room else _OTHERS] += 1
 
     def count_time(self, seconds: float) -> None:
-        """Count the time that the proxy itself needed for a request and its answer."""
+        """Counts the time that the proxy itself needed for a request and its answer."""
         self._milliseconds.append(1_000 * seconds)
 
     def table(self) -> dict[str, Any]:
-        """Return all of it, for JSON."""
+        """Returns all of it, for JSON."""
         names = ("requests", "tools_reworded", "tools_hosted", "calls_mapped")
         unmapped = [
             {"called": called, "original": original or None, "problem": problem, "times": times}
@@ -72,7 +72,7 @@ class Statistics:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield what people want to know at the end; nothing if there was no request."""
+        """Yields what people want to know at the end; nothing if there was no request."""
         counts, milliseconds = self.counts, self.table()["milliseconds_added"]
         if not counts["requests"]:
             return

@@ -64,7 +64,7 @@ class Hibari:
                 raise InputError(f"the voice {name!r} is not installed (no file {error}): {hint}", "--voices") from None
 
     def speak(self, text: str, voice: str) -> Samples:
-        """See :class:`~parapet.transforms.perturb.speech.engine.Synthesiser`."""
+        """Sees :class:`~parapet.transforms.perturb.speech.engine.Synthesiser`."""
         name, speed, pitch = parse_voice(voice)
         if name not in self._models:
             from hibari import Hibari as Model
@@ -129,7 +129,7 @@ class Moonshine:
             self._model = None
 
     def hear(self, sound: Samples) -> str:
-        """See :class:`~parapet.transforms.perturb.speech.engine.Recogniser`."""
+        """Sees :class:`~parapet.transforms.perturb.speech.engine.Recogniser`."""
         if not sound.any():
             return ""
         from moonshine_voice import MoonshineError

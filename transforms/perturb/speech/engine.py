@@ -72,10 +72,10 @@ class Recogniser(Protocol):
     dollars_per_hour: float
 
     def open(self) -> None:
-        """See `Synthesiser.open`."""
+        """Sees `Synthesiser.open`."""
 
     def close(self) -> None:
-        """See `Synthesiser.close`."""
+        """Sees `Synthesiser.close`."""
 
     def hear(self, sound: Samples) -> str:
         """Returns the transcript of a sound; empty if it contains no words.
