@@ -121,13 +121,6 @@ def decision(response="3A:slot_0", verdict="accept", source="d.csv:row 2", **mor
     return Decision(response, verdict, source=source, **more)
 
 
-def test_a_field_that_one_export_lacks_contradicts_nothing():
-    (merged,), dead = merge_assignments(
-        [assignment({"slot_0": "x"}), assignment({"slot_1": "y", "slot_2": ""}, source="b.csv: row 1")]
-    )
-    assert (merged.answers, dead) == ({"slot_0": "x", "slot_1": "y", "slot_2": ""}, [])
-
-
 @cases(
     "first second",
     (decision(), decision(verdict="reject", source="e.csv:row 9")),

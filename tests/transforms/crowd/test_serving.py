@@ -90,16 +90,7 @@ def test_answers_keep_what_was_written_and_how(served):
     assert (row["Seconds"], row["AssignmentStatus"]) == ({names[0]: 1.3}, "Submitted")
 
 
-@cases(
-    "text",
-    "",
-    "[]",
-    '{"Keystrokes": 3}',
-    '{"Keystrokes": {"a": -1}}',
-    '{"Pastes": {"b": true}}',
-    '{"Seconds": {"a": 1e300}}',
-    "[" * 9_999,
-)
+@cases("text", "", '{"Keystrokes": {"a": -1}}', '{"Seconds": {"a": 1e300}}', "[" * 9_999)
 def test_telemetry_may_be_anything(text):
     assert read_telemetry(text) == FilledForm()
 
@@ -559,10 +550,6 @@ def batches(draw):
     return forms
 
 
-def event(person, given_form, state):
-    return Event(person, given_form, state)
-
-
 class Batch:
     """A collection as the store keeps it: one open form a person."""
 
@@ -577,7 +564,7 @@ class Batch:
                 return True
         chosen = choose(person, self.forms, self.history, self.limit)
         if chosen is not None:
-            self.history.append(event(person, chosen, state))
+            self.history.append(Event(person, chosen, state))
         return chosen is not None
 
     def check(self):

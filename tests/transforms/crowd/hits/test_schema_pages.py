@@ -29,7 +29,7 @@ from parapet.transforms.crowd.hits.schema_pages import (
     render_service,
     revealed_by,
 )
-from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, WORDING, Terms, estimated_seconds, seconds_allowed
+from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, WORDING, estimated_seconds, seconds_allowed
 from parapet.transforms.report.text import name_words
 
 _PART = re.compile(r"[^\W_]+")
@@ -322,15 +322,6 @@ def test_requester_template_has_its_variable_and_no_other(task):
     assert (re.findall(r"\$\{(\w+)\}", template), template.count("${")) == (["body"], 1)
     assert "`" not in template
     assert not re.search(r"<(form|body|html)\b", template)
-
-
-def test_a_fixed_reward_is_written_with_cents():
-    assert str(Terms(reward=Decimal("2.5")).reward_for(8_060)) == "2.50"
-
-
-def test_the_upper_fee_begins_at_ten_assignments():
-    assert Terms(assignments=9).fees_for(Decimal("1.00")) == Decimal("1.80")
-    assert Terms(assignments=10).fees_for(Decimal("1.00")) == Decimal("4.00")
 
 
 def test_workers_have_an_hour_or_four_times_the_estimate():

@@ -115,13 +115,6 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
     assert Batch(folder, writable=False).settings == Settings(**given_)
 
 
-def test_there_is_no_batch_where_none_was_begun(tmp_path):
-    raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
-    assert not (tmp_path / "missing").exists()
-    (tmp_path / JOURNAL).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="contains no batch")
-
-
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):
     (tmp_path / JOURNAL).write_bytes(b"")
     begin(tmp_path, "https://mturk.example", {})
