@@ -174,15 +174,10 @@ def test_a_column_may_name_the_source(source, platform):
 @cases(
     "data where reason",
     (b"", "", "the file is empty"),
-    (b"\r\n \r\n", "", "the file is empty"),
     (table({}, columns=["HITId", "WorkerId", "Answer.slot_0"]), "row 1",
      "not a file of batch results: the header lacks AssignmentId"),
-    (table({}, columns=["HITId", "Input.x"]), "row 1", "the header lacks AssignmentId, WorkerId, Answer.*"),
-    (table({}, columns=["AssignmentId", "WorkerId", "Input.x"]), "row 1",
-     "not a file of batch results: the header lacks Answer.*"),
     (table({}, columns=[*ROW, "Answer.slot_0", "HITId"]), "row 1",
      "these columns appear twice in the header: Answer.slot_0, HITId"),
-    (table({}).decode().encode("utf-16-le"), "row 1", "the file looks like UTF-16: save it as UTF-8"),
     (b'"AssignmentId,WorkerId\r\n3A,x\r\n', "row 1", ("the header cannot be read: broken_row: "
         "a quote is not closed")),
     ("Assignmènt\r\n".encode("latin-1"), "row 1", "the header cannot be read: encoding: the row is not UTF-8"),
@@ -314,12 +309,8 @@ EXTERNAL = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
     (xml({"slot_0": ""}, '<!DOCTYPE x SYSTEM "http://192.0.2.1/x.dtd">'), "broken_xml: "),
     (xml({"slot_0": ""}).replace("<FreeText>", "<FreeText>&unknown;"), "broken_xml: undefined entity"),
     (xml({"slot_0": ""})[:-5], "broken_xml: "),
-    (xml({"slot_0": "a\x00b"}), "broken_xml: "),
     (xml({"slot_0": "x\ud800"}), "broken_xml: "),
-    ("where_to", "broken_xml: "),
-    ("<a/>" * 2, "broken_xml: "),
     ("", "no_answer: the Answer is empty"),
-    ("  ", "no_answer: the Answer is empty"),
     (None, "no_answer: the Answer is empty"),
     (xml({"taskAnswers": "nothing"}), "task_answers: expected a JSON list"),
     (xml({"slot_0": "x", "slot_0 ": "x"}), "broken_xml: field 'slot_0' is answered twice"),
@@ -495,10 +486,8 @@ def test_times_without_seconds_do_not_measure_work(text, seconds):
     ("10/11/2017 14:05", "is ambiguous: the day or the month may come first"),
     ("Tue Oct 31 14:05:22 IST 2017", "has a time zone that is unknown or ambiguous"),
     *((text, "is not a time") for text in ("yesterday", "02/30/2017 14:05", "14:05", "13:05 PM 10/31/2017", "\ud800")),
-    ("Tue Oct 32 14:05:22 PDT 2017", "is not a time"),
     ("1969-12-31T23:59:59Z", "is before 1970 or after 2262"),
     ("2262-04-11T23:47:16Z", "is before 1970 or after 2262"),  # more nanoseconds than 64 bits count
-    ("9999-12-31T23:59:59-23:59", "is before 1970 or after 2262"),
     ("0001-01-01T00:00:00+23:59", "is before 1970 or after 2262"),
     ("2016-12-31T23:59:60Z", "is not a time"),
 )
@@ -525,10 +514,6 @@ ANSWERS = st.dictionaries(st.sampled_from(["intent_0", "slot_0", "slot_3", "serv
 def test_both_shapes_of_task_answers(answers, in_a_list):
     page = json.dumps([answers] if in_a_list else answers)
     assert answer_files.split_answers({"taskAnswers": page}) == answer_files.split_answers(answers)
-
-
-def test_empty_task_answers_are_no_answers():
-    assert [answer_files.split_answers({"taskAnswers": text}) for text in (" ", "[]", "[{}]")] == [({}, {})] * 3
 
 
 # --- payloads --------------------------------------------------------------------------------------------------------

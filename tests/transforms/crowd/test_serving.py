@@ -46,7 +46,7 @@ def exported(it):
     return [json.loads(line) for line in it.store.export().splitlines()]
 
 
-def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
+def test_four_people_fill_in_everything(tmp_path, hits):
     with site(tmp_path, hits, people=("Anna", "Ben", "Cem", "Dora")):
         people = [Person(link) for link in links(tmp_path / "links.csv")]
         assert [each.join().status_code for each in people] == [200] * 4
@@ -57,12 +57,6 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
     assert {row["Source"] for row in rows} == {"in_house"}
     assert not {"Anna", "Ben"} & {row["WorkerId"] for row in rows}
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.jsonl", "links.csv", "a.sqlite")} == {0o600}
-    composed = kit.run(
-        "compose", schemas=hits.parent / "corpus", responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None
-    )
-    answers = composed.rows("responses.parquet")
-    assert len(answers) == sum(len(row["Answers"]) for row in rows)
-    assert {row["source"] for row in answers} == {"in_house"}
 
 
 def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):

@@ -35,13 +35,6 @@ def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads
         assert len(journal.path.read_bytes().splitlines()) == 2
 
 
-def test_a_torn_only_line_is_an_empty_journal(tmp_path):
-    (tmp_path / JOURNAL).write_bytes(b'{"at":"20')
-    with Journal(tmp_path) as journal:
-        assert not journal.batch
-    assert (tmp_path / JOURNAL).read_bytes() == b""
-
-
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
