@@ -31,11 +31,8 @@ my birthday is [DATE:5 June 1990], any cake?
 follow us [HANDLE:@bluedoor_sf]
 I'm in [LOCATION:Chicago] this week
 do you have anything in [LOCATION:New York]?
-a table for two at a cheap italian place please
 we need 12 chairs and 3 high chairs
 it costs $1,250.00 in total
-How about Friday or Saturday night?
-we will be there in 30min
 the name on the booking is [PERSON:de la Cruz]
 my husband [PERSON:Olivier] will call
 [PERSON:Keiko] here, can I change it?

@@ -75,12 +75,6 @@ def test_contradicting_assignments_are_all_dead(more, difference):
     )
 
 
-def test_contradictions_in_one_row_of_one_file_are_told_too():
-    assert [reason for _, _, reason, _, _ in letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))] == [
-        "conflicting_assignment: the same id has different answers (slot_0)"
-    ] * 2
-
-
 VERSIONS = st.builds(
     assignment,
     st.dictionaries(st.sampled_from(["slot_0", "slot_1"]), st.sampled_from(["", "x", "y"])),

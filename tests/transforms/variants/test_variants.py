@@ -15,14 +15,7 @@ from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, read_schema_file
 from parapet.schemas.service import Intent, Service, Slot, elements_of
-from parapet.transforms.variants.matching import (
-    Names,
-    Variant,
-    compose_variant,
-    find_variants,
-    known_names,
-    match_folders,
-)
+from parapet.transforms.variants import matching
 from parapet.transforms.variants.perturbation import Places
 
 TAXI = Service(
@@ -35,12 +28,12 @@ BUS = Service("Bus_1", "Buses", [Slot("to", "Where to"), Slot("count", "How many
 SERVICES = {service.service_name: service for service in (TAXI, BUS)}
 
 # to and from swap; so do the intents.
-TAXI_NAMES = Names(
+TAXI_NAMES = matching.Names(
     "Taxi_11",
     {"GetTaxi": "FindTaxi", "FindTaxi": "GetTaxi"},
     {"to": "from", "from": "to", "intent": "purpose", "shared": "pooled"},
 )
-BUS_NAMES = Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
+BUS_NAMES = matching.Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
 NAMES = {"Taxi_1": TAXI_NAMES, "Bus_1": BUS_NAMES}
 
 RAW = msgspec.to_builtins([TAXI, BUS])
@@ -81,7 +74,7 @@ def corpus(tmp_path):
 
 
 def matches(corpus, *wanted):
-    return match_folders(find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
+    return matching.match_folders(matching.find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
 
 
 def problems(corpus, *wanted):
@@ -90,14 +83,14 @@ def problems(corpus, *wanted):
 
 def test_variants_in_natural_order_all_or_those_wanted(corpus):
     variants = corpus / "variants"
-    assert list(find_variants(variants)) == ["v1", "v2", "v10"]
-    assert list(find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
-    assert find_variants(variants / "v2") == {"v2": variants / "v2"}
+    assert list(matching.find_variants(variants)) == ["v1", "v2", "v10"]
+    assert list(matching.find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
+    assert matching.find_variants(variants / "v2") == {"v2": variants / "v2"}
     for folder, wanted, said in (
         (variants / "notes", [], "contains no variants"),
         (corpus / "none", [], "there is no such folder"),
     ):
-        assert said in str(raised(InputError, find_variants, folder, wanted))
+        assert said in str(raised(InputError, matching.find_variants, folder, wanted))
 
 
 def test_all_mismatches_are_listed_with_their_files(corpus):
@@ -138,7 +131,7 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     assert reason in "\n".join(problems(corpus, "v1"))
 
 
-KNOWN = known_names(SERVICES.values())
+KNOWN = matching.known_names(SERVICES.values())
 
 
 def written(dialogue, names=NAMES):
@@ -146,7 +139,7 @@ def written(dialogue, names=NAMES):
 
 
 def rename_to(places, names):
-    return places.rename(Variant("v1", names, {}))
+    return places.rename(matching.Variant("v1", names, {}))
 
 
 def test_a_slot_is_copied_from_another_service():
@@ -238,7 +231,7 @@ def renamings(draw):
             fresh = dict.fromkeys((*names, "x", "y", "to_2", "GetTaxi", "intent", "count"))
             chosen = draw(st.permutations(list(fresh)))[: len(names)]
             news.append(dict(zip(names, chosen, strict=False)) | dict.fromkeys(names[len(chosen) :], "last"))
-        found[of.service_name] = Names(f"{of.service_name}9", *news)
+        found[of.service_name] = matching.Names(f"{of.service_name}9", *news)
     return found
 
 
@@ -249,7 +242,7 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     rename_to(Places(dialogue, KNOWN), names)
     assert dialogue == expected
     back = {
-        new.service: Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
+        new.service: matching.Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
         for old, new in names.items()
     }
     known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
@@ -295,7 +288,7 @@ def test_published_variants_come_out_of_their_own_texts(real_data):
         for k in range(1, 6):
             published = read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split)
             for raw, other, typed in zip(originals, published.raw, published.services, strict=True):
-                assert compose_variant(raw, k, *own_texts(typed)) == other
+                assert matching.compose_variant(raw, k, *own_texts(typed)) == other
                 checked += 1
     assert checked
 
@@ -306,7 +299,7 @@ def test_lists_of_slot_names_under_other_keys_of_a_schema_are_renamed():
     intents = [{**kit.intent("GetTaxi"), "offered_slots": ["fare", "to"], "hints": {"to": "A place"}}]
     raw = {**kit.service("Taxi_1", slots, intents), "key_slots": ["to"], "tags": ["to", "ride"]}
     names = {"slot_0": "fare", "slot_1": "price", "intent_0": "OrderCab"}
-    variant = compose_variant(raw, 3, names, dict.fromkeys((*names, "service"), "Another text"))
+    variant = matching.compose_variant(raw, 3, names, dict.fromkeys((*names, "service"), "Another text"))
     assert (variant["key_slots"], variant["tags"]) == (["fare"], ["to", "ride"])
     assert variant["intents"][0]["offered_slots"] == ["price", "fare"]
     assert variant["intents"][0]["hints"] == {"fare": "A place"}

@@ -29,7 +29,6 @@ from parapet.transforms.crowd.hits.page import (
     RatedItem,
     Settings,
     carriable,
-    page_html,
     question_xml,
     shown,
     without_variables,
@@ -132,13 +131,6 @@ def test_the_index_has_a_line_a_page_and_the_reasons(tmp_path):
     assert not lacking(index, 'href="pages/%252E.%252F%253Cb%253E1.0.rewrites.html"', html.escape("../<b>1"), "no_text")
     assert {path.name for path in (out.folder / "requester").iterdir()} == {"rewrites.html", "rewrites.csv"}
     assert list(out.json("plan.json")["tasks"]) == ["rewrites"]
-
-
-@cases("sandbox", False, True)
-def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
-    for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
-        assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
-        assert ("workersandbox" in page.html.decode()) == sandbox
 
 
 def talks(n, ids="a"):

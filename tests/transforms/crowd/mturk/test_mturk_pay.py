@@ -292,13 +292,10 @@ def test_a_dry_run_names_workers_by_hashes_only(done):
 POSTS = {
     "nothing": [],
     "blank": [("intent_0", ""), ("slot_0", "")],
-    "spaces": [("intent_0", " \n\t "), ("slot_0", "\u3000\u200b")],
     "unknown": [("comment", "nice"), ("slot_999", "more"), ("intent_0x", "x")],
     "plumbing": [("doNotRedirect", "true"), ("csrf_token", "x")],
     "empty list": [("taskAnswers", "[]")],
     "empty answers": [("taskAnswers", "[{}]")],
-    "not JSON": [("taskAnswers", "{")],
-    "nested": [("taskAnswers", "[" * 300 + "]" * 300)],
     "nested inside": [("taskAnswers", '[{"slot_0": ' + "[" * 300 + "]" * 300 + "}]")],
     "too large": [("slot_0", "a b" * 10_000)],
     "an id": [("intent_0", worker(12)), ("slot_0", worker(1))],
