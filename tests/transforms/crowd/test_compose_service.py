@@ -196,13 +196,7 @@ def held(n, task="names", field="slot_1"):
     return more(field, *[f"zorbtown {word}" for word in ("one", "two", "three", "four")[:n]], task=task)
 
 
-@cases(
-    "have in_review to_accept",
-    (4, 0, 0),
-    (4, 1, 1),
-    (3, 4, 2),
-    (3, 1, 0),
-)
+@cases("have in_review to_accept", (4, 0, 0), (4, 1, 1), (3, 4, 2), (3, 1, 0))
 def test_how_many_held_answers_would_complete_a_service(have, in_review, to_accept):
     answers = assignments({**NAMES, "slot_1": NAMES["slot_1"][:have]}) + held(in_review)
     batch = compose(answers)
