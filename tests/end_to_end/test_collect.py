@@ -89,6 +89,7 @@ def test_two_people_complete_a_batch(tmp_path, corpus, browser):
         assert all(seconds > 0 for seconds in row["Seconds"].values())
     composed = kit.run("compose", schemas=corpus, responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None)
     answers = composed.rows("responses.parquet")
+    assert {answer["source"] for answer in answers} == {"in_house"}
     assert {answer["reason"] for answer in answers} <= {"service_incomplete", "too_fast"}
     assert all(answer["keystrokes"] == len(answer["text"]) for answer in answers)
 

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 import apache_beam as beam
 import kit
@@ -203,7 +203,6 @@ PROMPTS = {"names": ("slot_0", "how HEAVY, the parcel is!"), "descriptions": ("s
 
 WRONG = [
     ({"slot_0": "   "}, "slot_0", "Please write a"),
-    ({"slot_0": "?!"}, "slot_0", "Please use words"),
     ({"slot_0": "123"}, "slot_0", "Please use words"),
     ({"slot_0": "word " * 26}, "slot_0", "Too long: 26 words"),
     ({"slot_0": "w" * 201}, "slot_0", "Too long: 201 letters"),
@@ -300,14 +299,6 @@ def test_the_requester_template_works_inside_the_sites_form(page, server, task):
     assert sent(page, server, "#hit button") == [("assignmentId", "3ABC"), *answers(task).items()]
 
 
-def test_the_index_links_to_the_pages(page, server):
-    page.goto(f"{server.url}/index.html")
-    assert fits(page)
-    page.get_by_role("link", name="Parcels_1").first.click()
-    assert page.get_by_text("This is a preview").is_visible()
-    assert parse_qs(urlsplit(page.url).query) == {}
-
-
 def rewrite_url(dialogues, query="?assignmentId=3XYZ", page="%2E.%2F%3Ci%3E1.31"):
     return f"{dialogues.url}/pages/{quote(page)}.rewrites.html{query}"
 
@@ -341,14 +332,12 @@ def test_good_rewritings_are_posted_with_quotes_made_straight(page, dialogues):
 
 
 WRONG_REWRITES = [
-    ("paraphrase", "", "Please write a sentence."),
     ("paraphrase", "?!", "Please use words."),
     ("paraphrase", "A table at O'Neill and Sons for 2", 'Keep "O\'Neill & Sons" as it is.'),
     ("paraphrase", "a table at o'neill & sons for 12, at 2:30", 'Keep "O\'Neill & Sons" and "2" as they are.'),
     ("paraphrase", SAID.upper().replace("O'NEILL & SONS", "O'Neill & Sons"), "This only repeats"),
     ("verbose", REWRITES["paraphrase"], "The same as answer 1"),
     ("verbose", "Kindly book O'Neill & Sons for 2 people", "Not longer: 7 words, and the sentence above has 9."),
-    ("verbose", "word " * 60, "Too long: 60 words. Please use at most 49"),
     (
         "simplified",
         "Please get me O'Neill & Sons, for 2 people tomorrow evening",
@@ -356,7 +345,6 @@ WRONG_REWRITES = [
     ),
     ("typos", SAID.lower().replace("o'neill & sons", "O'Neill & Sons"), "No letter is changed."),
     ("typos", "Pleeeeeease buuuuuuk O'Neill & Sons for 2 ppl", "Too many changes: mistype at most 17 letters"),
-    ("typos", "plaese book O'Niell & Sons for 2 people tomorrow evening.", 'Keep "O\'Neill & Sons" as it is.'),
 ]
 
 

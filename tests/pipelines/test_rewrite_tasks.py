@@ -156,7 +156,6 @@ def test_names_that_collide_in_a_task_are_not_used(place):
 @cases(
     "change flags reason",
     ("names.json", {}, "names.json: "),
-    ("", {"sgd": "given"}, "unknown flag --sgd"),
     ("", {"mapping": "position"}, "unknown flag --mapping"),
     ("tools.json", {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'"),
     ("empty", {}, "contains no tasks"),
@@ -171,7 +170,6 @@ def test_what_is_refused(change, flags, reason, place):
         write(place / "given/tasks.jsonl", "\n")
     if "tasks" in flags:
         flags = {"tasks": [place / "given" / name for name in flags["tasks"]]}
-    flags = {key: place / value if key == "sgd" else value for key, value in flags.items()}
     given = {"tasks": place / "given/tasks.jsonl", "variants": place / "variants", **flags}
     assert reason in refused("rewrite", **given, output=place / "out", status=(1, 2))
 

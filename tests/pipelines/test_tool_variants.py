@@ -9,8 +9,6 @@ import pytest
 from kit import cases, json_of, lacking, refused, rows_of, run, write
 from tool_files import PARCEL, TOOLS, toolset, write_answers, write_tasks
 
-from parapet.schemas import layout
-from parapet.schemas.service import elements_of
 from parapet.schemas.tools import ToolFile
 
 IDS = [
@@ -47,17 +45,6 @@ def composed(openai):
 def compose(schemas, answers, output):
     responses = [answers / "names.csv", answers / "descriptions.csv"]
     return run("compose", schemas=schemas, responses=responses, decisions=answers / "decisions.csv", output=output)
-
-
-def test_the_elements_of_a_toolset(openai):
-    (split,) = layout.read_root(openai / "trips.json")
-    (service,) = split.services
-    assert [element.id for element in elements_of(service, "names")] == IDS + NAMES_ONLY
-    assert [element.id for element in elements_of(service, "descriptions")] == IDS
-    cabin = elements_of(service, "names")[6]
-    assert (cabin.name, cabin.values, cabin.scopes) == ("cabin", ("economy", "business"), ("book_trip/",))
-    # Both tools take the user's id: it is asked once, and its name is unique in both.
-    assert elements_of(service, "names")[2].scopes == ("book_trip/", "send_parcel/")
 
 
 def test_hits_ask_for_each_tool_and_parameter(openai, tmp_path):

@@ -15,54 +15,29 @@ Dear [PERSON:Mrs Whitfield|Whitfield], your table is ready.
 Mr. [PERSON:Nakamura] will arrive at [TIME:7:30 pm]
 Sure, you can reach me on [PHONE:+44 7911 123456] any time.
 my cell is [PHONE:(212) 555-0187] thanks
-call [PHONE:020 7946 0958] if anything changes
-text me at [PHONE:415.555.0199]
 its [PHONE:four one five five five five zero one nine nine]
 email is [EMAIL:ann.lee+bookings@example.com]
 you can mail [EMAIL:bob at example dot org] too
 see our menu at [URL:https://www.example.com/menu?id=7]
-the site is [URL:bluedoor.co.uk] I think
 my booking number is [ORDER:BK-48213]
-order [ORDER:#9921034] never arrived
 Confirmation code: [ORDER:RX7K29Q]
-ref [ORDER:4471882] please check
 I live at [ADDRESS:221 Baker Street] so somewhere close to that
 deliver to [ADDRESS:1600 Amphitheatre Pkwy, Suite 200]
-my zip is [ADDRESS:94107]
 we are at [ADDRESS:48 North Hill Road], [ADDRESS:SW1A 1AA]
 card is [CARD:4111 1111 1111 1111]
-pay with [CARD:5500-0000-0000-0004] please
 my iban is [IBAN:DE89 3704 0044 0532 0130 00]
 born [DATE:12/05/1984]
 my birthday is [DATE:5 June 1990], any cake?
-for [DATE:2024-05-12] at [TIME:19:00]
 follow us [HANDLE:@bluedoor_sf]
 I'm in [LOCATION:Chicago] this week
-somewhere near [LOCATION:Union Square] would be great
 do you have anything in [LOCATION:New York]?
-I was at [LOCATION:Nopa] last time
-can you do 7 people
-a table for two at a cheap italian place please
 we need 12 chairs and 3 high chairs
 it costs $1,250.00 in total
-20% off for parties of 10
-I'd like Italian or Thai food
-How about Friday or Saturday night?
-Great, thank you so much!
-is the food gluten free?
-we will be there in 30min
-OK sounds good
-I am vegan and my wife is vegetarian
-What time do you open on Sunday?
-perfect see you then
 the name on the booking is [PERSON:de la Cruz]
-regards, [PERSON:Henrik]
 my husband [PERSON:Olivier] will call
-ask for [PERSON:Siobhan]
 [PERSON:Keiko] here, can I change it?
 sent from [IP:192.168.10.20]
 my passport number is [ORDER:X1234567]
-account [ORDER:00123456789] is mine
 tracking 1Z is [ORDER:1Z999AA10123456784]
 ssn [ORDER:078-05-1120]
 """

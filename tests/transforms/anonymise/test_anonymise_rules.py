@@ -11,7 +11,6 @@ from kit import cases
 from labelled_chats import SEEN, UNSEEN
 
 from parapet.transforms.anonymise.replacing import (
-    BOT,
     KINDS,
     PLACEHOLDER,
     USER,
@@ -23,7 +22,6 @@ from parapet.transforms.anonymise.replacing import (
     Rules,
     Suspect,
     names_in,
-    normalised,
     numbers_in,
     settled,
     suspects_in,
@@ -71,9 +69,9 @@ def measured(lines):
 def test_figures_on_labelled_lines():
     """Recall is of whole mentions: one of which a letter stays is missed."""
     found, missed, wrong = measured(SEEN)
-    assert (found.total(), missed, wrong) == (51, [], [])
+    assert (found.total(), missed, wrong) == (37, [], [])
     found, missed, wrong = measured(UNSEEN)
-    assert (found.total(), len(missed), len(wrong), len((SEEN + UNSEEN).splitlines())) == (41, 6, 1, 115)
+    assert (found.total(), len(missed), len(wrong), len((SEEN + UNSEEN).splitlines())) == (41, 6, 1, 90)
 
 
 def test_what_rules_miss_a_second_look_sees_in_part():
@@ -87,9 +85,8 @@ def masked(line):
     return replaced(line).texts[0]
 
 
-def replaced(*texts, rules=NO_LISTS, speakers=""):
-    turns = [ChatTurn(BOT if speakers[i : i + 1] == "b" else USER, text) for i, text in enumerate(texts)]
-    return Anonymiser(rules).of(Chat(tuple(turns)))
+def replaced(*texts, rules=NO_LISTS):
+    return Anonymiser(rules).of(Chat(tuple(ChatTurn(USER, text) for text in texts)))
 
 
 @cases(
@@ -105,14 +102,10 @@ def test_numbers_and_days_as_in_the_paper(text, expected):
     assert Anonymiser(Rules(paper=True)).of(Chat((ChatTurn("user", text),))).texts == (expected,)
 
 
-def test_speakers_that_have_names():
-    turns = (ChatTurn(USER, "hello", "Ann Lee"), ChatTurn(BOT, "hello ann"))
-    assert Anonymiser(Rules()).of(Chat(turns)).texts == ("hello", "hello <PERSON_1>")
-
-
 def test_disguises():
     assert replaced("ann\u200b@x.com ４１５-555-０１３２").texts == ("<EMAIL_1> <PHONE_1>",)
     assert replaced("so says <PERSON_1>").texts == ("so says <PERSON_1>",)
+    assert replaced("api_call yelp thai").texts == ("api_call yelp thai",)  # a bot's would lose its arguments
 
 
 def test_the_second_look():
@@ -192,9 +185,3 @@ def test_what_is_listed_and_what_is_kept():
     rules = Rules(entities=(("RESTAURANT", "blue door"), ("ENTITY", "Blue Door Cafe")), kept=frozenset({"TIME"}))
     result = replaced("the blue DOOR at 7pm, or Blue-Door Cafe, or blue doors", rules=rules)
     assert result.texts == ("the <RESTAURANT_1> at 7pm, or <ENTITY_1>, or blue doors",)
-
-
-def test_api_calls_lose_their_arguments():
-    calls = replaced("api_call yelp thai", "API_CALL yelp thai", speakers="ub").texts
-    assert calls == ("api_call yelp thai", "api_call")
-    assert normalised("Hi <PERSON_1>, ÉCLAIR <TIME_2>?") == "hi <PERSON_1>, éclair <TIME_2>?"

@@ -15,10 +15,9 @@ from parapet.schemas.layout import SINGLE, parse_services
 from parapet.schemas.rows import Assignment
 from parapet.transforms.crowd import schema_task, vet
 from parapet.transforms.crowd.compose import Candidates, assign_names, draw, most_diverse, ranked
-from parapet.transforms.crowd.lexicon import spelling_rank
 from parapet.transforms.crowd.schema_task import Options, SchemaTask
 from parapet.transforms.crowd.vet import Vetting, canonical_form
-from parapet.transforms.report.text import Convention, words
+from parapet.transforms.report.text import Convention
 from parapet.transforms.variants.distance import levenshtein
 
 
@@ -197,13 +196,7 @@ def held(n, task="names", field="slot_1"):
     return more(field, *[f"zorbtown {word}" for word in ("one", "two", "three", "four")[:n]], task=task)
 
 
-@cases(
-    "have in_review to_accept",
-    (4, 0, 0),
-    (4, 1, 1),
-    (3, 4, 2),
-    (3, 1, 0),
-)
+@cases("have in_review to_accept", (4, 0, 0), (4, 1, 1), (3, 4, 2), (3, 1, 0))
 def test_how_many_held_answers_would_complete_a_service(have, in_review, to_accept):
     answers = assignments({**NAMES, "slot_1": NAMES["slot_1"][:have]}) + held(in_review)
     batch = compose(answers)
@@ -306,13 +299,6 @@ def test_without_collisions_everyone_gets_the_first_five(texts):
         assert names == ranked(element.texts[:5], element.distances[:5])
 
 
-def test_equal_distances_change_places_before_another_answer_is_drawn():
-    one = Candidates("one", ["a", "b", "c"], [1, 1, 2])
-    other = Candidates("other", ["a", "b", "c"], [1, 1, 2])
-    assert assign_names([one], 2) == {"one": ["a", "b"]}
-    assert assign_names([one, other], 2) == {"one": ["a", "b"], "other": ["b", "a"]}
-
-
 TEXTS = st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=9, unique=True)
 
 
@@ -363,14 +349,6 @@ def test_other_answers_do_not_move_a_text(texts, data):
     drawn = draw(texts, 7, "e", "names")
     drawn.remove(gone)
     assert draw([text for text in texts if text != gone], 7, "e", "names") == drawn
-
-
-def rank(canonical, typed=None):
-    return spelling_rank(canonical, words(canonical), canonical if typed is None else typed)
-
-
-def test_a_typo_weighs_more_than_all_else():
-    assert rank("CITY OF THE (HOTEL.") < rank("City of the hottell")
 
 
 def test_ties_go_to_the_earlier_texts():

@@ -75,12 +75,6 @@ def test_contradicting_assignments_are_all_dead(more, difference):
     )
 
 
-def test_contradictions_in_one_row_of_one_file_are_told_too():
-    assert [reason for _, _, reason, _, _ in letters(assignment({"slot_0": "x"}), assignment({"slot_0": "y"}))] == [
-        "conflicting_assignment: the same id has different answers (slot_0)"
-    ] * 2
-
-
 VERSIONS = st.builds(
     assignment,
     st.dictionaries(st.sampled_from(["slot_0", "slot_1"]), st.sampled_from(["", "x", "y"])),
@@ -119,13 +113,6 @@ def test_nothing_is_lost_and_no_order_matters(versions, random):
 
 def decision(response="3A:slot_0", verdict="accept", source="d.csv:row 2", **more):
     return Decision(response, verdict, source=source, **more)
-
-
-def test_a_field_that_one_export_lacks_contradicts_nothing():
-    (merged,), dead = merge_assignments(
-        [assignment({"slot_0": "x"}), assignment({"slot_1": "y", "slot_2": ""}, source="b.csv: row 1")]
-    )
-    assert (merged.answers, dead) == ({"slot_0": "x", "slot_1": "y", "slot_2": ""}, [])
 
 
 @cases(

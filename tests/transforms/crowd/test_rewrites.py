@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases
@@ -48,13 +47,10 @@ SHORT = turn_of("Sounds good, please.")
 @cases(
     "kind turn text reason",
     ("paraphrase", BOAT, "Please book 2 places to Port Alder for me tomorrow.", ""),
-    ("paraphrase", BOAT, "Tomorrow I want 2 seats to Port Alder.", ""),
     ("paraphrase", BOAT, "i WANT 2 seats, to Port Alder, tomorrow!", "copy"),
     ("paraphrase", BOAT, "Please book 2 places to port alder for me tomorrow.", "lost_value"),
     ("paraphrase", BOAT, "Please book 22 places to Port Alder for me tomorrow.", "lost_value"),
-    ("paraphrase", BOAT, "Please book 2:30 places to Port Alder for me tomorrow.", "lost_value"),
     ("paraphrase", BOAT, "Please book 2 places to Port Alder and Grey Point for me tomorrow.", "leaked_value"),
-    ("paraphrase", BOAT, "Please book 2 places to Port Alder for me on friday.", "leaked_value"),
     ("paraphrase", BOAT, "Please book 2 cheap places to Port Alder for me.", "common_value"),
     ("paraphrase", BOAT, "It is true that I need 2 places to Port Alder tomorrow.", ""),
     ("paraphrase", BOAT, "I wan 2 seats to Port Alder tomorrow.", "near_original"),
@@ -70,25 +66,20 @@ SHORT = turn_of("Sounds good, please.")
     ("paraphrase", BOAT, " ?! ", "blank"),
     ("paraphrase", BOAT, "2 Port Alder" + " please" * 60, "too_long"),
     ("paraphrase", NO, "That would be all.", "meaning"),
-    ("paraphrase", NO, "No, that was all, thank you.", ""),
     ("paraphrase", NO, "n/a", "placeholder"),
     ("paraphrase", NO, "x", "single_character"),
     ("simple", SHORT, "k.", "single_character"),
     ("simple", turn_of("Please give me 2 of them.", "2"), "2", ""),
-    ("paraphrase", SHORT, "Yes, sure.", ""),
     ("typos", BOAT, "I wnat 2 seast to Port Alder tomorow.", ""),
     ("typos", BOAT, "i want 2 seats to Port Alder tomorrow", "copy"),
     ("typos", BOAT, "I want 2 seats to Prot Alder tomorrow.", "lost_value"),
     ("typos", BOAT, "Get me 2 chairs on a boat to Port Alder now", "too_many_typos"),
-    ("typos", BOAT, "I wang 2 seats to Port Alder tomorrow.", ""),
     ("typos", BOAT, "No want 2 seats to Port Alder tomorrow.", "meaning"),
     ("typos", NO, "On, thanks, that is everythin.", ""),
-    ("typos", turn_of("Hi!"), "Ho!", ""),
     ("verbose", BOAT, "Hello, I want 2 seats to Port Alder tomorrow.", ""),
     ("verbose", BOAT, "I need 2 seats to Port Alder tomorrow.", "not_longer"),
     ("simple", BOAT, "2 seats to Port Alder tomorrow.", ""),
     ("simple", BOAT, "Please sell me 2 seats to Port Alder.", "not_shorter"),
-    ("simple", SHORT, "That is good.", ""),
     ("simple", SHORT, "That sounds quite good.", "not_shorter"),
     ("simple", turn_of("Yes, 2 seats for me.", "2"), "Just 2 seats.", ""),
 )  # fmt: skip
@@ -138,12 +129,9 @@ def test_turns_that_nobody_was_asked_about():
     assert source_turn(dialogue, 0) == (
         "never_asked: only_values: the utterance consists only of slot values, which must stay unchanged"
     )
-    assert source_turn(dialogue, 1) == "unknown_turn: this is a turn of the system, not of the user"
-    assert source_turn(dialogue, 2) == "unknown_turn: the dialogue has 2 turns"
 
 
 def test_what_no_reviewer_can_let_stand():
-    assert "must contain 'Port Alder' unchanged" in rules.unacceptable(rules.RewriteText("simple", "2 seats", BOAT))
     assert rules.unacceptable(rules.RewriteText("simple", "…", BOAT)) == "the text contains no word"
     assert (
         rules.unacceptable(rules.RewriteText("simple", BOAT.utterance, BOAT)) == "the text is identical to the sentence"
@@ -242,13 +230,6 @@ def test_one_is_drawn_and_a_later_answer_changes_places_with_it_only():
         assert after in (*before, ("D:simplified", "Go to Port Alder."))
         assert used(rewrite(*texts, seed=seed)) == before
     assert sorted(fates(rewrite(*texts)).values()) == [("surplus", "not_drawn")] * 2 + [("used", "")]
-
-
-def test_outcomes_are_sorted_by_dialogue_and_turn():
-    places = [("1", 2), ("1", 10), ("1_1", 0), ("1_10", 0)]
-    turns = [msgspec.structs.replace(asked(), dialogue_id=name, turn=turn) for name, turn in places]
-    names = [rewrite_turn(turn, [], 0)[0].name for turn in turns]
-    assert names == sorted(names)
 
 
 def test_a_decision_that_loses_a_value_is_a_dead_letter():

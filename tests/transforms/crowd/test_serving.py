@@ -46,7 +46,7 @@ def exported(it):
     return [json.loads(line) for line in it.store.export().splitlines()]
 
 
-def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
+def test_four_people_fill_in_everything(tmp_path, hits):
     with site(tmp_path, hits, people=("Anna", "Ben", "Cem", "Dora")):
         people = [Person(link) for link in links(tmp_path / "links.csv")]
         assert [each.join().status_code for each in people] == [200] * 4
@@ -57,12 +57,6 @@ def test_four_people_fill_in_everything_and_it_can_be_composed(tmp_path, hits):
     assert {row["Source"] for row in rows} == {"in_house"}
     assert not {"Anna", "Ben"} & {row["WorkerId"] for row in rows}
     assert {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("a.jsonl", "links.csv", "a.sqlite")} == {0o600}
-    composed = kit.run(
-        "compose", schemas=hits.parent / "corpus", responses=tmp_path / "a.jsonl", output=tmp_path / "out", status=None
-    )
-    answers = composed.rows("responses.parquet")
-    assert len(answers) == sum(len(row["Answers"]) for row in rows)
-    assert {row["source"] for row in answers} == {"in_house"}
 
 
 def test_the_export_follows_the_answers(tmp_path, hits, monkeypatch):
@@ -90,16 +84,7 @@ def test_answers_keep_what_was_written_and_how(served):
     assert (row["Seconds"], row["AssignmentStatus"]) == ({names[0]: 1.3}, "Submitted")
 
 
-@cases(
-    "text",
-    "",
-    "[]",
-    '{"Keystrokes": 3}',
-    '{"Keystrokes": {"a": -1}}',
-    '{"Pastes": {"b": true}}',
-    '{"Seconds": {"a": 1e300}}',
-    "[" * 9_999,
-)
+@cases("text", "", '{"Keystrokes": {"a": -1}}', '{"Seconds": {"a": 1e300}}', "[" * 9_999)
 def test_telemetry_may_be_anything(text):
     assert read_telemetry(text) == FilledForm()
 
@@ -299,13 +284,7 @@ def answered(folder, hits, number=1):
 # Files.
 
 
-@cases(
-    "content",
-    json.dumps(ANSWER) + "\n",
-    '{"task_id": "Ferries_1:names", "page": "pages/Ferries_1.names.html"}\n',
-    "Ada\nBen\n",
-    "\x00\x01",
-)
+@cases("content", json.dumps(ANSWER) + "\n", "Ada\nBen\n", "\x00\x01")
 def test_only_an_export_of_the_same_database_is_replaced(tmp_path, hits, content):
     for name, flag in (("a.jsonl", "--export"), ("links.csv", "--invitations")):
         folder = tmp_path / name
@@ -407,14 +386,7 @@ WHOLE = "GET /progress HTTP/1.1\r\nHEAD\r\n\r\n"
 HALF = "POST /progress HTTP/1.1\r\nHEAD\r\nContent-Length: 100\r\n\r\nx"
 
 
-@cases(
-    "text",
-    "",
-    "GET / HT",
-    HALF,
-    "GET /progress HTTP/1.1\r\nHEAD\r\n\r\nGET / HT",
-    "GET /x HTTP/1.1\r\nHEAD\r\n\r\n" + HALF,
-)
+@cases("text", "", HALF, WHOLE + "GET / HT", WHOLE.replace("progress", "x") + HALF)
 def test_every_connection_ends(tmp_path, hits, text):
     with site(tmp_path, hits, limits={"MAX_SECONDS": 0.4}) as it:
         connection = opened(it, text)
@@ -559,10 +531,6 @@ def batches(draw):
     return forms
 
 
-def event(person, given_form, state):
-    return Event(person, given_form, state)
-
-
 class Batch:
     """A collection as the store keeps it: one open form a person."""
 
@@ -577,7 +545,7 @@ class Batch:
                 return True
         chosen = choose(person, self.forms, self.history, self.limit)
         if chosen is not None:
-            self.history.append(event(person, chosen, state))
+            self.history.append(Event(person, chosen, state))
         return chosen is not None
 
     def check(self):

@@ -2,29 +2,20 @@
 
 import copy
 import json
-from typing import Any
 
 import kit
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import act, cases, dialogue, frame, intent, raised, service, slot, state, turn, write
+from kit import cases, raised, write
 
 from benchmarks.rewrite_reference import rename
 from parapet.schemas.dialogue import Dialogue, problems_of
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root, read_schema_file
 from parapet.schemas.service import Intent, Service, Slot, elements_of
-from parapet.transforms.variants.matching import (
-    Names,
-    Variant,
-    compose_variant,
-    find_variants,
-    known_names,
-    mapping_bytes,
-    match_folders,
-)
+from parapet.transforms.variants import matching
 from parapet.transforms.variants.perturbation import Places
 
 TAXI = Service(
@@ -37,58 +28,13 @@ BUS = Service("Bus_1", "Buses", [Slot("to", "Where to"), Slot("count", "How many
 SERVICES = {service.service_name: service for service in (TAXI, BUS)}
 
 # to and from swap; so do the intents.
-TAXI_NAMES = Names(
+TAXI_NAMES = matching.Names(
     "Taxi_11",
     {"GetTaxi": "FindTaxi", "FindTaxi": "GetTaxi"},
     {"to": "from", "from": "to", "intent": "purpose", "shared": "pooled"},
 )
-BUS_NAMES = Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
+BUS_NAMES = matching.Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
 NAMES = {"Taxi_1": TAXI_NAMES, "Bus_1": BUS_NAMES}
-
-DIALOGUE: dict[str, Any] = dialogue(
-    "1_00000",
-    turn(
-        "USER",
-        "A shared taxi from Rome to from",
-        frame(
-            "Taxi_1",
-            act("INFORM_INTENT", "intent", "GetTaxi"),
-            act("INFORM", "to", "from"),
-            act("REQUEST", "shared"),
-            act("THANK_YOU"),
-            slots=[{"slot": "from", "start": 19, "exclusive_end": 23}],
-            state=state("GetTaxi", ["shared", "to"], **{"from": ["Rome"], "intent": ["work"], "to": ["from", "To"]}),
-        ),
-    ),
-    turn(
-        "SYSTEM",
-        "2 of them",
-        frame(
-            "Taxi_1",
-            act("INFORM_COUNT", "count", "2"),
-            act("OFFER_INTENT", "intent", "FindTaxi", canonical_values=[]),
-            service_call={"method": "FindTaxi", "parameters": {"from": "Rome", "to": "from"}},
-            service_results=[{"from": "Rome", "to": "from"}, {"to": "from", "from": "Rome", "shared": "yes"}],
-        ),
-        frame(
-            "Bus_1",
-            {"act": "INFORM", "slot": "count", "values": ["1"]},
-            slots=[{"slot": "to", "copy_from": "to", "value": ["from"]}],
-            state=state(),
-        ),
-    ),
-)
-
-
-def changed(way: list[Any], value: Any) -> dict[str, Any]:
-    """The dialogue with another value at a place."""
-    raw = copy.deepcopy(DIALOGUE)
-    at: Any = raw
-    for step in way[:-1]:
-        at = at[step]
-    at[way[-1]] = value
-    return raw
-
 
 RAW = msgspec.to_builtins([TAXI, BUS])
 
@@ -119,7 +65,7 @@ def corpus(tmp_path):
     """Both services in train, one in test; v1 of both, v2 and v10 empty but for their schemas."""
     for split, n in (("train", 2), ("test", 1)):
         write(tmp_path / "sgd" / split / "schema.json", RAW[:n])
-        write(tmp_path / "sgd" / split / "dialogues_001.json", [DIALOGUE] * n)
+        write(tmp_path / "sgd" / split / "dialogues_001.json", [])
         for variant in ("v1", "v2", "v10"):
             write(tmp_path / "variants" / variant / split / "schema.json", VARIANT[:n])
     write(tmp_path / "variants" / ".hidden" / "v1" / "schema.json", [])
@@ -128,7 +74,7 @@ def corpus(tmp_path):
 
 
 def matches(corpus, *wanted):
-    return match_folders(find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
+    return matching.match_folders(matching.find_variants(corpus / "variants", wanted), read_root(corpus / "sgd"))
 
 
 def problems(corpus, *wanted):
@@ -137,15 +83,14 @@ def problems(corpus, *wanted):
 
 def test_variants_in_natural_order_all_or_those_wanted(corpus):
     variants = corpus / "variants"
-    assert list(find_variants(variants)) == ["v1", "v2", "v10"]
-    assert list(find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
-    assert find_variants(variants / "v2") == {"v2": variants / "v2"}
+    assert list(matching.find_variants(variants)) == ["v1", "v2", "v10"]
+    assert list(matching.find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
+    assert matching.find_variants(variants / "v2") == {"v2": variants / "v2"}
     for folder, wanted, said in (
-        (variants, ["v3"], "there is no variant 'v3' (found: v1, v2, v10)"),
         (variants / "notes", [], "contains no variants"),
         (corpus / "none", [], "there is no such folder"),
     ):
-        assert said in str(raised(InputError, find_variants, folder, wanted))
+        assert said in str(raised(InputError, matching.find_variants, folder, wanted))
 
 
 def test_all_mismatches_are_listed_with_their_files(corpus):
@@ -186,12 +131,7 @@ def test_a_service_that_does_not_match(corpus, change, reason):
     assert reason in "\n".join(problems(corpus, "v1"))
 
 
-def test_a_mapping_is_sorted_by_variant_and_service():
-    data = mapping_bytes({"v2": NAMES, "v1": {"Taxi_1": TAXI_NAMES}})
-    assert [*msgspec.json.decode(data)] == ["v1", "v2"]
-
-
-KNOWN = known_names(SERVICES.values())
+KNOWN = matching.known_names(SERVICES.values())
 
 
 def written(dialogue, names=NAMES):
@@ -199,14 +139,20 @@ def written(dialogue, names=NAMES):
 
 
 def rename_to(places, names):
-    return places.rename(Variant("v1", names, {}))
+    return places.rename(matching.Variant("v1", names, {}))
 
 
 def test_a_slot_is_copied_from_another_service():
-    way = ["turns", 1, "frames", 1, "slots", 0, "copy_from"]
-    assert written(changed(way, "from"))["turns"][1]["frames"][1]["slots"][0]["copy_from"] == "to"
-    with pytest.raises(InputError, match="copy_from 'gone': none of the dialogue's services has it"):
-        Places(changed(way, "gone"), KNOWN)
+    copied, gone = (
+        kit.dialogue(
+            "1",
+            kit.turn("USER", "", kit.frame("Taxi_1")),
+            kit.turn("SYSTEM", "", kit.frame("Bus_1", slots=[{"slot": "to", "copy_from": name, "value": ["from"]}])),
+        )
+        for name in ("from", "gone")
+    )
+    assert written(copied)["turns"][1]["frames"][0]["slots"][0]["copy_from"] == "to"
+    raised(InputError, Places, gone, KNOWN, match="copy_from 'gone': none of the dialogue's services has it")
 
 
 @cases(
@@ -285,7 +231,7 @@ def renamings(draw):
             fresh = dict.fromkeys((*names, "x", "y", "to_2", "GetTaxi", "intent", "count"))
             chosen = draw(st.permutations(list(fresh)))[: len(names)]
             news.append(dict(zip(names, chosen, strict=False)) | dict.fromkeys(names[len(chosen) :], "last"))
-        found[of.service_name] = Names(f"{of.service_name}9", *news)
+        found[of.service_name] = matching.Names(f"{of.service_name}9", *news)
     return found
 
 
@@ -296,7 +242,7 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     rename_to(Places(dialogue, KNOWN), names)
     assert dialogue == expected
     back = {
-        new.service: Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
+        new.service: matching.Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
         for old, new in names.items()
     }
     known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
@@ -329,36 +275,6 @@ def test_what_is_no_dialogue(dialogue):
     raised(InputError, Places, dialogue, KNOWN, match="not_sgd")
 
 
-def test_an_intent_that_no_schema_has_stays():
-    dialogue = changed(["turns", 0, "frames", 0, "state", "active_intent"], "find_taxi")
-    assert written(dialogue)["turns"][0]["frames"][0]["state"]["active_intent"] == "find_taxi"
-
-
-OWNED = {
-    "owner": "someone",
-    **service(
-        "Taxi_1",
-        [
-            {"description": "Where to", "name": "to", "is_categorical": False, "possible_values": []},
-            {**slot("fare", "How much", "1", "2"), "unit": "EUR"},
-        ],
-        [
-            intent("GetTaxi", "Call one", "to", transactional=True, results=["fare", "to"], fare="dontcare"),
-            {key: value for key, value in intent("Wait", "Stay").items() if key != "result_slots"},
-        ],
-        "Get a taxi",
-    ),
-}
-FIELD_NAMES = {"slot_0": "fare", "slot_1": "price", "intent_0": "OrderCab", "intent_1": "Hold"}
-DESCRIPTIONS = {
-    "slot_0": "The end of the ride",
-    "slot_1": "What it costs",
-    "intent_0": "Order a cab",
-    "intent_1": "Let it wait",
-    "service": "Cabs",
-}
-
-
 def own_texts(service):
     elements = elements_of(service, "descriptions")
     return {e.field: e.name for e in elements if e.kind != "service"}, {e.field: e.description for e in elements}
@@ -372,20 +288,18 @@ def test_published_variants_come_out_of_their_own_texts(real_data):
         for k in range(1, 6):
             published = read_schema_file(real_data / f"sgd/sgd_x/data/v{k}/{split}/schema.json", split)
             for raw, other, typed in zip(originals, published.raw, published.services, strict=True):
-                assert compose_variant(raw, k, *own_texts(typed)) == other
+                assert matching.compose_variant(raw, k, *own_texts(typed)) == other
                 checked += 1
     assert checked
 
 
 def test_lists_of_slot_names_under_other_keys_of_a_schema_are_renamed():
     """As ``offered_slots``, which some corpora have; other lists stay."""
-    raw = {**OWNED, "key_slots": ["to"], "tags": ["to", "ride"]}
-    raw["intents"] = [
-        {**OWNED["intents"][0], "offered_slots": ["fare", "to"], "hints": {"to": "A place"}},
-        OWNED["intents"][1],
-    ]
-    raw["slots"] = [{**OWNED["slots"][0], "depends_on": ["fare"], "possible_values": ["to"]}, OWNED["slots"][1]]
-    variant = compose_variant(raw, 3, FIELD_NAMES, DESCRIPTIONS)
+    slots = [{**kit.slot("to"), "depends_on": ["fare"], "possible_values": ["to"]}, kit.slot("fare")]
+    intents = [{**kit.intent("GetTaxi"), "offered_slots": ["fare", "to"], "hints": {"to": "A place"}}]
+    raw = {**kit.service("Taxi_1", slots, intents), "key_slots": ["to"], "tags": ["to", "ride"]}
+    names = {"slot_0": "fare", "slot_1": "price", "intent_0": "OrderCab"}
+    variant = matching.compose_variant(raw, 3, names, dict.fromkeys((*names, "service"), "Another text"))
     assert (variant["key_slots"], variant["tags"]) == (["fare"], ["to", "ride"])
     assert variant["intents"][0]["offered_slots"] == ["price", "fare"]
     assert variant["intents"][0]["hints"] == {"fare": "A place"}

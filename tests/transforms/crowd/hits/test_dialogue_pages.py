@@ -5,7 +5,6 @@ import re
 
 import jinja2
 import msgspec
-import pytest
 from hits_corpora import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from kit import cases, lacking, raised, run, write
 from page_form import html_of
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
-from parapet.schemas.errors import InputError
 from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.crowd.hits import dialogue_pages
 from parapet.transforms.crowd.hits.dialogue_pages import (
@@ -31,7 +29,6 @@ from parapet.transforms.crowd.hits.page import (
     RatedItem,
     Settings,
     carriable,
-    page_html,
     question_xml,
     shown,
     without_variables,
@@ -74,19 +71,6 @@ SAMPLE = (
     system("Where & when?"),
     user("In Palo Alto, cheap.", ("city", "Palo Alto"), actions=[Action("INFORM", "price", ["cheap"])]),
 )
-
-
-def test_the_body_of_a_page():
-    assert page_of(*SAMPLE).body == (
-        '<h2 id="hit-heard">The conversation so far</h2>'
-        '<div class="past" id="hit-past" role="region" tabindex="0" aria-labelledby="hit-heard"><ol>'
-        '<li class="u"><b>User</b> <span dir="auto">I need a hotel.</span></li>'
-        '<li><b>Assistant</b> <span dir="auto">Where &amp; when?</span></li></ol></div>'
-        '<h2 id="hit-what">What the user says now</h2>'
-        '<p class="said" id="hit-said" dir="auto">In <b>Palo Alto</b>, <b>cheap</b>.</p>'
-        '<p class="keep" id="hit-keep">Keep in every answer, letter for letter: '
-        '<q dir="auto">Palo Alto</q>, <q dir="auto">cheap</q></p>'
-    )
 
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
@@ -147,30 +131,6 @@ def test_the_index_has_a_line_a_page_and_the_reasons(tmp_path):
     assert not lacking(index, 'href="pages/%252E.%252F%253Cb%253E1.0.rewrites.html"', html.escape("../<b>1"), "no_text")
     assert {path.name for path in (out.folder / "requester").iterdir()} == {"rewrites.html", "rewrites.csv"}
     assert list(out.json("plan.json")["tasks"]) == ["rewrites"]
-
-
-@cases("sandbox", False, True)
-def test_pages_of_a_task_are_the_same_around_their_body(sandbox):
-    for page in render(dialogue(*SAMPLE), settings=Settings(tasks=(REWRITES,), sandbox=sandbox)).pages:
-        assert page.html.decode() == page_html(REWRITES, page.body, sandbox)
-        assert ("workersandbox" in page.html.decode()) == sandbox
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    places = ("train/dialogues_002.json", "train/dialogues_001.json", "test/dialogues_001.json", "train/schema.json")
-    for place in places:
-        write(tmp_path / "corpus" / place, "[]")
-    return tmp_path / "corpus"
-
-
-@cases(
-    "place split reason",
-    ("test/dialogues_001.json", "test", "--split requires the folder of a corpus"),
-)
-def test_what_is_not_there_is_told(corpus, place, split, reason):
-    (corpus / "dev").mkdir()
-    raised(InputError, dialogue_paths, [corpus / place], split, match=reason)
 
 
 def talks(n, ids="a"):
@@ -280,9 +240,9 @@ def test_nothing_that_mturk_refuses_is_left(text):
     assert not any(ord(c) < 32 and c not in "\t\n" for c in page)
 
 
-def test_a_file_given_twice_is_read_once(corpus, monkeypatch):
-    monkeypatch.chdir(corpus)
-    given = ["test", "test/dialogues_001.json", corpus / "test/dialogues_001.json"]
+def test_a_file_given_twice_is_read_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = ["test", "test/dialogues_001.json", write(tmp_path / "test/dialogues_001.json", "[]")]
     assert [file.relative for file in dialogue_paths(given)] == ["test/dialogues_001.json"]
 
 

@@ -135,7 +135,6 @@ def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
 
 
 DAY = 25 * 3_600
-HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
 
 
 def there(bench):

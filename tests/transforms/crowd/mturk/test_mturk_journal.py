@@ -35,13 +35,6 @@ def test_every_line_is_on_the_disk_before_write_returns_and_only_the_owner_reads
         assert len(journal.path.read_bytes().splitlines()) == 2
 
 
-def test_a_torn_only_line_is_an_empty_journal(tmp_path):
-    (tmp_path / JOURNAL).write_bytes(b'{"at":"20')
-    with Journal(tmp_path) as journal:
-        assert not journal.batch
-    assert (tmp_path / JOURNAL).read_bytes() == b""
-
-
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
@@ -113,13 +106,6 @@ def test_settings_survive_the_journal(tmp_path_factory, countries, approval, app
     folder = tmp_path_factory.mktemp("batch")
     begin(folder, "http://127.0.0.1:1", given_)
     assert Batch(folder, writable=False).settings == Settings(**given_)
-
-
-def test_there_is_no_batch_where_none_was_begun(tmp_path):
-    raised(InputError, Batch, tmp_path / "missing", match="contains no batch")
-    assert not (tmp_path / "missing").exists()
-    (tmp_path / JOURNAL).write_bytes(b"")
-    raised(InputError, Batch, tmp_path, writable=False, match="contains no batch")
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

