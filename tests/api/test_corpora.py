@@ -192,7 +192,7 @@ MISTAKES = [
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
     (
         lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}),
-        r"\['v1'\]\['valid'\]: the list of services is empty",
+        r"variants\['v1'\]\['valid'\]: .* is empty",
     ),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),

@@ -116,12 +116,8 @@ def test_sets_that_do_not_match_are_refused(scores):
     for dialogues in (cut, predicted):
         del dialogues[0]["turns"][-2:]
     other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
-    raised(
-        parapet.InputError,
-        parapet.schema_sensitivity,
-        [every, other],
-        match="because their user turns or frames differ",
-    )
+    differ = "because their user turns or frames differ"
+    raised(parapet.InputError, parapet.schema_sensitivity, [every, other], match=differ)
     with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: must be one of active_intent"):
         parapet.schema_sensitivity(scores, metric="jga")
     with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):

@@ -307,11 +307,8 @@ def test_names_of_tools_that_may_do_the_same(name, other, same):
 
 
 def test_similar_tools_are_no_equivalent_ones():
-    tools = [
-        *tools_named(*NAMES[1:]),
-        {"type": "function", "function": tools_named(NAMES[0])[0]},
-        {"type": "web_search"},
-    ]
+    wrapped = {"type": "function", "function": tools_named(NAMES[0])[0]}
+    tools = [*tools_named(*NAMES[1:]), wrapped, {"type": "web_search"}]
     similar = Catalogue(tools).similar(["find_room"], ["room_price"])
     assert not {"rooms.search", "find_room", "get_room_details", "room_price"} & set(similar)
     assert {"find_train", "book_train", "sum"} <= set(similar)
@@ -337,13 +334,10 @@ def names_of(path):
 def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
     """Nor as another tool of the task; of two right ones, both go from a toolkit without them."""
     others = [(["geometry.area_circle"], ["geometry.area_circle"]), (["Weather_1"], []), (["play_song"], ["play_song"])]
-    tasks = with_calls(
-        tmp_path, (["sum", "area_circle.calculate", "weather_forecast"], ["sum", "area_circle.calculate"]), *others
-    )
+    first = ["sum", "area_circle.calculate", "weather_forecast"]
+    tasks = with_calls(tmp_path, (first, first[:2]), *others)
     made = run("perturb", "distractors", tasks=tasks, count=[1, 3], output=tmp_path / "out")
-    assert set(names_of(tmp_path / "out/distractors-3/tasks.jsonl")[0]) == {
-        *("sum", "area_circle.calculate", "weather_forecast", "play_song")
-    }
+    assert set(names_of(tmp_path / "out/distractors-3/tasks.jsonl")[0]) == {*first, "play_song"}
     assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
     run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
@@ -409,14 +403,10 @@ def test_corrupted_tools_and_their_calls(tmp_path):
     assert [line.split(": ")[1] for line in made.output.splitlines()] == ["40 tasks"] * 3
     originals = read_tasks(str(path))
     for name in ("replace", "order", "both"):
-        tasks = read_tasks(
-            str(tmp_path / f"out/corrupted-{name}/tasks.jsonl")
-        )  # which checks that the calls are of the tools
-        pairs = [
-            pair
-            for key, task in tasks.items()
-            for pair in zip(originals[key].task.function, task.task.function, strict=True)
-        ]
+        # Reading checks that the calls are of the tools.
+        tasks = read_tasks(str(tmp_path / f"out/corrupted-{name}/tasks.jsonl"))
+        both = [(originals[key].task.function, task.task.function) for key, task in tasks.items()]
+        pairs = [pair for old, new in both for pair in zip(old, new, strict=True)]
         assert {name for old, new in pairs for name in [new.name] if old.name != new.name}
         for old, new in pairs:
             assert old.name.rpartition(".")[0] == new.name.rpartition(".")[0]
@@ -431,9 +421,7 @@ def test_corrupted_tools_and_their_calls(tmp_path):
 
 
 def test_tasks_without_tools_get_no_distractors(tmp_path):
-    rows = [
-        {**TASK, "id": f"irrelevance_{i}", "function": tools}
-        for i, tools in enumerate([[BOOK], [], tools_named("sum")])
-    ]
+    toolkits = [[BOOK], [], tools_named("sum")]
+    rows = [{**TASK, "id": f"irrelevance_{i}", "function": tools} for i, tools in enumerate(toolkits)]
     run("perturb", "distractors", tasks=write(tmp_path / "tasks.jsonl", rows), count=1, output=tmp_path / "out")
     assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import corpus, dialogue, frame, refused, run, sample_dialogues, turn
+from kit import corpus, dialogue, frame, refused, rows_of, run, sample_dialogues, turn, write
 
 import parapet
 from parapet.schemas.layout import sample_root
@@ -157,13 +157,12 @@ def test_names_and_short_answers_are_of_no_other_language(text):
 def test_a_corpus_in_another_language_is_refused(name, tmp_path):
     here = corpus(tmp_path / "sgd", train=dialogues_in("fr"), test=dialogues_in("fr"))
     assert f"--sgd: {name} only knows texts in en" in refused("perturb", name, sgd=here, output=tmp_path / "out")
-    chats = tmp_path / "chats.jsonl"
-    chats.write_text(json.dumps({"messages": [{"role": "user", "content": "Je voudrais une table, s'il vous plaît."}]}))
+    messages = [{"role": "user", "content": "Je voudrais une table, s'il vous plaît."}]
+    chats = write(tmp_path / "chats.jsonl", [{"messages": messages}])
     if name in ("typos", "verbose", "simple", "paraphrase"):
         assert "--messages: " in refused("perturb", name, messages=chats, output=tmp_path / "out")
         tasks = [{"id": "t_0", "question": [[{"role": "user", "content": "请帮我订一辆车"}]], "function": []}]
-        (tmp_path / "tasks.jsonl").write_text(json.dumps(tasks[0]))
-        refused("perturb", name, tasks=tmp_path / "tasks.jsonl", output=tmp_path / "out", status=(1, 2))
+        refused("perturb", name, tasks=write(tmp_path / "tasks.jsonl", tasks), output=tmp_path / "out", status=(1, 2))
 
 
 @pytest.mark.parametrize("name", ["typos", "verbose", "paraphrase", "language_variations", "unseen_entities", "ood"])
@@ -199,17 +198,14 @@ def test_short_messages_of_a_task_in_another_language_stay_as_they_are(tmp_path)
     def task(name, *texts):
         return {"id": name, "question": [[{"role": "user", "content": text}] for text in texts], "function": []}
 
-    answers = tmp_path / "possible_answer/tasks.jsonl"
-    answers.parent.mkdir()
-    answers.write_text("".join(json.dumps({"id": name, "ground_truth": []}) + "\n" for name in ("t_0", "t_1")))
+    ids = ("t_0", "t_1")
+    write(tmp_path / "possible_answer/tasks.jsonl", [{"id": name, "ground_truth": []} for name in ids])
     tasks = [
-        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please.")
+        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please."),
+        task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"),
     ]
-    tasks.append(task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"))
-    path = tmp_path / "tasks.jsonl"
-    path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
-    result = run("perturb", "verbose", tasks=path, output=tmp_path / "out")
-    english, spanish = (json.loads(line) for line in (result.folder / "verbose/tasks.jsonl").read_text().splitlines())
+    result = run("perturb", "verbose", tasks=write(tmp_path / "tasks.jsonl", tasks), output=tmp_path / "out")
+    english, spanish = rows_of(result.folder / "verbose/tasks.jsonl")
     assert spanish == tasks[1]
     assert english != tasks[0]
     assert "3 messages in other languages than en" in result.errors
@@ -222,8 +218,7 @@ def test_turns_that_others_have_rewritten_may_be_in_any_language(tmp_path):
         for talk in dialogues_in("fr")
         for i, of in enumerate(talk["turns"])
     ]
-    rewritten = tmp_path / "rewritten.jsonl"
-    rewritten.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    rewritten = write(tmp_path / "rewritten.jsonl", lines)
     result = run("language_variations", sgd=here, rewritten=rewritten, env="none", output=tmp_path / "out")
     assert all(of["utterance"].endswith("Voilà.") for talk in result.dialogues().values() for of in talk["turns"])
 

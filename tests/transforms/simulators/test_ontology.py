@@ -90,16 +90,14 @@ def test_numbers_of_fields_and_options():
 def test_too_few_values():
     fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
     small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
-    ontology = parse_ontology(small, "small.toml")
+    world = restaurants_simulation.World(parse_ontology(small, "small.toml"), "0")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
-        restaurants_simulation.check_world(
-            restaurants_simulation.World(ontology, "0"), [1], restaurants_simulation.SPLITS, "small.toml"
-        )
+        restaurants_simulation.check_world(world, [1], restaurants_simulation.SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
-        restaurants_simulation.check_world(restaurants_simulation.World(ontology, "0"), [3], ["train"], "small.toml")
-    restaurants_simulation.check_world(restaurants_simulation.World(ontology, "0"), [1, 2, 4], ["train"], "small.toml")
+        restaurants_simulation.check_world(world, [3], ["train"], "small.toml")
+    restaurants_simulation.check_world(world, [1, 2, 4], ["train"], "small.toml")
     with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields; give fields more values"):
-        restaurants_simulation.simulate(restaurants_simulation.World(ontology, "0"), 2, "train", 0)
+        restaurants_simulation.simulate(world, 2, "train", 0)
 
 
 def put(*path):

@@ -195,7 +195,7 @@ def test_folders_that_cannot_be_used(copy, file, content, reason):
 
 def test_models_that_cannot_be(models):
     raised(InputError, Local, {"*": models["zh-en"]}, match="a Marian model translates in one direction")
-    raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus-mt-en-zh"}, match=r"there is no such folder; .*'hf download")
+    raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus"}, match=r"there is no such folder; .*'hf download")
 
 
 def test_the_command_there_and_back_and_again_from_the_memory(models, tmp_path):
