@@ -190,10 +190,7 @@ MISTAKES = [
     (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
-    (
-        lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}),
-        r"variants\['v1'\]\['valid'\]: .* is empty",
-    ),
+    (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]\['valid'\]: .* is empty"),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
 ]

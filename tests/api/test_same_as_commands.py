@@ -58,14 +58,8 @@ CASES = {
     "mixed": ("verbose", "sample", {"seed": "7"}, {"env": "0.2,0.9"}, {"env": (0.2, 0.9)}),
     "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, ONE_ENV, {}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
-    "a source": (
-        *("ood", "test", {"source": "{source}"}),
-        *({"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
-    ),
-    "generated values": (
-        *("unseen_entities", "sample", {"training": "{sample}"}),
-        *(FEW, {}),
-    ),
+    "a source": ("ood", "test", {"source": "{source}"}, {"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
+    "generated values": ("unseen_entities", "sample", {"training": "{sample}"}, FEW, {}),
     "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
 }
 

@@ -124,11 +124,6 @@ def test_other_words_leave_the_rest_of_a_description(text, random):
     assert re.split(word, found) == re.split(word, text)
 
 
-def test_the_domain_of_a_name_is_no_word_of_it():
-    assert plan.split_name("hotel-price_range", Convention.DOMAIN_SLOT) == (("hotel",), ("price", "range"))
-    assert plan.split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
-
-
 @cases(
     "words original convention expected",
     (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),

@@ -59,12 +59,7 @@ def test_turns_in_more_words(text, acts, slots, expected):
     assert expected in made_of(text, *acts.split(), turns=before, **slots)
 
 
-@cases(
-    "text acts",
-    ("Is it far?", "SELECT"),
-    ("Please sort this:\n3 1 2", ""),
-    ("?!", "INFORM"),
-)
+@cases("text acts", ("Is it far?", "SELECT"), ("Please sort this:\n3 1 2", ""), ("?!", "INFORM"))
 def test_turns_that_stay(text, acts):
     assert made_of(text, *acts.split(), turns=[REQUEST, turn("SYSTEM", "-")]) == set()
 

@@ -88,11 +88,7 @@ def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
     engine.close()
 
 
-@cases(
-    "given named",
-    ({"endpoint": "http://me:secret@host:1"}, "endpoint"),
-    ({"endpoint": "ftp://host:1"}, "endpoint"),
-)
+@cases("given named", ({"endpoint": "http://me:secret@host:1"}, "endpoint"), ({"endpoint": "ftp://host:1"}, "endpoint"))
 def test_arguments_that_cannot_be(given, named):
     assert raised(InputError, Google, **{"project": "p", **given}).path == named
 
