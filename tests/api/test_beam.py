@@ -9,7 +9,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pipeline import PipelineVisitor
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,30 +130,18 @@ def test_texts_are_refused_when_the_pipeline_is_made(transform):
         _ = pipeline | beam.Create(["a text"]) | transform()
 
 
-class _Labels(PipelineVisitor):
-    def __init__(self):
-        self.labels: list[str] = []
-
-    def enter_composite_transform(self, transform_node):
-        self.visit_transform(transform_node)
-
-    def visit_transform(self, transform_node):
-        self.labels.append(transform_node.full_label)
-
-
 def test_labels_can_be_read():
     pipeline = beam.Pipeline("FnApiRunner")
     read = pipeline | beam.Create([]).with_output_types(dict[str, Any])
     for name, options in (("typos", {}), ("typos", {"env": 0.5, "set_name": "typos-env1"}), ("ood", {"rates": 0.1})):
         _ = read | parapet.beam.Perturb(name, corpus=TEST, **options)
     _ = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
-    labels = _Labels()
-    pipeline.visit(labels)
-    top = {label.partition("/")[0] for label in labels.labels} - {"", "Create"}
+    labels = pipeline.applied_labels
+    top = {label.partition("/")[0] for label in labels} - {"", "Create"}
     assert top == {"Perturb(typos)", "Perturb(typos-env1)", "Perturb(ood-10)", "ApplyVariants"}
     ours = "|".join(path.name for folder in ("parapet", "transforms") for path in (ROOT / folder).rglob("*.py"))
-    assert not [label for label in labels.labels if re.search(rf"<lambda at ({ours})", label)]
-    assert "Perturb(ood-10)/Read file" in {label.rpartition("/")[0] for label in labels.labels}
+    assert not [label for label in labels if re.search(rf"<lambda at ({ours})", label)]
+    assert "Perturb(ood-10)/Read file" in {label.rpartition("/")[0] for label in labels}
 
 
 @cases(
@@ -170,12 +157,10 @@ def test_mistakes(name, options, message):
 
 
 def test_no_dialogues(source):
+    ood = parapet.beam.Perturb("ood", rates=0.3, source=source, corpus=TEST)
     with beam.Pipeline("FnApiRunner") as pipeline:
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
-        assert_that(
-            (none | parapet.beam.Perturb("ood", rates=0.3, source=source, corpus=TEST).with_outputs()).dialogues,
-            same([]),
-        )
+        assert_that((none | ood.with_outputs()).dialogues, same([]))
 
 
 def test_what_it_gives_has_a_type():

@@ -135,14 +135,7 @@ class Seedless(Unchanged):
     (Seedless, {}, "unchanged missing a required argument: 'rate'"),
     (Returns, {"valeu": 1}, "unchanged got an unexpected keyword argument 'valeu': its options are"),
     (Returns(), {"value": 1}, "unchanged is an object already"),
-    (
-        print,
-        {},
-        (
-            "expected the name of a perturbation, a subclass of Perturbation or an object of "
-            "one, found builtin_function_or_method"
-        ),
-    ),
+    (print, {}, "expected the name of a perturbation, a subclass of .*, found builtin_function_or_method"),
 )
 def test_classes_that_lack_something(perturbation, options, reason):
     with pytest.raises(InputError, match=reason):
@@ -304,54 +297,58 @@ def modified(before, after, rows):
 
 NO_SUCH = [{"slot": "nosuch", "start": 0, "exclusive_end": 1}]
 # What a perturbation makes of (dialogue, its sound result, its rows), and the problem that is found.
-SPOILED = {
-    "modified": modified,
-    "id": lambda before, after, rows: ({**after, "dialogue_id": "other"}, rows),
-    "form": lambda before, after, rows: (turned(after, speaker="NOBODY"), rows),
-    "slot": lambda before, after, rows: (first_frame(after, slots=NO_SUCH), rows),
-    "no row": lambda before, after, rows: (after, rows[1:]),
-    "row": lambda before, after, rows: (after, [*rows, {**rows[0], "turn": 1}]),
-    "wrong row": lambda before, after, rows: (after, [{**rows[0], "original": "?"}, *rows[1:]]),
-    "rows": lambda before, after, rows: (after, [*rows, rows[-1]]),
-    "turns": lambda before, after, rows: ({**after, "turns": after["turns"][:-1]}, rows),
-    "speaker": lambda before, after, rows: (turned(after, speaker="SYSTEM"), rows),
-    "state": lambda before, after, rows: (
-        first_frame(after, state={**state_of(after), "requested_slots": ["city"]}),
-        rows,
+SPOILED = [
+    (modified, "the dialogue was modified in place: build new dicts and lists"),
+    (lambda before, after, rows: ({**after, "dialogue_id": "other"}, rows), "dialogue_id was changed to 'other'"),
+    (
+        lambda before, after, rows: (turned(after, speaker="NOBODY"), rows),
+        "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
     ),
-    "span": lambda before, after, rows: (turned(after, frames=before["turns"][0]["frames"]), rows),
-}
-PROBLEMS = {
-    "modified": "the dialogue was modified in place: build new dicts and lists",
-    "id": "dialogue_id was changed to 'other'",
-    "form": "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
-    "slot": "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",
-    "no row": "turns[0] was changed, but has no row",
-    "row": "turns[1]: its row is not that of a change: {",
-    "wrong row": "turns[0]: its row is not that of a change: {",
-    "rows": "a turn has two rows",
-    "turns": "the number of turns was changed from 14 to 13",
-    "speaker": "turns[0]: the speaker was changed",
-    "state": "turns[0]: a service, its state or the texts of its spans were changed from [('Repairs_1', {",
-    "span": "turns[0]: a service, its state or the texts of its spans were changed from [",
-}
+    (
+        lambda before, after, rows: (first_frame(after, slots=NO_SUCH), rows),
+        "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",
+    ),
+    (lambda before, after, rows: (after, rows[1:]), "turns[0] was changed, but has no row"),
+    (
+        lambda before, after, rows: (after, [*rows, {**rows[0], "turn": 1}]),
+        "turns[1]: its row is not that of a change: {",
+    ),
+    (
+        lambda before, after, rows: (after, [{**rows[0], "original": "?"}, *rows[1:]]),
+        "turns[0]: its row is not that of a change: {",
+    ),
+    (lambda before, after, rows: (after, [*rows, rows[-1]]), "a turn has two rows"),
+    (
+        lambda before, after, rows: ({**after, "turns": after["turns"][:-1]}, rows),
+        "the number of turns was changed from 14 to 13",
+    ),
+    (lambda before, after, rows: (turned(after, speaker="SYSTEM"), rows), "turns[0]: the speaker was changed"),
+    (
+        lambda before, after, rows: (first_frame(after, state={**state_of(after), "requested_slots": ["city"]}), rows),
+        "turns[0]: a service, its state or the texts of its spans were changed from [('Repairs_1', {",
+    ),
+    (
+        lambda before, after, rows: (turned(after, frames=before["turns"][0]["frames"]), rows),
+        "turns[0]: a service, its state or the texts of its spans were changed from [",
+    ),
+]
 
 
-@pytest.mark.parametrize("mistake", PROBLEMS)
-def test_a_check_finds_what_is_wrong(mistake, sample):
+@cases("mistake problem", *SPOILED)
+def test_a_check_finds_what_is_wrong(mistake, problem, sample):
     class Spoiled(Sound):
         def perturb_set(self, dialogue, set_name, state):
             perturbed = super().perturb_set(dialogue, set_name, state)
             if "Repairs_1" not in dialogue["services"]:
                 return perturbed
-            return parapet.Perturbed(*SPOILED[mistake](dialogue, *perturbed[:2]))
+            return parapet.Perturbed(*mistake(dialogue, *perturbed[:2]))
 
     test = parapet.load_corpus(sample / "test")
     of_repairs, *_, other = list(test.dialogues())[:4]
     corpus = parapet.corpus_of({"test": [of_repairs, other]}, {"test": test.services()})
     assert parapet.check_perturbation(Sound, corpus) == []
     problems = parapet.check_perturbation(Spoiled, corpus)
-    assert [one for one in problems if one.startswith(f"unchanged: 1_00000: {PROBLEMS[mistake]}")]
+    assert [one for one in problems if one.startswith(f"unchanged: 1_00000: {problem}")]
     assert not [one for one in problems if "1_00003" in one]  # of another service
 
 

@@ -163,12 +163,10 @@ def test_an_id_that_stands_twice_fails_the_run(corpus):
     "flags said",
     (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' requires --oracle DIR"),
     (["--oracle", "{corpus}/oracle", "--variant", "v1,v7"], "--variant: there is no variant 'v7' (found: v1, v2)"),
-    (["--variant", "v1"], "--variant: there is no variant 'v1' (found: none)"),
     (
         ["--oracle", "{corpus}/oracle", "--backtrans", "{corpus}/backtrans", "--variant", "v1"],
         "backtrans: --variant: must name at least one of ja, zh",
     ),
-    (["--backtrans", "{corpus}/out/none/parquet"], "--backtrans: contains no variants"),
     (["--order_rate", "much"], "argument --order_rate: 'much' is not a number"),
     (["--sets", ","], "argument --sets: must be one or more values"),
     (["--split", "all"], "contains no dialogues of 'all'"),

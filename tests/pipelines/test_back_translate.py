@@ -3,7 +3,6 @@
 import re
 
 import kit
-import pytest
 from google_server import GoogleServer
 
 from parapet.schemas import layout
@@ -84,18 +83,16 @@ def test_dry_run_says_what_it_would_cost(tmp_path):
     assert not told.folder.exists()
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        ("--pivots zh,en", "--pivots: 'en' is not a language code"),
-        ("--pivots ../x", "--pivots: '../x' is not a language code"),
-        ("--pivots pt,de", "--pivots: the engine 'embedded' only supports pt, not de: choose another --engine"),
-        ("--google_project p", "--google_project: is for --engine google"),
-        ("--engine google", "--google_project: "),
-        ("--engine local", "--model: "),
-        ("--engine local --pivots zh --model en-zh=x", "--model: there is no model for zh-en"),
-        ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: --model: there is no such folder"),
-    ],
+@kit.cases(
+    "flags said",
+    ("--pivots zh,en", "--pivots: 'en' is not a language code"),
+    ("--pivots ../x", "--pivots: '../x' is not a language code"),
+    ("--pivots pt,de", "--pivots: the engine 'embedded' only supports pt, not de: choose another --engine"),
+    ("--google_project p", "--google_project: is for --engine google"),
+    ("--engine google", "--google_project: "),
+    ("--engine local", "--model: "),
+    ("--engine local --pivots zh --model en-zh=x", "--model: there is no model for zh-en"),
+    ("--engine local --model facebook/m2m100_418M", "facebook/m2m100_418M: --model: there is no such folder"),
 )
 def test_a_mistake_is_said(flags, said, tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

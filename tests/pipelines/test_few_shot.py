@@ -1,7 +1,7 @@
 """``parapet few_shot`` as a person runs it: nested, covering, apart from the tests, the same in any order."""
 
 import pytest
-from kit import cases, dialogues_of, lacking, refused_at_once, run, write
+from kit import cases, lacking, refused_at_once, run
 from multiwoz_corpus import write_corpus
 
 from parapet.schemas.layout import read_root
@@ -26,31 +26,6 @@ def test_what_is_short_is_told(made, tmp_path):
     assert not (tmp_path / "out" / "Museums").exists()
     for path in ("Gyms/4/train/dialogues_001.json", "Ferries/test/dialogues_001.json"):
         assert (tmp_path / "out" / path).read_bytes() == (made / path).read_bytes()
-
-
-def test_those_that_touch_a_domain(tmp_path):
-    few_shot(tmp_path / "out", "--multi_domain", domains="Museums", sizes=50, test=9, seed="x")
-    found = dialogues_of(tmp_path / "out" / "Museums" / "50" / "train")
-    services = {service for one in found.values() for service in one["services"]}
-    assert {"Museums_1", "Libraries_1"} <= services
-    assert {of.service_name for of in read_root(tmp_path / "out" / "Museums" / "50" / "train")[0].services} == services
-
-
-def test_what_cannot_be_read(sample, tmp_path):
-    for split in ("train", "test"):
-        write(tmp_path / "sgd" / split / "schema.json", (sample / split / "schema.json").read_bytes())
-    every = list(dialogues_of(sample / "train").values())
-    strange = {**every[0], "dialogue_id": "../x", "services": ["Zoos_1"]}
-    write(tmp_path / "sgd" / "train" / "dialogues_001.json", [*every, strange, {"turns": 1}])
-    write(tmp_path / "sgd" / "test" / "dialogues_001.json", "{}")
-    flags = {"sgd": tmp_path / "sgd", "sizes": 5, "test": 2}
-    said = few_shot(tmp_path / "out", **flags, status=1).errors
-    assert "1 of 2 files and 2 of 26 dialogues could not be used, more than --max_bad 1%" in said
-    made = few_shot(tmp_path / "out", **flags, max_bad="100%")
-    assert "left out: 1 of 2 files and 2 of 26 dialogues (" in made.errors
-    reasons = [letter["reason"].split(":")[0] for letter in made.dead_letters]
-    assert reasons == ["broken_file", "unknown_service", "not_sgd"]
-    assert len(dialogues_of(tmp_path / "out" / "Gyms" / "5" / "train")) == 5
 
 
 def test_training_without_the_services_of_the_test(tmp_path):

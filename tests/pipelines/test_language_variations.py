@@ -12,8 +12,6 @@ from kit import (
     cases,
     corpus,
     dialogues_of,
-    json_of,
-    lacking,
     refused,
     refused_at_once,
     run,
@@ -28,6 +26,7 @@ from parapet.transforms.perturb.user_turns import user_turns as list_user_turns
 from parapet.transforms.perturb.variations import Verbose
 
 KINDS = ("typos", "verbose", "simple", "paraphrase")
+LLM = ("--endpoint", "http://a/v1", "--model", "m")
 RATES = {"env1": 0.1, "env2": 0.5, "env3": 0.8}
 
 
@@ -140,14 +139,14 @@ def test_odd_corpora(tmp_path):
                 for span, found in zip(frame["slots"], moved_frame["slots"], strict=True):
                     value = old["utterance"][span["start"] : span["exclusive_end"]]
                     assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
-        assert not lacking(
+        assert not kit.lacking(
             after["../../etc/passwd\0", 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé"
         )
         rows = rows_of(tmp_path / "out", kind)
         assert rows["../../etc/passwd\0", 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
-    assert json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
+    assert kit.json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
 
 
 def test_as_multiwoz_has_it(tmp_path):
@@ -189,24 +188,11 @@ def test_what_cannot_be_mended(tmp_path):
     assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
 
 
-@cases(
-    "flags told",
-    (["--kinds", "typo"], "--kinds: there is no kind 'typo': must be one of typos, verbose, simple"),
-    (["--env", "10"], "--env: '10' must be different numbers above 0"),
-    (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
-    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
-    (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
-    (["--split", ","], "--split: must be one or more of train, dev, test"),
-)
-def test_mistakes_of_flags(flags, told, tmp_path):
-    assert told in refused_at_once("language_variations", *flags, output=tmp_path / "out")
-
-
 def some_of_sgd(real_data, folder):
     """Every eighth dialogue of a file of SGD, or all in ``make test-all``, as a corpus."""
     place = real_data / "sgd" / "train"
-    dialogues = json_of(place / "dialogues_001.json")[:: 1 if THOROUGH else 8]
-    return corpus(folder, json_of(place / "schema.json"), train=dialogues)
+    dialogues = kit.json_of(place / "dialogues_001.json")[:: 1 if THOROUGH else 8]
+    return corpus(folder, kit.json_of(place / "schema.json"), train=dialogues)
 
 
 def test_sgd(real_data, tmp_path):
@@ -277,6 +263,16 @@ def test_rewritten_turns(tmp_path):
 
 @cases(
     "flags told",
+    (["--kinds", "typo"], "--kinds: there is no kind 'typo': must be one of typos, verbose, simple"),
+    (["--env", "10"], "--env: '10' must be different numbers above 0"),
+    (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
+    (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
+    (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
+    (["--split", ","], "--split: must be one or more of train, dev, test"),
+    (["--model", "m"], "--model: is for a language model: give its address with --endpoint"),
+    (["--endpoint", "http://a/v1"], "--model: is required: give the name of the model"),
+    ([*LLM, "--price", "1"], "--price: '1' is not a price: give US dollars for a million"),
+    ([*LLM, "--kinds", "typos"], "is for verbose, simple, paraphrase, which --kinds"),
     (["--dry_run"], "--dry_run: is for a language model: give its address with --endpoint"),
     (["--rewritten", "EMPTY"], "--rewritten contains no line that can be used"),
     (["--rewritten", "ONE", "--kinds", "typos"], "there is no kind 'typos' in --rewritten: must be one of verbose"),

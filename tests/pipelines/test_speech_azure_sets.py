@@ -1,6 +1,5 @@
 """``parapet speech_errors`` with Azure's SDK and a local service: what is asked, paid once, and what fails."""
 
-import json
 import zlib
 
 import kit
@@ -101,25 +100,6 @@ def test_turns_that_nobody_can_say(some, tmp_path):
     assert made.json("SR-20/test/dialogues_002.json") == []
     assert {path.name for path in tmp_path.iterdir()} == {"sgd", "out"}
     assert any("etc_passwd" in path.name for path in (tmp_path / "out" / "SR-20" / "audio").rglob("*.wav"))
-
-
-def test_broken_dialogues_and_files(some, tmp_path):
-    short = [{**dialogue, "turns": dialogue["turns"][:2]} for dialogue in some[1]]
-    far = json.loads(json.dumps(short[0]).replace(short[0]["dialogue_id"], "far"))
-    far["turns"][0]["frames"][0]["slots"] = [{"slot": "city", "start": 2**63, "exclusive_end": 2**63 + 1}]
-    half = {**short[1], "dialogue_id": "half\ud800"}
-    bad = {"dialogue_id": "bad", "turns": 7}
-    root = write_corpus(tmp_path / "sgd", some[2], [short[0], bad, far, half, *short[1:]])
-    kit.write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
-    with AzureSpeechServer(mishears=mishears) as server:
-        made = run(tmp_path / "out", server, sgd=root, max_bad="100%")
-    dead = [(one["file"], one["dialogue_id"], one["reason"].split(":")[0]) for one in made.dead_letters]
-    first = "dialogues_001.json"
-    broken = ("dialogues_002.json", "", "broken_file")
-    assert dead == [*((first, name, "not_sgd") for name in ("bad", "[3]")), broken]
-    ids = {"far", *(dialogue["dialogue_id"] for dialogue in short)}
-    assert set(made.dialogues("SR-20")) == ids
-    assert {row["dialogue_id"] for row in rows_of(made.folder, "SR-20")} == ids
 
 
 def test_a_dry_run_asks_nobody(some, words, tmp_path):

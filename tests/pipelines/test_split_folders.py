@@ -49,15 +49,6 @@ def test_variants_of_other_splits_are_told_at_once(sample, variants, tmp_path):
     assert "the variant has no such split, only train/schema.json" in told
 
 
-def test_augment(sample, variants, tmp_path):
-    flags = ["--oracle", str(variants), "--sets", "oracle", "--quiet"]
-    run("augment", *flags, sgd=sample / "dev", output=tmp_path / "out")
-    run("augment", "--sgd", str(sample), "--split", "dev", *flags, output=tmp_path / "whole")
-    for name in ("dialogues_001.json", "schema.json"):
-        place = f"oracle/dev/{name}"
-        assert (tmp_path / "out" / place).read_bytes() == (tmp_path / "whole" / place).read_bytes()
-
-
 def test_statistics(sample, variants, tmp_path):
     run("statistics", "--variants", str(variants), "--quiet", sgd=sample / "dev", output=tmp_path / "out")
     found = json_of(tmp_path / "out/statistics.json")

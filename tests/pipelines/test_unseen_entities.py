@@ -13,10 +13,6 @@ def replace(out, **flags):
     return run("unseen_entities", output=out, **flags)
 
 
-def read(path):
-    return json_of(path)
-
-
 def replaced(out, split="test"):
     return [row for path in sorted((out / "replacements" / split).iterdir()) for row in rows_of(path)]
 
@@ -36,12 +32,14 @@ def plain_words(text):
 
 def check(original, out, training, split):
     """Spans, leaks and structure of a set, by plain search."""
-    said = [strings_of(read(path)) for path in sorted(training.glob("dialogues_*.json"))]
-    said += [strings_of([[slot["possible_values"] for slot in one["slots"]] for one in read(training / "schema.json")])]
+    said = [strings_of(json_of(path)) for path in sorted(training.glob("dialogues_*.json"))]
+    said += [
+        strings_of([[slot["possible_values"] for slot in one["slots"]] for one in json_of(training / "schema.json")])
+    ]
     seen = " | ".join(" ".join(plain_words(text)) for text in {text for texts in said for text in texts})
     seen = f" {seen} "
     for path in sorted((original / split).glob("dialogues_*.json")):
-        for old, new in zip(read(path), read(out / split / path.name), strict=True):
+        for old, new in zip(json_of(path), json_of(out / split / path.name), strict=True):
             assert old["dialogue_id"] == new["dialogue_id"]
             values = {}
             for turn in new["turns"]:
@@ -96,9 +94,9 @@ def test_real_data(real_dialogues, tmp_path):
     replace(tmp_path / "out", sgd=root, split="train,dev")
     for split in ("train", "dev"):
         check(root, tmp_path / "out", root / "train", split)
-    there = sum(len(read(path)) for path in root.glob("*/dialogues_*.json"))
+    there = sum(len(json_of(path)) for path in root.glob("*/dialogues_*.json"))
     assert there >= 128
-    statistics = read(tmp_path / "out" / "statistics.json")
+    statistics = json_of(tmp_path / "out" / "statistics.json")
     numbers = statistics["sets"]["unseen_entities"]
     assert (statistics["dialogues"], statistics["left_out"], numbers["leaks"]) == (there, 0, 0)
     assert numbers["open_changed"] == numbers["open"] > 0

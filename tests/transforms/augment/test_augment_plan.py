@@ -31,12 +31,8 @@ def corruption_of(raw, operation, rates, seed="0"):
     return Corruption(operation, rates, seed, vocabulary_of([parse_service(raw)], conventions), conventions)
 
 
-SLOTS = st.lists(
-    st.lists(st.sampled_from(["a", "b", "c", "count"]), min_size=1, max_size=3).map("_".join),
-    min_size=1,
-    max_size=12,
-    unique=True,
-)
+SLOT = st.lists(st.sampled_from(["a", "b", "c", "count"]), min_size=1, max_size=3).map("_".join)
+SLOTS = st.lists(SLOT, min_size=1, max_size=12, unique=True)
 
 
 @given(SLOTS, st.sampled_from(OPERATIONS), st.floats(0, 1), st.floats(0, 1), st.text(max_size=3))
@@ -128,11 +124,6 @@ def test_other_words_leave_the_rest_of_a_description(text, random):
     assert re.split(word, found) == re.split(word, text)
 
 
-def test_the_domain_of_a_name_is_no_word_of_it():
-    assert plan.split_name("hotel-price_range", Convention.DOMAIN_SLOT) == (("hotel",), ("price", "range"))
-    assert plan.split_name("nohyphen", Convention.DOMAIN_SLOT) == ((), ("nohyphen",))
-
-
 @cases(
     "words original convention expected",
     (["area", "price"], "hotel-price_area", Convention.DOMAIN_SLOT, "hotel-area_price"),
@@ -170,14 +161,8 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     spoiled = copy.deepcopy(dialogues)
     spoil(spoiled[1])
     path.write_text(json.dumps(spoiled))
-    plan = planning.make_plan(
-        tmp_path / "sgd",
-        "train",
-        {"x": ("corrupted",)},
-        {},
-        [],
-        planning.CorruptionConfig(["replace", "order"], planning.Rates(), "0"),
-    )
+    config = planning.CorruptionConfig(["replace", "order"], planning.Rates(), "0")
+    plan = planning.make_plan(tmp_path / "sgd", "train", {"x": ("corrupted",)}, {}, [], config)
     (file,) = (file for file in plan.files if file.name == path.name)
     result = augment_file(file, plan.augmentation, str(tmp_path / "out"))
     assert [(letter.variant, letter.dialogue_id) for letter in result.dead_letters] == [(of, name) for of in LABELS]

@@ -7,124 +7,85 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import corpus, dialogue, frame, refused, run, sample_dialogues, turn
+from kit import corpus, dialogue, frame, refused, rows_of, run, sample_dialogues, turn, write
 
 import parapet
 from parapet.schemas.layout import sample_root
 from parapet.transforms.perturb.corpora import language_of
 
-# What users say in six dialogues of three turns in each language.
+# What users say in three dialogues of three turns in each language.
 TALKS = {
     "es": """
 Busco un restaurante italiano en Madrid para esta noche. | Somos cuatro personas, a las nueve. |
 Sí, perfecto, muchas gracias.
 Quiero comprar dos entradas de cine para mañana. | Prefiero una película de comedia. | No, eso es todo, gracias.
 ¿Me puedes reservar un taxi al aeropuerto? | Salgo del hotel Ritz a las seis. | Vale, adiós.
-Necesito un médico en Sevilla. | ¿Cuál es su número de teléfono? | Está bien, reserva una cita el lunes.
-¿Qué tiempo hará en Valencia el sábado? | ¿Y va a llover? | Gracias por la información.
-Transfiere cien euros a María. | Desde mi cuenta de ahorros. | Correcto.
 """,
     "de": """
 Ich suche ein italienisches Restaurant in Berlin für heute Abend. | Wir sind vier Personen, um acht Uhr. |
 Ja, das passt, vielen Dank.
 Ich möchte zwei Kinokarten für morgen kaufen. | Lieber eine Komödie. | Nein, das war alles, danke.
 Kannst du mir ein Taxi zum Flughafen bestellen? | Ich fahre um sechs am Hotel Adlon los. | Gut, tschüss.
-Ich brauche einen Zahnarzt in Hamburg. | Wie lautet die Telefonnummer? | Dann bitte einen Termin am Montag.
-Wie wird das Wetter am Samstag in München? | Wird es regnen? | Danke für die Auskunft.
-Überweise hundert Euro an Maria. | Von meinem Sparkonto. | Richtig.
 """,
     "it": """
 Cerco un ristorante francese a Roma per stasera. | Siamo in quattro, alle otto e mezza. |
 Sì, va benissimo, grazie mille.
 Vorrei comprare due biglietti per il cinema di domani. | Preferisco una commedia. | No, è tutto, grazie.
 Mi puoi prenotare un taxi per l'aeroporto? | Parto dall'albergo alle sei. | Va bene, arrivederci.
-Ho bisogno di un dentista a Milano. | Qual è il numero di telefono? | Perfetto, prenota per lunedì.
-Che tempo farà a Napoli sabato? | E pioverà? | Grazie per le informazioni.
-Trasferisci cento euro a Maria. | Dal mio conto di risparmio. | Esatto.
 """,
     "nl": """
 Ik zoek een Italiaans restaurant in Amsterdam voor vanavond. | We zijn met vier personen, om acht uur. |
 Ja, dat is prima, dank je wel.
 Ik wil twee kaartjes voor de film van morgen. | Liever een komedie. | Nee, dat was alles, bedankt.
 Kun je een taxi naar het vliegveld voor me bestellen? | Ik vertrek om zes uur bij het hotel. | Goed, tot ziens.
-Ik heb een tandarts in Utrecht nodig. | Wat is het telefoonnummer? | Maak dan een afspraak op maandag.
-Wat voor weer wordt het zaterdag in Rotterdam? | Gaat het regenen? | Bedankt voor de informatie.
-Maak honderd euro over naar Maria. | Van mijn spaarrekening. | Dat klopt.
 """,
     "pt": """
 Procuro um restaurante italiano em Lisboa para hoje à noite. | Somos quatro pessoas, às oito horas. |
 Sim, está ótimo, muito obrigado.
 Quero comprar dois bilhetes de cinema para amanhã. | Prefiro uma comédia. | Não, é só isso, obrigada.
 Pode reservar um táxi para o aeroporto? | Saio do hotel às seis. | Está bem, adeus.
-Preciso de um dentista no Porto. | Qual é o número de telefone? | Então marque uma consulta para segunda-feira.
-Como vai estar o tempo em Braga no sábado? | E vai chover? | Obrigado pela informação.
-Transfira cem euros para a Maria. | Da minha conta poupança. | Certo.
 """,
     "pl": """
 Szukam włoskiej restauracji w Krakowie na dziś wieczór. | Będą cztery osoby, o ósmej. | Tak, świetnie, dziękuję bardzo.
 Chcę kupić dwa bilety do kina na jutro. | Wolę komedię. | Nie, to wszystko, dziękuję.
 Czy możesz zamówić taksówkę na lotnisko? | Wyjeżdżam z hotelu o szóstej. | Dobrze, do widzenia.
-Potrzebuję dentysty w Warszawie. | Jaki jest numer telefonu? | To proszę umówić wizytę na poniedziałek.
-Jaka będzie pogoda w sobotę w Gdańsku? | Czy będzie padać? | Dzięki za informację.
-Przelej sto euro do Marii. | Z mojego konta oszczędnościowego. | Zgadza się.
 """,
     "fr": """
 Je cherche un restaurant italien à Lyon pour ce soir. | Nous sommes quatre, à huit heures. |
 Oui, c'est parfait, merci beaucoup.
 Je voudrais acheter deux billets de cinéma pour demain. | Plutôt une comédie, s'il vous plaît. | Non, c'est tout, merci.
 Pouvez-vous réserver un taxi pour l'aéroport ? | Je pars de l'hôtel à six heures. | Très bien, au revoir.
-J'ai besoin d'un dentiste à Nantes. | Quel est son numéro de téléphone ? | Alors prenez rendez-vous lundi.
-Quel temps fera-t-il à Lille samedi ? | Et il va pleuvoir ? | Merci pour l'information.
-Virez cent euros à Marie. | De mon compte d'épargne. | C'est exact.
 """,
     "ja": """
 今夜、東京でイタリア料理のレストランを探しています。 | 四人で、八時からお願いします。 | はい、それでお願いします。
 明日の映画のチケットを二枚買いたいです。 | コメディがいいです。 | いいえ、以上です。ありがとう。
 空港までタクシーを予約してください。 | ホテルを六時に出ます。 | わかりました、さようなら。
-大阪で歯医者を探しています。 | 電話番号は何ですか。 | 月曜日に予約してください。
-土曜日の京都の天気はどうですか。 | 雨は降りますか。 | ありがとうございます。
-マリアに百ユーロを送金してください。 | 普通預金からです。 | そうです。
 """,
     "zh": """
 我想找一家今晚的意大利餐厅。 | 四个人，八点钟。 | 好的，谢谢。
 我要买两张明天的电影票。 | 最好是喜剧片。 | 不用了，谢谢。
 请帮我订一辆去机场的出租车。 | 我六点从酒店出发。 | 好，再见。
-我需要在上海找一位牙医。 | 电话号码是多少？ | 请预约星期一。
-星期六杭州的天气怎么样？ | 会下雨吗？ | 谢谢你的信息。
-给玛丽亚转一百欧元。 | 从我的储蓄账户。 | 对。
 """,
     "ru": """
 Ищу итальянский ресторан в Москве на сегодня вечером. | Нас четверо, к восьми часам. | Да, отлично, большое спасибо.
 Хочу купить два билета в кино на завтра. | Лучше комедию. | Нет, это всё, спасибо.
 Закажите, пожалуйста, такси в аэропорт. | Я выезжаю из гостиницы в шесть. | Хорошо, до свидания.
-Мне нужен стоматолог в Казани. | Какой у него номер телефона? | Тогда запишите меня на понедельник.
-Какая погода будет в субботу в Сочи? | Будет дождь? | Спасибо за информацию.
-Переведи сто евро Марии. | С моего сберегательного счёта. | Верно.
 """,
     "ko": """
 오늘 저녁 서울에 있는 이탈리아 식당을 찾고 있어요. | 네 명이고 여덟 시예요. | 네, 좋아요, 감사합니다.
 내일 영화표 두 장을 사고 싶어요. | 코미디가 좋아요. | 아니요, 그게 다예요.
 공항까지 택시를 예약해 주세요. | 여섯 시에 호텔에서 출발해요. | 알겠어요, 안녕히 계세요.
-부산에서 치과를 찾아 주세요. | 전화번호가 뭐예요? | 월요일로 예약해 주세요.
-토요일 제주 날씨가 어때요? | 비가 올까요? | 고마워요.
-마리아에게 백 유로를 보내 주세요. | 제 예금 계좌에서요. | 맞아요.
 """,
     "ar": """
 أبحث عن مطعم إيطالي في القاهرة لهذا المساء. | نحن أربعة أشخاص، الساعة الثامنة. | نعم، ممتاز، شكرا جزيلا.
 أريد شراء تذكرتين للسينما غدا. | أفضل فيلما كوميديا. | لا، هذا كل شيء، شكرا.
 هل يمكنك حجز سيارة أجرة إلى المطار؟ | أغادر الفندق في السادسة. | حسنا، مع السلامة.
-أحتاج إلى طبيب أسنان في الرباط. | ما رقم الهاتف؟ | احجز لي موعدا يوم الاثنين.
-كيف سيكون الطقس يوم السبت في دبي؟ | هل ستمطر؟ | شكرا على المعلومات.
-حول مئة يورو إلى ماريا. | من حساب التوفير. | صحيح.
 """,
     "sv": """
 Jag letar efter en italiensk restaurang i Stockholm i kväll. | Vi är fyra personer, klockan åtta. |
 Ja, det blir bra, tack så mycket.
 Jag vill köpa två biobiljetter till i morgon. | Helst en komedi. | Nej, det var allt, tack.
 Kan du boka en taxi till flygplatsen? | Jag åker från hotellet klockan sex. | Okej, hej då.
-Jag behöver en tandläkare i Göteborg. | Vad är telefonnumret? | Boka då en tid på måndag.
-Hur blir vädret i Malmö på lördag? | Kommer det att regna? | Tack för informationen.
-För över hundra euro till Maria. | Från mitt sparkonto. | Det stämmer.
 """,
 }
 # English mixed with another language, and languages without word frequencies.
@@ -140,19 +101,12 @@ MIXED = {
 }
 SHORT = (
     "ok",
-    "yes",
-    "No.",
     "La Jolla",
-    "In San Leandro.",
-    "Los Gatos",
     "Check Kuala Lumpur.",
-    "4 bed rooms",
     "thnaks",
     "",
     "Call Nguyễn Văn Minh",
-    "Text Søren Kierkegaard and Åse Ødegård",
     "Amelie. Le Fabuleux Destin d'Amélie Poulain",
-    "Il Fornaio",
     "Hotel 東京 Shinjuku",
     "gimme sth cheap lol nah k thx bye",
     "u got any rooms 4 2nite?? idk mayb downtown ty",
@@ -176,7 +130,7 @@ def dialogues_in(language: str) -> list[dict]:
 @pytest.mark.parametrize("language", TALKS)
 def test_dialogues_in_other_languages_are_recognised(language):
     assert {language_of(" ".join(texts)) for texts in talks_in(language)} == {language}
-    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 6 of 6 dialogues .*\({language}\)"):
+    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 3 of 3 dialogues .*\({language}\)"):
         parapet.perturb_text([" ".join(texts) for texts in talks_in(language)], "verbose")
 
 
@@ -203,13 +157,12 @@ def test_names_and_short_answers_are_of_no_other_language(text):
 def test_a_corpus_in_another_language_is_refused(name, tmp_path):
     here = corpus(tmp_path / "sgd", train=dialogues_in("fr"), test=dialogues_in("fr"))
     assert f"--sgd: {name} only knows texts in en" in refused("perturb", name, sgd=here, output=tmp_path / "out")
-    chats = tmp_path / "chats.jsonl"
-    chats.write_text(json.dumps({"messages": [{"role": "user", "content": "Je voudrais une table, s'il vous plaît."}]}))
+    messages = [{"role": "user", "content": "Je voudrais une table, s'il vous plaît."}]
+    chats = write(tmp_path / "chats.jsonl", [{"messages": messages}])
     if name in ("typos", "verbose", "simple", "paraphrase"):
         assert "--messages: " in refused("perturb", name, messages=chats, output=tmp_path / "out")
         tasks = [{"id": "t_0", "question": [[{"role": "user", "content": "请帮我订一辆车"}]], "function": []}]
-        (tmp_path / "tasks.jsonl").write_text(json.dumps(tasks[0]))
-        refused("perturb", name, tasks=tmp_path / "tasks.jsonl", output=tmp_path / "out", status=(1, 2))
+        refused("perturb", name, tasks=write(tmp_path / "tasks.jsonl", tasks), output=tmp_path / "out", status=(1, 2))
 
 
 @pytest.mark.parametrize("name", ["typos", "verbose", "paraphrase", "language_variations", "unseen_entities", "ood"])
@@ -245,17 +198,14 @@ def test_short_messages_of_a_task_in_another_language_stay_as_they_are(tmp_path)
     def task(name, *texts):
         return {"id": name, "question": [[{"role": "user", "content": text}] for text in texts], "function": []}
 
-    answers = tmp_path / "possible_answer/tasks.jsonl"
-    answers.parent.mkdir()
-    answers.write_text("".join(json.dumps({"id": name, "ground_truth": []}) + "\n" for name in ("t_0", "t_1")))
+    ids = ("t_0", "t_1")
+    write(tmp_path / "possible_answer/tasks.jsonl", [{"id": name, "ground_truth": []} for name in ids])
     tasks = [
-        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please.")
+        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please."),
+        task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"),
     ]
-    tasks.append(task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"))
-    path = tmp_path / "tasks.jsonl"
-    path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
-    result = run("perturb", "verbose", tasks=path, output=tmp_path / "out")
-    english, spanish = (json.loads(line) for line in (result.folder / "verbose/tasks.jsonl").read_text().splitlines())
+    result = run("perturb", "verbose", tasks=write(tmp_path / "tasks.jsonl", tasks), output=tmp_path / "out")
+    english, spanish = rows_of(result.folder / "verbose/tasks.jsonl")
     assert spanish == tasks[1]
     assert english != tasks[0]
     assert "3 messages in other languages than en" in result.errors
@@ -268,8 +218,7 @@ def test_turns_that_others_have_rewritten_may_be_in_any_language(tmp_path):
         for talk in dialogues_in("fr")
         for i, of in enumerate(talk["turns"])
     ]
-    rewritten = tmp_path / "rewritten.jsonl"
-    rewritten.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    rewritten = write(tmp_path / "rewritten.jsonl", lines)
     result = run("language_variations", sgd=here, rewritten=rewritten, env="none", output=tmp_path / "out")
     assert all(of["utterance"].endswith("Voilà.") for talk in result.dialogues().values() for of in talk["turns"])
 

@@ -62,9 +62,7 @@ def drawn(text, *values):
         },
     ),
     ("Okay. 2 pm.", ("2 pm",), {"All right. 2 pm.", "Alright then. 2 pm."}),
-    ("No, thanks.", (), {"No, thank you.", "Nope, but thank you."}),
     ("That won't work.", (), {"That won't work."}),
-    ("Fresno.", ("Fresno",), {"Fresno."}),
     ('"Can you help me?"', (), {'"Can you help me?"'}),
 )
 def test_all_that_is_drawn(text, values, expected):
@@ -148,17 +146,12 @@ def test_a_turn_without_end():
     "question expected",
     ("when does it start", "when it starts"),
     ("What time does the last show begin", "What time the last show begins"),
-    ("what time is it playing", "what time it is playing"),
     ("where's the hotel", "where the hotel is"),
-    ("where is the hotel located", "where the hotel is located"),
     ("which airport do they fly from", "which airport they fly from"),
-    ("how much will that cost", "how much that will cost"),
     ("who is the director of that movie", "who the director of that movie is"),
-    ("who directed it", "who directed it"),
     ("how much it's costs", None),
     ("what happened", None),
     ("where is the hotel that you found and the bar", None),
-    ("what did they say", None),
 )
 def test_a_question_inside_another_sentence(question, expected):
     assert english.embedded(question, VERBS) == expected

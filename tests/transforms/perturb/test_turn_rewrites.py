@@ -7,7 +7,7 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, corpus, dialogue, frame, lacking, refused, run, span, state, turn
+from kit import cases, corpus, dialogue, frame, lacking, run, span, state, turn
 
 from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.core.chat import Endpoint
@@ -55,13 +55,11 @@ def said(text, *values, at=(), **acts):
     ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for 2", ["2", "2 pm"]),
     ("For 2 at 2 pm", ("2", "2 pm"), "At 2 pm, for two", "value_lost: slot0"),
     ("For 2 people", ("2",), "For 12 people", "value_lost: slot0"),
-    ("For 2 people", ("2",), "For 2.50 each", "value_lost: slot0"),
     ("For 2 people", ("2",), "2 tables for 2", "value_unclear: slot0"),
     ("For 2 people, 2 tables", ("2",), "A pair of 2 at 2 tables", ["2"]),
     ("For two people", ("two",), "The two of us at two tables", "value_unclear: slot0"),
     ("Go to Fresno", ("Fresno",), "Fresno is where I go, Fresno", ["Fresno"]),
     ("Go to Fresno", ("Fresno",), "Go to fresno now", "value_lost: slot0"),
-    ("From Rome or Rome", ("Rome",), "Rome it is", ["Rome"]),
     ("Go to Fresno!", ("Fresno",), "go to Fresno", "copy"),
     ("In Port Alder now", ("Port Alder", "Alder"), "Now, Port Alder", ["Port Alder", "Alder"]),
 )
@@ -160,14 +158,12 @@ def test_similarity_is_a_cosine(left, right):
 BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"
 STORY = "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd."
-LLM = {"endpoint": "http://a/v1", "model": "m"}
 NO_RULE = Rewrite(reason="no_rule")
 
 
 @cases(
     "kind before after reason",
     ("paraphrase", BUS, "Could you find me a bus to Fresno on May 2nd?", ""),
-    ("verbose", BUS, "I was hoping you could find me a bus that goes to Fresno on May 2nd.", ""),
     ("simple", "Could you find me a bus to Fresno on May 2nd please?", "Find a bus to Fresno on May 2nd.", ""),
     ("paraphrase", BUS, "Could you find me a bus to Oakland on May 2nd?", "value_lost"),
     ("paraphrase", BUS, "Could you find me a bus to Fresno from May 2nd?", "roles"),
@@ -276,14 +272,3 @@ def test_a_wrong_key_fails_the_run(buses, tmp_path):
         flags = {"kinds": "simple", "env": "none", "model": "m", "endpoint": server.url, "output": tmp_path / "out"}
         message = run("language_variations", sgd=buses, **flags, status=1).errors
     assert "Traceback" not in message
-
-
-@cases(
-    "flags reason",
-    ({"model": "m"}, "--model: is for a language model: give its address with --endpoint"),
-    ({"endpoint": "http://a/v1"}, "--model: is required: give the name of the model"),
-    ({**LLM, "price": "1"}, "--price: '1' is not a price: give US dollars for a million"),
-    ({**LLM, "kinds": "typos"}, "is for verbose, simple, paraphrase, which --kinds"),
-)
-def test_mistakes(flags, reason, tmp_path):
-    assert reason in refused("language_variations", **flags, output=tmp_path / "out")

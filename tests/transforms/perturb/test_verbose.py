@@ -38,30 +38,18 @@ REQUEST = user("Find me a table.", "INFORM_INTENT")
 
 @cases(
     "text acts slots expected",
-    (
-        "Find me a table in Fresno.",
-        "INFORM_INTENT",
-        {"city": "Fresno"},
-        "I was hoping you could find me a table in Fresno.",
-    ),
     ("I need a house in Fresno.", "INFORM_INTENT", {}, "I need a house in Fresno. Could you help me out?"),
-    ("What's the address?", "REQUEST", {}, "Would you be able to tell me the address?"),
     ("Okay, what's the address?", "REQUEST", {}, "Okay, could you please tell me the address?"),
     ("Do they deliver to the door?", "REQUEST", {}, "Do you happen to know if they deliver to the door?"),
-    ("How far is it?", "REQUEST", {}, "Do you happen to know how far it is?"),
     ("Sounds good. Is it far?", "REQUEST SELECT", {}, "Sounds good. Just a quick question. Is it far?"),
     ("Not that one.", "REQUEST_ALTS", {}, "Not that one. I'd like to see some others."),
     ("Yes!", "AFFIRM_INTENT", {}, "Yes! I'd like that very much."),
     ("That's right.", "AFFIRM", {}, "That's right. Please go ahead with that."),
-    ("It looks good", "SELECT", {}, "It looks good. I think I'll go with that one"),
-    ("No, not today.", "NEGATE_INTENT", {}, "No, not today. Maybe some other time."),
     ("No. I want two.", "NEGATE INFORM", {}, "No. I want two. Sorry for the confusion."),
     ("No, that's all. Thanks.", "NEGATE THANK_YOU", {}, "No, that's all. Thanks. You've been a great help."),
     ("Thank you.", "THANK_YOU", {}, "Thank you so much for all of your help."),
     ("Fresno", "INFORM", {"city": "Fresno"}, "I'd like to go with Fresno"),
     ("I want it for two people.", "INFORM", {}, "I want it for two people, if that's possible."),
-    ("I'm going to Fresno.", "INFORM", {"city": "Fresno"}, "I'm going to Fresno. I hope that helps."),
-    ("i need a house", "INFORM_INTENT", {}, "i need a house. could you help me out?"),
     ("hey there", "INFORM", {}, "hey there. i was hoping you could help me"),
     ('"Find a table for two."', "INFORM_INTENT", {}, '"I was hoping you could find a table for two."'),
     ('Play "Hey".', "INFORM", {}, 'Would you be able to play "Hey"?'),
@@ -71,12 +59,7 @@ def test_turns_in_more_words(text, acts, slots, expected):
     assert expected in made_of(text, *acts.split(), turns=before, **slots)
 
 
-@cases(
-    "text acts",
-    ("Is it far?", "SELECT"),
-    ("Please sort this:\n3 1 2", ""),
-    ("?!", "INFORM"),
-)
+@cases("text acts", ("Is it far?", "SELECT"), ("Please sort this:\n3 1 2", ""), ("?!", "INFORM"))
 def test_turns_that_stay(text, acts):
     assert made_of(text, *acts.split(), turns=[REQUEST, turn("SYSTEM", "-")]) == set()
 
@@ -136,25 +119,12 @@ def said(text, acts="", *values, position=0, wrong=()):
 @cases(
     "text acts values simple",
     ("Hi, could you help me find a bus to Fresno?", "INFORM", ("Fresno",), "Find a bus to Fresno."),
-    ("I would prefer to see the show, if possible.", "INFORM", (), "I want to see the show, if possible."),
     ("I'm looking for a Thai place?", "INFORM", ("Thai",), "I want a Thai place."),
-    ("Could you tell me their rules and fees?", "REQUEST", (), "Tell me their rules and fees."),
-    (
-        "Can you find one and what does it cost? Please, book it.",
-        "INFORM",
-        (),
-        "Can you find one and what does it cost? Book it.",
-    ),
     ("Yes please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
-    ("Yes, please, on the 10th.", "AFFIRM INFORM", ("the 10th",), "Yes, on the 10th."),
     ("That one sounds perfect.", "SELECT", (), "Perfect."),
     ("Okay. That will be it. Thanks. Bye!", "GOODBYE SELECT", (), "Okay, thanks, bye."),
-    ("No, that is all.", "NEGATE THANK_YOU", (), "No, thanks."),
     ("That's good. That's all I need for now.", "GOODBYE SELECT", (), "Good, that's all."),
-    ("Thanks a lot, I'm all set for today.", "GOODBYE THANK_YOU", (), "Thanks, that's all."),
     ("Yes, that is right. How much is it?", "AFFIRM REQUEST", (), "Yes. How much is it?"),
-    ("Hello there! I want fish.", "INFORM", (), "I want fish."),
-    ("sounds good to me", "SELECT", (), "good"),
     ("Thanks! Book it at 7 p.m. Can you help me?", "INFORM", ("7 p.m.",), "Book it at 7 p.m. Can you help me?"),
     ("Please wait, I will be leaving on Monday.", "INFORM", ("Monday",), "Wait, I will be leaving on Monday."),
 )
@@ -165,16 +135,12 @@ def test_simple(text, acts, values, simple):
 @cases(
     "text acts values",
     ("Yes, but make it Monday.", "AFFIRM", ()),
-    ("Okay. I will look into it.", "GOODBYE SELECT", ()),
     ("Thank you, and off I go.", "GOODBYE THANK_YOU", ()),
     ("What is the movie about?", "REQUEST", ()),
-    ("hey there", "INFORM", ()),
     ("I want to get a cab and am fine with sharing.", "INFORM", ()),
     ("I would like to know if it is far.", "REQUEST", ()),
-    ("I will be leaving on Monday.", "INFORM", ("Monday",)),
     ("What is the address and do they serve wine?", "REQUEST", ()),
     ("Please Please Me", "INFORM", ("Please Please Me",)),
-    ("I want to Believe", "INFORM", ("I want to Believe",)),
     ("?!", "INFORM", ()),
 )
 def test_not_sure(text, acts, values):

@@ -90,16 +90,14 @@ def test_numbers_of_fields_and_options():
 def test_too_few_values():
     fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
     small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
-    ontology = parse_ontology(small, "small.toml")
+    world = restaurants_simulation.World(parse_ontology(small, "small.toml"), "0")
     with pytest.raises(InputError, match=r"small\.toml: too few values: dev has too few requests"):
-        restaurants_simulation.check_world(
-            restaurants_simulation.World(ontology, "0"), [1], restaurants_simulation.SPLITS, "small.toml"
-        )
+        restaurants_simulation.check_world(world, [1], restaurants_simulation.SPLITS, "small.toml")
     with pytest.raises(InputError, match="no request of train finds 3 or more"):
-        restaurants_simulation.check_world(restaurants_simulation.World(ontology, "0"), [3], ["train"], "small.toml")
-    restaurants_simulation.check_world(restaurants_simulation.World(ontology, "0"), [1, 2, 4], ["train"], "small.toml")
+        restaurants_simulation.check_world(world, [3], ["train"], "small.toml")
+    restaurants_simulation.check_world(world, [1, 2, 4], ["train"], "small.toml")
     with pytest.raises(InputError, match="no two requests of train differ in 1 of the fields; give fields more values"):
-        restaurants_simulation.simulate(restaurants_simulation.World(ontology, "0"), 2, "train", 0)
+        restaurants_simulation.simulate(world, 2, "train", 0)
 
 
 def put(*path):
@@ -119,23 +117,16 @@ def put(*path):
 @cases(
         "change message",
         (put("fields", 0, "seen", ["north"]), "fields[0].seen: area: has 1 values, but needs at least two"),
-        (put("fields", 0, "seen", ["north", "north"]),
-         "fields[0].seen[1]: 'north' appears twice: see fields[0].seen[0]"),
         (put("fields", 1, "values", ["1", "two"]), "fields[2].values[0]: '1' appears twice: see fields[1].values[0]"),
         (put("fields", 0, "seen", ["north", "far east"]), "fields[0].seen[1]: 'far east' contains a space, a tab or"),
         (put("fields", 0, "seen", ["north", "far_east"]), "fields[0].seen[1]: 'far_east' contains _"),
-        (put("fields", 0, "seen", ["north", ""]), "fields[0].seen[1]: must not be empty"),
         (put("fields", 0, "values", ["a", "b"]), "fields[0]: area: must have either values, or seen and unseen"),
         (put("fields", 1, "name", "rating"), "fields[1].name: 'rating' is reserved"),
         (put("fields", 1, "one_eech", True), "fields[1]: Object contains unknown field `one_eech`"),
         (put("extras", ["area"]), "extras[0]: 'area' appears twice"),
         (put("domain", "guest house"), "domain: Expected `str` matching regex"),
-        (put("entity", "guest house"), "entity: 'guest house' contains a space"),
         (put("name", ["area"]), "name: must contain each field without one_each once: area, room_type"),
         (put("patterns", "user", "phrase", "are", []), "patterns.user.phrase.are: unknown key: must be one of area,"),
-        (put("patterns", "user", "phrase", "area", ["in it"]),
-         "patterns.user.phrase.area: 'in it' must have {area}"),
-        (put("patterns", "user", "thank", []), "patterns.user.thank: must have at least one entry"),
         (put("patterns", "user", "thank", ["to {name}"]), "patterns.user.thank: 'to {name}' must have no {gap}"),
         (put("patterns", "user", "thank", ["a\tb"]), "patterns.user.thank: 'a\\tb' must be a single line"),
         (put("patterns", "bot", "option", "this one"), "patterns.bot.option: 'this one' must have {name}, once"),

@@ -17,20 +17,9 @@ from parapet.transforms.simulators import restaurants_simulation as simulating
 from parapet.transforms.simulators.formats import SILENCE, Exchange, Fact, dialogue_text, parse_dialogues
 from parapet.transforms.simulators.restaurants_bot import Bot, Rules, answered, solve
 from parapet.transforms.simulators.restaurants_corpus import schema, sgd_dialogue
-from parapet.transforms.simulators.restaurants_simulation import (
-    ACCEPTED,
-    ALL_EXTRAS,
-    KINDS,
-    RATES,
-    TASKS,
-    babi_ontology,
-    default_ontology,
-    disfluent,
-    read_ontology,
-    simulate,
-)
+from parapet.transforms.simulators.restaurants_simulation import KINDS, RATES, TASKS, disfluent, simulate
 
-WORLD = simulating.World(default_ontology(), "0")
+WORLD = simulating.World(simulating.default_ontology(), "0")
 RULES = Rules(WORLD.ontology)
 SERVICES = {one["service_name"]: parse_service(one) for one in schema(WORLD.ontology)}
 FIELDS = ("cuisine", "location", "number", "price")
@@ -219,7 +208,7 @@ def test_the_bot_of_rules_solves_all(which):
 
 @cases("task", *TASKS)
 def test_the_bot_of_rules_solves_dialogues_in_the_words_of_the_published_files(task):
-    ontology = read_ontology(babi_ontology(), "babi.toml")
+    ontology = simulating.read_ontology(simulating.babi_ontology(), "babi.toml")
     world, rules = simulating.World(ontology, "0"), Rules(ontology)
     for split in simulating.SPLITS:
         for number in range(30):
@@ -315,10 +304,10 @@ def probabilities(task):
         total = sum(share for _, share in options)
         shares |= {("offered", len(WORLD.found[requests[0]])): share / total for requests, share in options}
     if task in (3, 5):
-        shares |= {("accepted", True): ACCEPTED, ("accepted", False): 1 - ACCEPTED}
+        shares |= {("accepted", True): simulating.ACCEPTED, ("accepted", False): 1 - simulating.ACCEPTED}
     if task in (4, 5):
-        single = (1 - ALL_EXTRAS) / len(extras)
-        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): ALL_EXTRAS}
+        single = (1 - simulating.ALL_EXTRAS) / len(extras)
+        shares |= {("asked", (extra,)): single for extra in extras} | {("asked", extras): simulating.ALL_EXTRAS}
     return shares
 
 

@@ -1,9 +1,11 @@
 """The engine for local models: tiny ones, made here, through the code that loads real ones."""
 
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ pytest.importorskip("transformers")
 
 import torch
 from kit import THOROUGH, cases, raised, run, service, slot, write
-from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, phrases, word_for_word
+from tiny_models import BACK, CHINESE, ENGLISH, FEW, FEWER, JAPANESE, Models, phrases, word_for_word
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Translation
@@ -25,6 +27,17 @@ from parapet.transforms.translate.translate import _Translate
 
 # transformers 5 says so of each Marian tokenizer; it does not use it.
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    return Models(tmp_path_factory.mktemp("tiny_models"))
+
+
+@pytest.fixture
+def copy(models, tmp_path):
+    """Copies a model's folder, so that it may be changed."""
+    return lambda name: Path(shutil.copytree(models[name], tmp_path / f"copy-{name}"))
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +195,7 @@ def test_folders_that_cannot_be_used(copy, file, content, reason):
 
 def test_models_that_cannot_be(models):
     raised(InputError, Local, {"*": models["zh-en"]}, match="a Marian model translates in one direction")
-    raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus-mt-en-zh"}, match=r"there is no such folder; .*'hf download")
+    raised(InputError, Local, {"en-zh": "Helsinki-NLP/opus"}, match=r"there is no such folder; .*'hf download")
 
 
 def test_the_command_there_and_back_and_again_from_the_memory(models, tmp_path):

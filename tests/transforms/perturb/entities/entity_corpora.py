@@ -15,10 +15,7 @@ SERVICE = "Trips_1"
 _KINDS = {"other_city": "city", "name": "business", "seats": "number", "artist": "person", "street": "address"}
 _KINDS |= {kind: kind for kind in ("city", "title", "cuisine", "date", "time", "price", "phone")}
 _KINDS |= {kind: kind for kind in ("airport", "place", "task")}
-KINDS = {
-    **{(SERVICE, slot): kind for slot, kind in _KINDS.items()},
-    (SERVICE, "kept_class"): "categorical",
-}
+KINDS = {**{(SERVICE, slot): kind for slot, kind in _KINDS.items()}, (SERVICE, "kept_class"): "categorical"}
 
 
 def training_of(texts: Iterable[str]) -> frozenset[str]:

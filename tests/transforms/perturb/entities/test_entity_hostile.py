@@ -20,16 +20,8 @@ from parapet.schemas.service import Service
 from parapet.schemas.service import Slot as ServiceSlot
 from parapet.transforms.perturb.apply import fitted
 from parapet.transforms.perturb.corpora import read_corpus
+from parapet.transforms.perturb.entities import mentions
 from parapet.transforms.perturb.entities.choosing import replaced
-from parapet.transforms.perturb.entities.mentions import (
-    DialogueValues,
-    Group,
-    Table,
-    distinct_annotations,
-    find_values,
-    located_words,
-    words_of,
-)
 from parapet.transforms.perturb.entities.perturbation import UnseenEntities, kinds_of
 
 MUTATED = 12_000 if THOROUGH else 300
@@ -101,10 +93,10 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
         try:
             dialogue = typed(raw)
             found = {}
-            for slot, same, canonical in distinct_annotations(dialogue):
+            for slot, same, canonical in mentions.distinct_annotations(dialogue):
                 found.setdefault(slot, (set(), set()))[0].update(same)
                 found[slot][1].update({canonical} - {None})
-            find_values(dialogue, kinds_of(found, schemas))
+            mentions.find_values(dialogue, kinds_of(found, schemas))
             assert replaced(raw, dialogue, replacer).leaks == 0
             done += 1
         except InputError:
@@ -133,17 +125,19 @@ WORDS = st.lists(
 def test_mentions_as_word_by_word(utterance, values):
     """From left to right, the longest value first: the plain reference compares words."""
     texts = sorted({" ".join(value) for value in values if len(value) > 1}) or ["Port b"]
-    groups = [Group({text}, {(SERVICE, "city")}, canonical=text, kind="city") for text in texts]
+    groups = [mentions.Group({text}, {(SERVICE, "city")}, canonical=text, kind="city") for text in texts]
     text = " ".join(utterance)
-    words, wanted, place = words_of(text), [], 0
-    by_words = sorted({words_of(text) for text in texts}, key=lambda one: -len(one))
+    words, wanted, place = mentions.words_of(text), [], 0
+    by_words = sorted({mentions.words_of(text) for text in texts}, key=lambda one: -len(one))
     while place < len(words):
         size = next((len(one) for one in by_words if words[place : place + len(one)] == one), 0)
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    mentions = Table(DialogueValues(groups, set(), {}), {*words}).unmarked(text, located_words(text))
-    assert [words_of(mention.text) for mention in mentions] == wanted
+    unmarked = mentions.Table(mentions.DialogueValues(groups, set(), {}), {*words}).unmarked(
+        text, mentions.located_words(text)
+    )
+    assert [mentions.words_of(mention.text) for mention in unmarked] == wanted
 
 
 CASES = {"lower": str.lower, "upper": str.upper, "swapped": str.swapcase}

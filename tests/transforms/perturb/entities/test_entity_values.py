@@ -38,19 +38,14 @@ def test_leaks_against_a_plain_search(texts, value):
 @cases(
     "name description values kind",
     ("free_entry", "", ["True", "dontcare"], "boolean"),
-    ("contact", "phone to ring", ["4089718523"], "number"),
     ("destination_airport_name", "", ["PDX International Airport"], "airport"),
     ("category", "The category of food offered by the restaurant", ["Asian"], "cuisine"),
     ("genre", "Genre of the movie", ["Drama"], "genre"),
-    ("genre", "Genre of the song", ["Rock"], "music"),
-    ("mood", "how one feels", ["blue"], "other"),
     ("event_location", "Name of event location", ["Chase Field Stadium"], "place"),
-    ("place", "", ["Alder Park Gardens"], "place"),
     ("where_to", "Location of the house", ["Paris", "New York"], "city"),
     ("ticket", "What to show at the entrance", ["X7-99213", "K2-10442"], "code"),
     ("mail", "How to reach the hotel", ["desk@inn.example"], "other"),
     ("wait", "How long until the car of the company comes", ["5 minutes"], "other"),
-    ("contact", "Whom to ask", ["Ann Lee"], "person"),
     ("contact", "Whom to ask", ["01223 351241", "+44 1223 351242"], "other"),
 )
 def test_kinds(name, description, values, kind):
@@ -59,18 +54,13 @@ def test_kinds(name, description, values, kind):
 
 MULTIWOZ = {
     "hotel-name": (["alder lodge", "elm hotel"], "business"),
-    "police-name": (["parkside police station"], "other"),
     "hotel-postcode": (["cb13ef", "CB2 1AB"], "postcode"),
-    "hotel-phone": (["01223353888"], "phone"),
     "hotel-ref": (["7GAWK763", "MMABCDEF", "8NSXI2YL"], "code"),
     "train-ref": ([], "other"),
-    "train-trainid": (["TR7075", "TR0031"], "code"),
     "train-leaveat": (["17:45", "after 9"], "time"),
-    "restaurant-booktime": (["5:45 pm", "18:00"], "time"),
     "train-duration": (["79 minutes"], "other"),
     "attraction-entrancefee": (["4 pounds", "free", "?"], "price"),
     "restaurant-food": (["gastropub"], "cuisine"),
-    "taxi-type": (["black toyota"], "other"),
     "hospital-department": (["teenage cancer unit"], "other"),
 }
 

@@ -75,15 +75,8 @@ def test_nobody_hears_of_his_own_domain():
     (found,), _ = plans.plan(rates("0.5"), places("train", "B", 2), about_a, {"train": 2})
     assert [found[1].utterance] == about_a
     there = places("train", "A", 2)
-    raised(
-        InputError,
-        plans.plan,
-        rates("0.5"),
-        there,
-        about_a,
-        {"train": 2},
-        match="too few places or foreign utterances for ood-50 of train",
-    )
+    few = "too few places or foreign utterances for ood-50 of train"
+    raised(InputError, plans.plan, rates("0.5"), there, about_a, {"train": 2}, match=few)
 
 
 def test_utterances_are_used_again_after_all_others():

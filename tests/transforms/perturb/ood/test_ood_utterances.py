@@ -50,17 +50,6 @@ def test_what_is_asked(text, asks, action):
     assert (utterances.is_request(text), utterances.asks_for_action(text)) == (asks, action)
 
 
-@cases(
-    "text said",
-    ("Hi, can you  find a bus?", "Can you find a bus?"),
-    ("Good morning! I need a bus.", "I need a bus."),
-    ("Hello", ""),
-    ("Hiking boots, please", "Hiking boots, please"),
-)
-def test_greetings_are_left_out(text, said):
-    assert utterances.without_greeting(text) == said
-
-
 SERVICES = [
     Service("Inns_1", "Find hotels", [Slot("pets", "Whether dogs are allowed")], [Intent("FindHotel", "")]),
     Service("Buses_1", "Buses and their tickets", [Slot("fare", "")], [Intent("FindBus", "")]),
@@ -87,14 +76,6 @@ def test_what_several_services_have_names_none():
     assert not TOPICS.named("a bus", ["Inns"])
     assert not TOPICS.named("two tickets", ["Plays"])  # three have it
     assert not TOPICS.named("a dog", ["Inns"])  # a slot's word is no name
-
-
-def test_words_without_a_topic():
-    assert utterances.topics_of("I would like to find two hotels in a place near Ulm, please") == {
-        "near",
-        "hotel",
-        "ulm",
-    }
 
 
 def dialogue(*said):
@@ -147,11 +128,6 @@ def test_what_becomes_of_a_text(text, status):
     numbers = pool_numbers(counts)
     assert (numbers["different"], numbers[status]) == (3, 1 + 2 * (status == "kept"))
     assert (text in [one.text for one in kept]) == (status == "kept")
-
-
-def test_who_understands_it():
-    (wolf, bus), _ = pool("A wolf howls.", "The bus is late.")
-    assert (wolf.about, bus.about) == ((), ("Buses",))
 
 
 def test_our_own_lines_are_taken_as_they_are():

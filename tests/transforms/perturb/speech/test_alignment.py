@@ -154,7 +154,6 @@ def letters(text):
     ("At 7:30 pm, please", "7:30 pm", ("please", "peas"), "at 7:30 pm peas", True),
     ("At 7:30 pm, please", "7:30 pm", ("thirty", "thirteen"), "at seven thirteen pm please", False),
     ("In Anaheim, CA", "Anaheim, CA", (), "in anaheim ca", True),
-    ("For $25!", "25", (), "for $25", True),
     ('At 5 o"clock', '5 o"clock', (), "at 5 o'clock", True),
 )
 def test_values_are_written_as_the_state_has_them(utterance, value, misheard, written, kept):
@@ -258,7 +257,6 @@ def test_never_more_errors_and_nothing_invented(reference, hypothesis):
 @cases(
     "reference hypothesis found",
     ("i'll be late", "it'll be late", "it'll be late"),
-    ("ok thank you", "okay thank your", "ok thank your"),
     ("that's it", "that is it bye", "that's it bye"),
     ("i can", "i can't", "i can't"),
 )
