@@ -466,10 +466,8 @@ def test_requests_that_an_endpoint_refused_are_no_other_items(tmp_path):
 @cases(
     "files reason",
     ({}, "there is no finished output of 'parapet evaluate'"),
-    ({"run.json": "[]"}, "Expected `object`, got `array`"),
     ({"run.json": '{"pipeline": "ood"}'}, "contains the output of 'parapet ood'"),
     ({"run.json": '{"pipeline": "evaluate_ood"}'}, "there is no such file"),
-    ({"run.json": '{"pipeline": "evaluate_ood"}', "results.parquet": "{"}, "cannot be read as Parquet"),
 )
 def test_folders_that_are_no_evaluation(tmp_path, files, reason):
     for name, text in files.items():
@@ -482,18 +480,6 @@ def test_rows_that_cannot_be_read(tmp_path):
     path = states(tmp_path / "one", SETS)
     (tmp_path / "one/rows/v1/dialogues_001.parquet").write_bytes(b"PAR1")
     raised(InputError, board_of, {"one": [path]}, match="cannot be read as Parquet")
-
-
-def test_other_tasks_have_a_mean_over_variants(tmp_path):
-    sets = ["original", "v1", "v2"]
-    of = {name: {"combined": value} for name, value in zip(sets, (80.0, 70.0, 50.0), strict=True)}
-    of |= {"#ALL": {"combined": 65.0}, "Inns_1": {"searches": 0.5}}
-    results = read_task(groups(tmp_path / "one", "response", of, {"Inns_1": "Inns_1"}))
-    assert values_of(results)["response/#VARIANTS/combined"] == mean([70.0, 50.0])
-    assert results.variants == ("v1", "v2")
-    # A service, which is no set.
-    assert values_of(results)["response/#ALL/Inns_1/searches"] == 0.5
-    assert [column.set for column in columns_of(results.rows)] == [*sets, VARIANTS]
 
 
 def test_rows_give_back_the_numbers(tmp_path):

@@ -5,7 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from kit import act, cases, dialogue, frame, intent, lacking, raised, service, slot, state, turn, write
+from kit import act, cases, dialogue, frame, intent, raised, service, slot, state, turn, write
 
 from parapet.evaluation import statistics
 from parapet.evaluation.response.goals import (
@@ -179,17 +179,6 @@ def test_what_the_schema_lacks():
     with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
         reference_of(dialogues(strange), SERVICES)
     raised(InputError, reference_of, dialogues() * 2, SERVICES, match="appears twice")
-
-
-def test_the_reference_itself_and_a_system_that_says_nothing():
-    reference = reference_of(dialogues(), SERVICES)
-    own = scored(reference, own_responses(reference.responses))
-    assert own.metrics[ALL] == pytest.approx({"inform": 1.0, "success": 1.0, "bleu": 100.0, "combined": 200.0})
-    assert own.metrics["Inns_1"] == {"searches": 1.0, "requests": 1.0}
-    assert not lacking(own.signature, "case:lc", "tok:13a")
-    silent = {name: dict.fromkeys(turns, "") for name, turns in reference.responses.items()}
-    mute = scored(reference, own_responses(silent))
-    assert mute.metrics[ALL] == {"inform": 0.0, "success": 0.0, "bleu": 0.0, "combined": 0.0}
 
 
 GOALS = {

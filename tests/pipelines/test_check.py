@@ -180,19 +180,12 @@ def test_predictions_answers_and_decisions(tmp_path):
 @cases(
     "name content told",
     ("api.yaml", "openapi: 3.0.0\npaths: {}\n", "OpenAPI description: write each operation as a tool"),
-    ("api.json", '{"openapi": "3.0.0"}', "OpenAPI description"),
     ("chats.csv", "text,intent\nHi,greet\n", "is a table, but not of answers"),
     ("empty.json", "", "is empty: expected a corpus"),
     ("words.txt", "Hello there", "begins with 'Hello there': expected a corpus"),
     ("rows.json", '[{"id": "a", "result": []},\n{"id": "b"}]', "is JSON, but was not recognised"),
-    ("settings.json", '{"a": 1}', "is JSON, but was not recognised"),
     ("broken.json", '[{"dialogue_id": 1,]', "not JSON"),
     ("data.json.gz", "\x1f\x8b", "gzip"),
-    (
-        "turns.json",
-        '{"id": "multi_turn_0", "question": [[{"role": "user", "content": "Hi"}]]}',
-        "is JSON, but was not recognised",
-    ),
 )
 def test_what_newcomers_have_is_named_with_what_to_do(tmp_path, name, content, told):
     path = tmp_path / name

@@ -22,7 +22,6 @@ from parapet.evaluation.models.babi import (
     Shape,
     numbers_of,
     page_of,
-    responses,
     tokens_of,
     types_of,
 )
@@ -362,13 +361,6 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
     assert answers == [["later"], ["one"], ["one"], ["one"], ["long"]]
     assert ranking(model, "d e", 3) == ["one", "two", "long"]
     assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
-
-
-def test_a_short_memory_has_the_last_lines():
-    some = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
-    model = NetAnswers(*net(match=False, memory=2), CPU, batch=3)
-    found = list(responses(0, some, model.ranked(some, 1), model.attention(some)))
-    assert [memory.time for memory in found[3].memories] == [6, 7]
 
 
 def test_the_page_shows_all_lines_with_their_attention():
