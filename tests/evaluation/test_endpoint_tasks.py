@@ -214,12 +214,8 @@ ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt
     )
     steps = Graph(read_suite(str(tmp_path / "suite.toml"))).steps
     asked = {name: step.command[1] for name, step in steps.items() if step.command[0] == "predict"}
-    assert asked == {
-        "predictions/mine/dst": "llm",
-        "predictions/mine/ood": "llm_ood",
-        "predictions/mine/generation": "llm_utterances",
-        "predictions/mine/ranking": "llm_babi",
-    }
+    models = {"dst": "llm", "ood": "llm_ood", "generation": "llm_utterances", "ranking": "llm_babi"}
+    assert asked == {f"predictions/mine/{task}": model for task, model in models.items()}
     assert {step.options["model"] for step in steps.values() if step.command[0] == "predict"} == {"m"}
     assert "style" not in steps["predictions/mine/ood"].options
     assert "candidates" in steps["scores/mine/ranking"].options

@@ -57,8 +57,6 @@ def right(answers, toy_set):
 def test_learns_a_toy_set(model, match, toy, tmp_path):
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     run("train", model, *toy[1], *flags, *SMALL, *RATES[model], output=tmp_path / "model")
-    from parapet.evaluation.models.babi import load
-
     _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED
 

@@ -208,14 +208,8 @@ def test_texts_come_back_from_token_ids(learner):
 
 def test_placeholders():
     said = "Opa in Rome, 3 stars; 33 rooms. Opa Rome? True"
-    spans = [
-        ("inn_name", 0, 3),
-        ("city", 7, 11),
-        ("long", 32, 40),
-        ("inn_name", 32, 35),
-        ("bad", 40, 99),
-        ("city", 36, 40),
-    ]
+    spans = [("inn_name", 0, 3), ("city", 7, 11), ("long", 32, 40)]
+    spans += [("inn_name", 32, 35), ("bad", 40, 99), ("city", 36, 40)]
     acts = [("stars", "3"), ("rooms", "33"), ("bath", "True"), ("city", "Rome"), ("", "in"), ("twice", "s")]
     assert systems.delexicalised(turn(said, spans, acts)) == (
         "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
@@ -240,16 +234,11 @@ def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS, False)
     for limit in (200, 9):
-        tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
-            torch.arange(5), 0
-        )
+        learned = soloist.Learned(sequences, limit, torch.device("cpu"))
+        tokens, mask, belief, response = learned.batch(torch.arange(5), 0)
         for i, one in enumerate(sequences[:5]):
-            assert tokens[i][mask[i].bool()].tolist() == [
-                *one.history[-limit:],
-                *one.belief,
-                *one.database,
-                *one.response,
-            ]
+            whole = [*one.history[-limit:], *one.belief, *one.database, *one.response]
+            assert tokens[i][mask[i].bool()].tolist() == whole
             assert (tokens[i][belief[i]].tolist(), tokens[i][response[i]].tolist()) == (one.belief, one.response)
     longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
     assert (learner.card.belief, learner.card.response) == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
@@ -469,14 +458,11 @@ NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the actio
 def test_a_decoder_has_the_states_that_it_was_taught(damd_model):
     """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
     net, (numbers, _) = damd_model.net, damd_model.vocabulary.numbered(TEXTS[1])
+    rows = [numbers[name] for name in ("user", "previous", "before")]
     with torch.inference_mode():
         encoded = [
             net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
-            for encoder, row in (
-                (net.user, numbers["user"]),
-                (net.utterance, numbers["previous"]),
-                (net.span, numbers["before"]),
-            )
+            for encoder, row in zip((net.user, net.utterance, net.span), rows, strict=True)
         ]
         sources, first = [source for source, _ in encoded], encoded[0][1]
         written = net.decoded(net.belief, first, sources, most=12)

@@ -38,11 +38,8 @@ class Unseeded(Agent):
 def agent(tmp_path):
     """A file with an agent that is right at random, and the same tasks as two variants."""
     for name in ("v1", "v2"):
-        write(tmp_path / f"variants/{name}/tasks.jsonl", TASKS.read_bytes())
-        write(
-            tmp_path / f"variants/{name}/possible_answer/tasks.jsonl",
-            (TASKS.parent / "possible_answer/tasks.jsonl").read_bytes(),
-        )
+        for file in ("tasks.jsonl", "possible_answer/tasks.jsonl"):
+            write(tmp_path / "variants" / name / file, (TASKS.parent / file).read_bytes())
     return write(tmp_path / "agent.py", AGENT.replace("TASKS)", f"{str(TASKS)!r})"))
 
 
@@ -75,9 +72,8 @@ def test_repeats_of_a_model(agent, tmp_path):
     assert numbers["original", "accuracy_sd"] == pytest.approx(stdev(accuracies))
     assert numbers["original", "pass^4"] == fmean(all(of_task) for of_task in zip(*right["original"], strict=True))
     variances = [stdev(of_task) ** 2 for of_task in zip(*right["original"], strict=True)]
-    assert numbers["original", "accuracy_noise_floor"] == pytest.approx(
-        1.96 * (2 * sum(variances)) ** 0.5 / 40, rel=1e-4
-    )
+    floor = 1.96 * (2 * sum(variances)) ** 0.5 / 40
+    assert numbers["original", "accuracy_noise_floor"] == pytest.approx(floor, rel=1e-4)
     # Two variants, so pairs of repeats.
     pairs = [
         coefficient([of_task[i], of_task[(i + 1) % 4]])
@@ -110,12 +106,10 @@ def test_comparisons_show_means_and_mark_noise(agent, tmp_path):
     mean, deviation = (100 * numbers["random"]["v1", metric] for metric in ("accuracy", "accuracy_sd"))
     assert f"{mean:.1f} ± {deviation:.1f} ≈" in said
     assert "≈ may differ from the original by chance only" in said
-    table = {
-        (row["system"], row["set"], row["metric"]): row for row in csv.DictReader((tmp_path / "board/table.csv").open())
-    }
-    assert float(table["random", "original", "pass^3"]["value"]) == pytest.approx(
-        numbers["random"]["original", "pass^3"]
-    )
+    rows = csv.DictReader((tmp_path / "board/table.csv").open())
+    table = {(row["system"], row["set"], row["metric"]): row for row in rows}
+    passed = pytest.approx(numbers["random"]["original", "pass^3"])
+    assert float(table["random", "original", "pass^3"]["value"]) == passed
     for name in ("random", "others", "knows"):
         assert [table[name, of_set, "accuracy"]["noise"] for of_set in ("original", "v1", "v2")] == ["", "yes", "yes"]
     tests = {
@@ -152,14 +146,13 @@ def test_repeated_answers_of_an_endpoint(agent, tmp_path):
         seeds = [body["seed"] for body in server.requests]
         assert set(seeds) == {0}
         cache = tmp_path / "once/.answers.sqlite"
-        planned = run(
-            "predict", "llm_tools", "--dry_run", **flags, cache=cache, repeats=3, output=tmp_path / "calls"
-        ).output
-        run("predict", "llm_tools", **flags, cache=cache, repeats=3, output=tmp_path / "calls")
+        thrice = {**flags, "cache": cache, "repeats": 3, "output": tmp_path / "calls"}
+        planned = run("predict", "llm_tools", "--dry_run", **thrice).output
+        run("predict", "llm_tools", **thrice)
         further = [body["seed"] for body in server.requests[len(seeds) :]]
         assert sorted(further) == sorted([1, 2] * len(seeds))
         assert planned.startswith(f"{2 * len(seeds)} calls to make, {len(seeds)} more are answered already")
-        run("predict", "llm_tools", **flags, cache=cache, repeats=3, output=tmp_path / "calls")
+        run("predict", "llm_tools", **thrice)
         assert len(server.requests) == 3 * len(seeds)
     for name in ("original", "v1", "v2"):
         once = (tmp_path / f"once/predictions/{name}/tasks.jsonl").read_bytes()
