@@ -69,16 +69,14 @@ def test_what_contradicts_the_schema_or_the_text_of_a_dialogue(corpus):
     assert [row[2].partition(" is ")[2] for row in kinds["value_not_said"]][:1] == [
         '"nobody\'s words", which nobody has said so far'
     ]
-    assert kinds["span_value"] == [
-        ("1_00000, turn 0", "/0/turns/0/frames/0/slots/0", f"{text!r} is not a value of its slot")
-    ]
+    span = ("1_00000, turn 0", "/0/turns/0/frames/0/slots/0", f"{text!r} is not a value of its slot")
+    assert kinds["span_value"] == [span]
     (ghost,) = (row for row in kinds["reference"] if "ghost" in row[2])
     assert ghost[1:] == (f"/0/turns/0/frames/0/actions/{last}/slot", "the service has no slot 'ghost'")
     assert any(row[2] == "no schema for service 'Ghost_1'" for row in kinds["reference"])
     assert kinds["span"][0][2] == "span 900-901 is not inside the utterance"
-    assert [row[1:] for row in kinds["speakers"]] == [
-        ("/2/turns/1/speaker", "the speaker is the user, as the turn before")
-    ]
+    speaker = ("/2/turns/1/speaker", "the speaker is the user, as the turn before")
+    assert [row[1:] for row in kinds["speakers"]] == [speaker]
     assert kinds["duplicate_id"][0][1] == "/3"
     ((_, pointer, message),) = kinds["format"]
     assert (pointer, message) == ("/4/turns/0/utterance", "Expected `str`, got `int`")
@@ -139,9 +137,8 @@ TASK = {"id": "x_0", "question": [], "function": [TOOL]}
 def test_tools_and_tasks(tmp_path):
     tools = write(tmp_path / "tools.json", json.dumps([TOOL, {"name": "g", "parameters": 3}]))
     kinds, _ = findings(tools)
-    assert kinds == {
-        "schema": [("item 2", "/parameters", "expected a JSON Schema, found a number; it stays unchanged")]
-    }
+    told = "expected a JSON Schema, found a number; it stays unchanged"
+    assert kinds == {"schema": [("item 2", "/parameters", told)]}
     rows = [TASK, {**TASK, "id": "x_1"}, {**TASK, "id": "irrelevance_0"}, {**TASK, "id": "x_2"}]
     rows[1]["function"] = [TOOL, {"name": "g", "parameters": 3}]
     tasks = write(tmp_path / "t/tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))

@@ -77,18 +77,8 @@ def test_the_encoder_of_the_schema_stays_as_it_is(trained, toy):
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
-    few = [
-        "--epochs",
-        "1",
-        "--module_epochs",
-        "combine=3",
-        "--negatives",
-        "0.1",
-        "--dev_frames",
-        "6",
-        "--batch_size",
-        "12",
-    ]
+    few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1"]
+    few += ["--dev_frames", "6", "--batch_size", "12"]
     whole = run("train", *flags(toy, "sgp_dst", tmp_path / "whole", *few)).files
     assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
     rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]

@@ -223,9 +223,8 @@ def test_attention_is_that_of_the_paper(checkpoint):
     held.of = drawn(t5, 3)
     module = t5.decoder.block[1].layer[1].EncDecAttention
     query, key, value, bias = (torch.randn(1, 4, *of).double() for of in ((5, 4), (7, 4), (7, 4), (5, 7)))
-    found, _ = ALL_ATTENTION_FUNCTIONS["parapet_prefixes"](
-        module, query, key, value, None, scaling=1.0, position_bias=bias
-    )
+    attend = ALL_ATTENTION_FUNCTIONS["parapet_prefixes"]
+    found, _ = attend(module, query, key, value, None, scaling=1.0, position_bias=bias)
     torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
 
 
@@ -254,9 +253,8 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     tokenizer, t5, card = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
-    said, other, short = net.Generator(card, tokenizer, t5, Search(4, 1, 1)).generate(
-        [long, f"Request more. {long}", "Request more."]
-    )
+    generator = net.Generator(card, tokenizer, t5, Search(4, 1, 1))
+    said, other, short = generator.generate([long, f"Request more. {long}", "Request more."])
     assert (said.cut, other.cut, short.cut, said, len(tokenizer(end)["input_ids"])) == (True, True, False, other, 8)
     rows = read_examples(str(toy), "train").rows
     config = dataclasses.replace(CONFIG, max_input=8, max_output=4)

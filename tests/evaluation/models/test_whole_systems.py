@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
+from kit import ONE_EPOCH, SEED, THOROUGH, raised
 from tiny_checkpoints import save_gpt2, save_llama
 
 from parapet.evaluation.dst import frames as state_frames
@@ -137,14 +137,6 @@ def test_padding_changes_nothing_and_the_cache_neither(save, tmp_path):
             while len(row) < len(prompt) + 12 and (token := int(model(torch.tensor([row])).logits[0, -1].argmax())):
                 row.append(token)
             assert written == row[len(prompt) :]
-
-
-def test_a_folder_of_soloist_is_read_back(model, tmp_path):
-    (tmp_path / MODEL).write_bytes(saving.card_bytes(model.card))
-    for relative, data in saving.saved(model.tokens.tokenizer, model.model.float()).items():
-        write(tmp_path / relative, data)
-    model.model.double()
-    assert soloist.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
 
 
 def test_what_real_annotation_tells(real_data):

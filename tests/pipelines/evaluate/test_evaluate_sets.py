@@ -345,9 +345,8 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())
     message = fails(task, "--reference", corpus, "--predictions", write(tmp_path / "no.jsonl", []))
     first = corpus / "test" / "dialogues_001.json"
-    assert (
-        f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id" in message
-    )
+    told = f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id"
+    assert told in message
 
 
 TEST_FILE = "test/dialogues_001.json"
