@@ -405,6 +405,14 @@ def parsed(model, *argv, name="chats"):
     return read_config(kind, vars(Parser(kind).parse([*files, *argv])[0]))
 
 
+@cases("model preset task rate margin size negatives last", *ROWS)
+def test_presets_are_the_rows_of_the_papers_tables(model, preset, task, rate, margin, size, negatives, last):
+    of = parsed(model, "--preset", preset, "--task", task)
+    assert (of.learning_rate, of.margin) == (float(rate), float(margin))
+    assert (of.size, of.negatives) == (int(size), int(negatives))
+    assert str(of.hops if model == "memn2n" else of.input == "history") == last
+
+
 @pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])
 def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
     named, given = parsed(model, "--preset", preset, name="task4"), parsed(model, "--preset", preset, "--task", "4")
