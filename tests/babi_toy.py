@@ -2,15 +2,7 @@
 
 from pathlib import Path
 
-from parapet.transforms.simulators.formats import (
-    SILENCE,
-    BabiDialogue,
-    Exchange,
-    Fact,
-    candidates_text,
-    dialogue_text,
-    facts_text,
-)
+from parapet.transforms.simulators import formats
 
 CUISINES, PLACES = ("thai", "french", "greek", "cuban"), ("rome", "oslo", "lima", "cairo")
 UNSEEN = ("welsh", "irish")
@@ -23,26 +15,26 @@ CANDIDATES = [
     *(f"here it is {cuisine}_phone" for cuisine in (*CUISINES, *UNSEEN)),
 ]
 FACTS = [
-    *(Fact(f"resto_{cuisine}", "R_cuisine", cuisine) for cuisine in (*CUISINES, *UNSEEN)),
-    *(Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone") for cuisine in (*CUISINES, *UNSEEN)),
-    *(Fact(f"resto_{place}", "R_location", place) for place in PLACES),
+    *(formats.Fact(f"resto_{cuisine}", "R_cuisine", cuisine) for cuisine in (*CUISINES, *UNSEEN)),
+    *(formats.Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone") for cuisine in (*CUISINES, *UNSEEN)),
+    *(formats.Fact(f"resto_{place}", "R_location", place) for place in PLACES),
 ]
 
 
-def dialogue(cuisine: str, place: str, greeting: str = "hi", fact: bool = False) -> BabiDialogue:
+def dialogue(cuisine: str, place: str, greeting: str = "hi", fact: bool = False) -> formats.BabiDialogue:
     """One dialogue, with a fact in it and a question about it, or without."""
-    lines: list[Fact | Exchange] = [
-        Exchange(greeting, "hello"),
-        Exchange(f"a {cuisine} table in {place}", "on it"),
-        Exchange(SILENCE, f"api_call {cuisine} {place}"),
+    lines: list[formats.Fact | formats.Exchange] = [
+        formats.Exchange(greeting, "hello"),
+        formats.Exchange(f"a {cuisine} table in {place}", "on it"),
+        formats.Exchange(formats.SILENCE, f"api_call {cuisine} {place}"),
     ]
     if fact:
-        lines += [Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone")]
-        lines += [Exchange("the phone please", f"here it is {cuisine}_phone")]
-    return BabiDialogue(tuple(lines))
+        lines += [formats.Fact(f"resto_{cuisine}", "R_phone", f"{cuisine}_phone")]
+        lines += [formats.Exchange("the phone please", f"here it is {cuisine}_phone")]
+    return formats.BabiDialogue(tuple(lines))
 
 
-def dialogues() -> list[BabiDialogue]:
+def dialogues() -> list[formats.BabiDialogue]:
     """All that can be asked for, in both greetings."""
     return [
         dialogue(cuisine, place, greeting, place == "rome")
@@ -52,7 +44,7 @@ def dialogues() -> list[BabiDialogue]:
     ]
 
 
-def unseen() -> list[BabiDialogue]:
+def unseen() -> list[formats.BabiDialogue]:
     """With cuisines that training lacks."""
     return [dialogue(cuisine, place, fact=True) for cuisine in UNSEEN for place in PLACES]
 
@@ -61,8 +53,8 @@ def write_toy(folder: Path) -> list[str]:
     """Writes train, dev, test, candidates and knowledge base; gives the flags for them, without ``--match``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, of_set in {"trn": dialogues(), "dev": dialogues()[::2], "tst": dialogues(), "tst-OOV": unseen()}.items():
-        (folder / f"toy-task1-{name}.txt").write_text("".join(dialogue_text(one.lines) for one in of_set))
-    (folder / "candidates.txt").write_text(candidates_text(CANDIDATES))
-    (folder / "kb.txt").write_text(facts_text(FACTS))
+        (folder / f"toy-task1-{name}.txt").write_text("".join(formats.dialogue_text(one.lines) for one in of_set))
+    (folder / "candidates.txt").write_text(formats.candidates_text(CANDIDATES))
+    (folder / "kb.txt").write_text(formats.facts_text(FACTS))
     of = {"train": "toy-task1-trn.txt", "dev": "toy-task1-dev.txt", "candidates": "candidates.txt"}
     return [part for flag, name in of.items() for part in (f"--{flag}", str(folder / name))]

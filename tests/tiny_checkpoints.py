@@ -34,16 +34,9 @@ def save_bert(folder: Path, texts: Sequence[str], positions: int = 64, spread: f
     pieces += [word for word in sorted(words, key=lambda word: (-words[word], word)) if word not in letters]
     (folder / "vocab.txt").write_text("\n".join(pieces[:500]) + "\n")
     tokenizer = BertTokenizerFast.from_pretrained(str(folder), local_files_only=True, model_max_length=positions)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=positions,
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=spread,
-    )
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
+    places = {"max_position_embeddings": positions, "pad_token_id": tokenizer.pad_token_id}
+    config = BertConfig(vocab_size=len(tokenizer), **sizes, **places, initializer_range=spread)
     return _save(folder, tokenizer, BertForPreTraining, config)
 
 
@@ -84,18 +77,11 @@ def save_roberta(folder: Path, length: int = 0) -> Path:
     tokenizer = RobertaTokenizer.from_pretrained(str(folder), local_files_only=True)
     if length:
         tokenizer.model_max_length = length
-    config = RobertaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=(length or 64) + 2,
-        pad_token_id=tokenizer.pad_token_id,
-        initializer_range=0.5,  # with the usual 0.02 all pairs would be judged alike
-        id2label=dict(enumerate(LABELS)),
-        label2id={label: i for i, label in enumerate(LABELS)},
-    )
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    places = {"max_position_embeddings": (length or 64) + 2, "pad_token_id": tokenizer.pad_token_id}
+    labels = {"id2label": dict(enumerate(LABELS)), "label2id": {label: i for i, label in enumerate(LABELS)}}
+    # With the usual 0.02 all pairs would be judged alike.
+    config = RobertaConfig(vocab_size=len(tokenizer), **sizes, **places, **labels, initializer_range=0.5)
     return _save(folder, tokenizer, RobertaForSequenceClassification, config)
 
 
@@ -116,20 +102,12 @@ def save_t5(
 
     folder.mkdir(parents=True)
     tokenizer = T5Tokenizer(vocab=_pieces(texts, vocabulary), extra_ids=0, model_max_length=512)
-    config = T5Config(
-        vocab_size=-(-len(tokenizer) // 8) * 8,  # more rows than pieces, as real ones have
-        d_model=size,
-        d_kv=size // 4,
-        d_ff=2 * size,
-        num_layers=layers,
-        num_heads=4,
-        dropout_rate=dropout,
-        relative_attention_num_buckets=8,
-        relative_attention_max_distance=32,
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        decoder_start_token_id=tokenizer.pad_token_id,
-    )
+    rows = -(-len(tokenizer) // 8) * 8  # more than pieces, as real ones have
+    sizes = {"d_model": size, "d_kv": size // 4, "d_ff": 2 * size, "num_layers": layers, "num_heads": 4}
+    biases = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 32}
+    marks = {"pad_token_id": tokenizer.pad_token_id, "decoder_start_token_id": tokenizer.pad_token_id}
+    ends = {"eos_token_id": tokenizer.eos_token_id, "dropout_rate": dropout}
+    config = T5Config(vocab_size=rows, **sizes, **biases, **marks, **ends)
     return _save(folder, tokenizer, T5ForConditionalGeneration, config)
 
 

@@ -158,10 +158,8 @@ def test_babi_dialogues(tmp_path):
     assert all(len(row["answers"]) == 2 for row in rows if row["answer"])
     scores = {"predictions": tmp_path / "said/predictions", "candidates": candidates, "output": tmp_path / "scores"}
     run("evaluate", "--task", "ranking", "--reference", str(reference), **scores)
-    assert "--candidates" in refused(
-        "predict", "llm_babi", endpoint="http://127.0.0.1:9/v1", model="m", reference=reference, top=2,
-        output=tmp_path / "no",
-    )  # fmt: skip
+    flags = {"endpoint": "http://127.0.0.1:9/v1", "model": "m", "reference": reference, "top": 2}
+    assert "--candidates" in refused("predict", "llm_babi", **flags, output=tmp_path / "no")
 
 
 def test_a_prompt_of_ones_own(tmp_path):
@@ -192,16 +190,13 @@ def test_what_is_spent_is_shown_beside_what_is_done(tmp_path):
     with records.open("a") as file:
         file.write("1000\t0\ttokens\tbesides\n25000\t0\tmicrodollars\tbesides\n1\t0\terrors\tbesides\n")
     of.poll()
-    assert [text_of(event) for event in shown] == [
-        "2 of 9 turns, 40 tokens",
-        "2 of 9 turns, 1,040 tokens, $0.03, 1 error",
-    ]
+    told = ["2 of 9 turns, 40 tokens", "2 of 9 turns, 1,040 tokens, $0.03, 1 error"]
+    assert [text_of(event) for event in shown] == told
 
 
 def test_further_tasks_of_a_system_in_a_suite(tmp_path):
-    write(
-        tmp_path / "suite.toml",
-        """title = "t"
+    text = """\
+title = "t"
 [[systems]]
 name = "mine"
 endpoint = "http://127.0.0.1:8080/v1"
@@ -210,16 +205,11 @@ style = "text"
 ood = {}
 generation = { scorer = "lexical" }
 ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }
-""",
-    )
-    steps = Graph(read_suite(str(tmp_path / "suite.toml"))).steps
+"""
+    steps = Graph(read_suite(str(write(tmp_path / "suite.toml", text)))).steps
     asked = {name: step.command[1] for name, step in steps.items() if step.command[0] == "predict"}
-    assert asked == {
-        "predictions/mine/dst": "llm",
-        "predictions/mine/ood": "llm_ood",
-        "predictions/mine/generation": "llm_utterances",
-        "predictions/mine/ranking": "llm_babi",
-    }
+    models = {"dst": "llm", "ood": "llm_ood", "generation": "llm_utterances", "ranking": "llm_babi"}
+    assert asked == {f"predictions/mine/{task}": model for task, model in models.items()}
     assert {step.options["model"] for step in steps.values() if step.command[0] == "predict"} == {"m"}
     assert "style" not in steps["predictions/mine/ood"].options
     assert "candidates" in steps["scores/mine/ranking"].options
@@ -260,9 +250,8 @@ def test_refused_requests_are_not_scored(tmp_path, foreign):
         counts = made.json("run.json")["counts"]
         assert sum(n for name, n in counts.items() if name.partition("/")[0] == "refused") == 1, model
         assert "1 of " in made.errors
-        made = run(
-            "evaluate", "--task", task, reference=reference, predictions=predictions / "predictions", output=scores
-        )
+        said = {"reference": reference, "predictions": predictions / "predictions"}
+        made = run("evaluate", task=task, **said, output=scores)
         assert "refused by the endpoint, not scored" in made.errors, model
         assert sum(n for name, n in made.json("run.json")["counts"].items() if name.startswith("refused")) >= 1
         assert "refused by the endpoint, not scored" in (scores / "report.html").read_text()

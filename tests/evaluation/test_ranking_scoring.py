@@ -76,19 +76,6 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     assert reason in str(caught)
 
 
-def test_answers_to_a_file(tmp_path):
-    reference = write(tmp_path / "dialog-babi-task1-tst.txt", TEST)
-    said = write(tmp_path / "said.jsonl", rows(["hello", "api_call french rome two cheap", "hello", "bye"]))
-    test = ranking.read_test(str(reference), str(said), None)
-    metrics, details = ranking.evaluate(ranking.Answers([test], frozenset({"hello"})))
-    assert metrics["task1-tst"] == metrics[ALL] == {
-        "per_response": 0.75, "per_dialogue": 0.5, "api_call": 0.0, "api_call_cuisine": 1.0,
-        "api_call_location": 1.0, "api_call_number": 0.0, "api_call_price": 1.0,
-    }  # fmt: skip
-    assert [row.key for row in test.responses] == [("task1-tst", f"task1-tst/{d}", t) for d, t in PLACES]
-    assert details["files"]["task1-tst"]["not_among_candidates"] == 2
-
-
 @cases(
     "answers reason",
     (rows(["hello", "bye", "hello"]), "no answer for dialogue 1 turn 1"),

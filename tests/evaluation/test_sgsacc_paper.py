@@ -6,6 +6,7 @@ The judge of entailment is a table that tells what to say; its judgements are re
 import pytest
 from kit import cases, raised, write
 
+from parapet.evaluation.generation import scoring
 from parapet.evaluation.generation import task as totals
 from parapet.evaluation.generation.corpus import (
     Act,
@@ -16,17 +17,6 @@ from parapet.evaluation.generation.corpus import (
     SystemTurn,
     Words,
     references,
-)
-from parapet.evaluation.generation.scoring import (
-    Cached,
-    Pair,
-    Premise,
-    ScoredAct,
-    Validated,
-    choose,
-    evaluate,
-    premises_of,
-    validate,
 )
 from parapet.evaluation.generation.task import corpus_bleu, coverage, missing_values, tampered_f1
 from parapet.evaluation.sets import ALL, ORIGINAL
@@ -58,7 +48,7 @@ class Table:
 
     def __init__(self, **entailed):
         self.entailed = {tuple(key.split(" => ")): value for key, value in entailed.items()}
-        self.asked: list[Pair] = []
+        self.asked: list[scoring.Pair] = []
 
     def entailment(self, pairs):
         self.asked += pairs
@@ -68,12 +58,14 @@ class Table:
 
 def validated(table, other=ROME):
     negatives = references(other, CITY) if other else ()
-    return validate([(premises_of(OSLO, "where?", CITY, "|", "in Oslo"), references(OSLO, CITY), negatives)], table)[0]
+    return scoring.validate(
+        [(scoring.premises_of(OSLO, "where?", CITY, "|", "in Oslo"), references(OSLO, CITY), negatives)], table
+    )[0]
 
 
 def test_the_most_entailed_candidate_is_the_reference():
     table = Table(**{"in Oslo => the city is Oslo": 0.6, "in Oslo => city is Oslo": 0.9})
-    assert validated(table) == Validated("city is Oslo", "utterance", False)
+    assert validated(table) == scoring.Validated("city is Oslo", "utterance", False)
     assert ("where?|the city.|in Oslo", "city is Oslo") not in table.asked  # it was not needed
 
 
@@ -112,7 +104,7 @@ def the_predictions(first):
 
 
 def test_the_numbers_of_a_small_corpus_by_hand():
-    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
+    scores = scoring.evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
     scored = totals.scored_set(CORPUS, scores)
@@ -140,7 +132,7 @@ def test_the_numbers_of_a_small_corpus_by_hand():
 
 def test_without_validation_no_tampered_value_is_asked():
     table = Table(**TRUTH)
-    scores = evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
+    scores = scoring.evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
     assert [one.outcome for one in scores.acts] == ["faithful", "unfaithful", "faithful", "unfaithful"]
     assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
 
@@ -149,7 +141,7 @@ def chosen(*candidates):
     """The choice among candidates for the first turn; the others have one."""
     others = {turn.place: (Candidate(turn.utterance, 0.0),) for turn in CORPUS.turns}
     words = CORPUS.words[ORIGINAL]
-    return choose(CORPUS.turns, {**others, ("1", 1): candidates}, words, Table(**TRUTH))["1", 1]
+    return scoring.choose(CORPUS.turns, {**others, ("1", 1): candidates}, words, Table(**TRUTH))["1", 1]
 
 
 def test_the_most_faithful_candidate_is_chosen_then_the_likeliest_then_the_first():
@@ -206,8 +198,8 @@ APPENDIX_D = [
 def test_instances_of_appendix_d_fail_the_validation(described, of, truth, wanted):
     candidates = references(of, described, "paper")
     assert " || ".join(candidates) == wanted
-    premises = premises_of(of, "", described, " ", truth)
-    (found,) = validate([(premises, candidates, ())], Table())  # "none of them yields entailment"
+    premises = scoring.premises_of(of, "", described, " ", truth)
+    (found,) = scoring.validate([(premises, candidates, ())], Table())  # "none of them yields entailment"
     assert not found.valid
 
 
@@ -227,8 +219,8 @@ AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about
 
 
 def test_parts_of_the_premise_are_sentences():
-    assert premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", OF_QUEENS)[1][1] == AUGMENTED
-    assert premises_of(act("GOODBYE"), "Thanks!", STYLIST, " ", "Bye")[1][1] == "Thanks! Bye"
+    assert scoring.premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", OF_QUEENS)[1][1] == AUGMENTED
+    assert scoring.premises_of(act("GOODBYE"), "Thanks!", STYLIST, " ", "Bye")[1][1] == "Thanks! Bye"
 
 
 # Section 2: what counts as faithful, what enters; section 2.2: coverage and agreement.
@@ -260,10 +252,10 @@ def faithful_turns(of_seen, of_unseen):
     for service, n, share in (("Hotels_4", 870, of_seen), ("Alarm_1", 130, of_unseen)):
         one = act("INFORM", "city", "Oslo", service=service)
         for i in range(n):
-            premise: Premise | None = "utterance" if i < round(n * share / 100) else None
+            premise: scoring.Premise | None = "utterance" if i < round(n * share / 100) else None
             turn = SystemTurn(service, i, "x", "", (one,))
-            valid = Validated("city is Oslo", "utterance", False)
-            turns.append(totals.ScoredTurn(turn, "x", (ScoredAct(turn, one, True, valid, premise),)))
+            valid = scoring.Validated("city is Oslo", "utterance", False)
+            turns.append(totals.ScoredTurn(turn, "x", (scoring.ScoredAct(turn, one, True, valid, premise),)))
     corpus = Corpus("test", tuple(one.turn for one in turns), {}, {}, frozenset({"Hotels_1"}))
     return totals.ScoredSet(corpus, turns, {})
 
@@ -296,7 +288,7 @@ def test_agreement_with_slot_error_rate(utterance, same):
     corpus = Corpus("test", CHEAP_TURNS, {ORIGINAL: {"S_1": described}}, {}, frozenset())
     said = {turn.place: Prediction(*turn.place, "") for turn in CHEAP_TURNS}
     said |= {("1", 1): Prediction("1", 1, utterance), ("1", 3): Prediction("1", 3, "bye")}
-    found = totals.agreement(totals.scored_set(corpus, evaluate(corpus, said, Table(**table))).turns)
+    found = totals.agreement(totals.scored_set(corpus, scoring.evaluate(corpus, said, Table(**table))).turns)
     assert found == {"turns": 1, "same": same, "share": same}
 
 
@@ -307,7 +299,7 @@ class Counting:
     name, joint = "counting", " "
 
     def __init__(self, model="1"):
-        self.model, self.asked = model, list[Pair]()
+        self.model, self.asked = model, list[scoring.Pair]()
 
     def entailment(self, pairs):
         self.asked += pairs
@@ -319,9 +311,9 @@ ASKED = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", 
 
 def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
     path = str(tmp_path / "judgements")
-    first = Cached(Counting(), path).entailment(ASKED)
+    first = scoring.Cached(Counting(), path).entailment(ASKED)
     inner = Counting()
-    assert (Cached(inner, path).entailment(ASKED), inner.asked) == (first, [])
+    assert (scoring.Cached(inner, path).entailment(ASKED), inner.asked) == (first, [])
 
 
 def test_what_was_judged_before_an_interruption_is_kept(tmp_path):
@@ -333,22 +325,22 @@ def test_what_was_judged_before_an_interruption_is_kept(tmp_path):
 
     path, pairs = str(tmp_path / "judgements"), [("premise", str(i)) for i in range(300)]
     with pytest.raises(KeyboardInterrupt):
-        Cached(Stopping(), path).entailment(pairs)
+        scoring.Cached(Stopping(), path).entailment(pairs)
     rest = Counting()
-    assert Cached(rest, path).entailment(pairs) == Counting().entailment(pairs)
+    assert scoring.Cached(rest, path).entailment(pairs) == Counting().entailment(pairs)
     assert len(rest.asked) == 300 - 256
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path):
     path = write(tmp_path / "said.jsonl", '{"dialogue_id": "1"}\n' * 100)
-    raised(InputError, Cached, Counting(), str(path), match="--cache: cannot be used to keep judgements")
+    raised(InputError, scoring.Cached, Counting(), str(path), match="--cache: cannot be used to keep judgements")
     assert path.read_text() == '{"dialogue_id": "1"}\n' * 100
-    raised(InputError, Cached, Counting(), str(tmp_path / "none" / "judgements"), match="unable to open")
+    raised(InputError, scoring.Cached, Counting(), str(tmp_path / "none" / "judgements"), match="unable to open")
 
 
 def test_another_model_is_asked_itself(tmp_path):
     path = str(tmp_path / "judgements")
-    Cached(Counting("1"), path).entailment(ASKED)
+    scoring.Cached(Counting("1"), path).entailment(ASKED)
     other = Counting("2")
-    Cached(other, path).entailment(ASKED)
+    scoring.Cached(other, path).entailment(ASKED)
     assert len(other.asked) == 3

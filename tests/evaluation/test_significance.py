@@ -10,24 +10,13 @@ import pytest
 from kit import cases
 
 from parapet.evaluation import statistics
-from parapet.evaluation.statistics import (
-    coins_of,
-    floor_of_difference,
-    holm,
-    intervals,
-    noise_floor,
-    paired,
-    pass_power,
-    sensitivities,
-    weights,
-)
 
 
 def differences(pairs, numbers, replicates):
     """Tests system a against b: a pair of sums for each part, and the parts of each number."""
     parts = {(name, str(number)): tuple(pairs[part][i] for part in number)
              for i, name in enumerate("ab") for number in numbers}  # fmt: skip
-    return paired(parts, [("a", "b")], {str(number): 100.0 for number in numbers}, "0", replicates)
+    return statistics.paired(parts, [("a", "b")], {str(number): 100.0 for number in numbers}, "0", replicates)
 
 
 def mean_of(sums, weight=lambda name: 1):
@@ -46,8 +35,8 @@ def test_equal_to_a_plain_loop():
     (each,) = differences([(first, second)], [[0]], 300)
     difference = 100 * (mean_of(first) - mean_of(second))
     assert each.difference == pytest.approx(difference, abs=1e-9)
-    coins = {name: coins_of("0", name, 300) for name in first}
-    drawn = {name: weights("0", name) for name in first}
+    coins = {name: statistics.coins_of("0", name, 300) for name in first}
+    drawn = {name: statistics.weights("0", name) for name in first}
     larger = 0
     for r in range(300):
         ours = {name: (second if coins[name][r] else first)[name] for name in first}
@@ -69,17 +58,17 @@ def test_the_mean_over_parts_moves_dialogues_together():
 
 def test_intervals_are_those_of_a_plain_loop():
     first, second = sums_of(1, 9, 0.6), {f"d{i}": (float(i % 2), 1) for i in range(4, 12)}
-    drawn = {name: weights("s", name) for name in {**first, **second}}
+    drawn = {name: statistics.weights("s", name) for name in {**first, **second}}
     values = [fmean(mean_of(sums, lambda name: drawn[name][r]) for sums in (first, second)) for r in range(1000)]  # noqa: B023
-    of_first, of_both = intervals([(first,), (first, second)], "s")
+    of_first, of_both = statistics.intervals([(first,), (first, second)], "s")
     assert of_both == pytest.approx(np.nanquantile(values, [0.025, 0.975]), abs=1e-9)
     assert of_first != of_both
-    assert intervals([], "s") == []
+    assert statistics.intervals([], "s") == []
 
 
 def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
-    assert (holm([0.6, 0.9]), holm([])) == (pytest.approx([1.0, 1.0]), [])
+    assert statistics.holm([0.01, 0.04, 0.03, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.5])
+    assert (statistics.holm([0.6, 0.9]), statistics.holm([])) == (pytest.approx([1.0, 1.0]), [])
 
 
 def test_weighted_sums_are_exact():
@@ -109,7 +98,7 @@ def test_pass_power_is_the_mean_over_all_choices_of_runs():
     runs = drawn(0, np.linspace(0, 1, 12), 5)
     for k in range(1, 6):
         chosen = [fmean(runs[list(some)].all(axis=0)) for some in combinations(range(5), k)]
-        assert pass_power([int(n) for n in runs.sum(axis=0)], 5, k) == pytest.approx(fmean(chosen))
+        assert statistics.pass_power([int(n) for n in runs.sum(axis=0)], 5, k) == pytest.approx(fmean(chosen))
 
 
 def contributions(runs):
@@ -126,8 +115,8 @@ def contributions(runs):
     ([[1] * 100, [0] * 100, [1] * 100], 4.30 * 2**0.5 * stdev([0, 1, 1])),
 )
 def test_the_noise_floor_by_hand(runs, floor):
-    assert noise_floor(*contributions(np.array(runs, float))) == pytest.approx(floor, abs=1e-4)
-    assert floor_of_difference(0.3, 0.4) == pytest.approx(0.25 * 2**0.5)
+    assert statistics.noise_floor(*contributions(np.array(runs, float))) == pytest.approx(floor, abs=1e-4)
+    assert statistics.floor_of_difference(0.3, 0.4) == pytest.approx(0.25 * 2**0.5)
 
 
 @cases("items runs", (40, 2), (40, 5), (300, 3))
@@ -136,7 +125,7 @@ def test_one_difference_in_twenty_exceeds_the_noise_floor(items, runs):
     exceeded = []
     for seed in range(600):
         *known, first, second = drawn(seed, shares, runs + 2)
-        exceeded.append(abs(first.mean() - second.mean()) > noise_floor(*contributions(known)) + 1e-9)
+        exceeded.append(abs(first.mean() - second.mean()) > statistics.noise_floor(*contributions(known)) + 1e-9)
     assert fmean(exceeded) == pytest.approx(0.05, abs=0.025)
 
 
@@ -147,21 +136,21 @@ def coefficient(values):
 def test_sensitivity_of_some_wordings_at_a_time():
     values = drawn(1, np.linspace(0, 0.9, 9), 5)
     columns = [list(column) for column in values.T]
-    assert sensitivities(values, 5) == pytest.approx([*map(coefficient, columns)])
+    assert statistics.sensitivities(values, 5) == pytest.approx([*map(coefficient, columns)])
     some = [[[*column, *column][start : start + 3] for start in range(5)] for column in columns]
-    assert sensitivities(values, 3) == pytest.approx([fmean(map(coefficient, windows)) for windows in some])
+    assert statistics.sensitivities(values, 3) == pytest.approx([fmean(map(coefficient, windows)) for windows in some])
     known = [[coefficient(window) for window in windows if any(window)] for windows in some]
     assert not all(known)
     expected = [fmean(of_item) if of_item else np.nan for of_item in known]
-    assert sensitivities(values, 3, "drop") == pytest.approx(expected, nan_ok=True)
+    assert statistics.sensitivities(values, 3, "drop") == pytest.approx(expected, nan_ok=True)
 
 
 def test_noise_has_no_excess_over_repeats():
     """An agent that is right by chance: the variants of its tools vary as much as repeats of the original."""
     shares = np.random.default_rng(2).random(40)
     answers = [drawn(seed, shares, 8) for seed in range(300)]
-    assert fmean(sensitivities(runs[:5], 5).mean() for runs in answers) > 0.5
-    excess = [fmean(sensitivities(runs[:5], 3) - sensitivities(runs[5:], 3)) for runs in answers]
+    assert fmean(statistics.sensitivities(runs[:5], 5).mean() for runs in answers) > 0.5
+    excess = [fmean(statistics.sensitivities(runs[:5], 3) - statistics.sensitivities(runs[5:], 3)) for runs in answers]
     assert fmean(excess) == pytest.approx(0, abs=0.02)
 
 
@@ -177,7 +166,7 @@ def test_a_system_is_rarely_called_different_from_itself(first, second):
             for name, runs in (("a", answers[:first]), ("b", answers[first:])):
                 parts[name, str(column)] = tuple({f"t{i}": (v, 1) for i, v in enumerate(run)} for run in runs.tolist())
                 if len(runs) > 1:
-                    floors[name, str(column)] = noise_floor(*contributions(runs)) / len(runs) ** 0.5
-        tests = paired(parts, [("a", "b")], {str(n): 100.0 for n in range(6)}, str(seed), 400, floors)
+                    floors[name, str(column)] = statistics.noise_floor(*contributions(runs)) / len(runs) ** 0.5
+        tests = statistics.paired(parts, [("a", "b")], {str(n): 100.0 for n in range(6)}, str(seed), 400, floors)
         different += any(not test.is_noise for test in tests)
     assert different <= 8  # of 100; more than 8 have a chance of 6 % if 5 of 100 are expected

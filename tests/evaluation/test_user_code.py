@@ -90,11 +90,9 @@ def test_a_class_a_function_and_an_object(code):
     ),
     ("Tracker", {"checkpoint": 1, "beam": 2}, "got an unexpected keyword argument 'beam'"),
     ("function", {"batch": 1}, "with a list of examples and batch=1: multiple values for argument 'batch'"),
-    ("Called", {"x": 1}, "got an unexpected keyword argument 'x'"),
     ("no_batch", {"beams": 1}, "too many positional arguments"),
     ("made", {"beams": 1}, "--model_args: tracker.py:made is an object of type Tracker already"),
     ("Nothing", {}, "--model: tracker.py:Nothing has no method predict(batch)"),
-    ("number", {}, "--model: tracker.py:number has no method predict(batch)"),
     ("Trakcer", {}, "cannot be loaded: tracker.py has no Trakcer"),
 )
 def test_what_cannot_be_called(code, name, arguments, reason):

@@ -205,9 +205,8 @@ def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monke
     assert made.errors.endswith(f"/out/dead_letters.jsonl; please report it at {ISSUES}\n")
     assert contents(tmp_path / "out") == contents(without(argv, victim))
     assert re.search(r"1 of \d+ dialogues( of v1| of original)? could not be \w+, but --max_bad allows none", message)
-    assert (
-        f"this is a bug in Parapet: please report it at {ISSUES}, or continue without them with --max_bad " in message
-    )
+    told = f"this is a bug in Parapet: please report it at {ISSUES}, or continue without them with --max_bad "
+    assert told in message
     assert "Traceback" not in message
     assert not (tmp_path / "none/run.json").exists()
 

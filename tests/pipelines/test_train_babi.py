@@ -57,8 +57,6 @@ def right(answers, toy_set):
 def test_learns_a_toy_set(model, match, toy, tmp_path):
     flags = ["--match", str(toy[0] / "kb.txt")] if match else []
     run("train", model, *toy[1], *flags, *SMALL, *RATES[model], output=tmp_path / "model")
-    from parapet.evaluation.models.babi import load
-
     _, loaded = load(str(tmp_path / "model"), model, "cpu", 16)
     assert right(loaded.answers(dialogues()), dialogues()) > LEARNED
 
@@ -405,6 +403,14 @@ def parsed(model, *argv, name="chats"):
     files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
     kind = train_command(model)
     return read_config(kind, vars(Parser(kind).parse([*files, *argv])[0]))
+
+
+@cases("model preset task rate margin size negatives last", *ROWS)
+def test_presets_are_the_rows_of_the_papers_tables(model, preset, task, rate, margin, size, negatives, last):
+    of = parsed(model, "--preset", preset, "--task", task)
+    assert (of.learning_rate, of.margin) == (float(rate), float(margin))
+    assert (of.size, of.negatives) == (int(size), int(negatives))
+    assert str(of.hops if model == "memn2n" else of.input == "history") == last
 
 
 @pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])

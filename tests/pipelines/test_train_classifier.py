@@ -134,7 +134,6 @@ def test_bad_input_is_told(model, data, tmp_path):
     write(tmp_path / "bare.jsonl", [{"id": 1, "utterance": "a"}])
     write(tmp_path / "t5" / "config.json", '{"model_type": "t5"}')
     for flags, reason in (
-        (["--train", str(tmp_path / "none")], "there is no such file or folder"),
         (["--train", one], "all turns have the label 'A', so there is nothing to learn"),
         (["--train", str(tmp_path / "bare.jsonl")], "no user turn has a label for --task intent"),
         (["--train", str(data / "foreign")], "has labels for --task ood: give a corpus for --task intent"),

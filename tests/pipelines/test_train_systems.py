@@ -103,8 +103,6 @@ def test_bad_input_is_told(toy, tmp_path):
     damd, soloist = (flags_of(toy, name, tmp_path / "out") for name in ("damd", "soloist"))
     told = refused("train", *damd, vocabulary=9, status=(1, 2))
     assert "--vocabulary: 9: must be larger, because the names and placeholders alone are" in told
-    told = refused("predict", "damd", model=tmp_path, reference=toy / "corpus", output=tmp_path / "o")
-    assert "contains no model: expected model.json, as 'parapet train damd' writes it" in told
     told = refused("train", *soloist, max_length=999, status=(1, 2))
     assert "the checkpoint has 192 positions, and belief states and responses need" in told
     assert "--consistency: -1.0: must be" in refused("train", *soloist, "--consistency", "-1")

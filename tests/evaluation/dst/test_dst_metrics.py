@@ -180,10 +180,3 @@ def scores_of(places, values, across_turn=False):
         by_dialogue.setdefault(name, []).append(one)
     references = References(Set("v", "variant", {}, frozenset()), "", [])
     return Scores("v", {}, {}, list(by_dialogue.values()), references, across_turn)
-
-
-def test_sums_are_the_same_in_any_order():
-    parts = [frames.add_up([[frame(0.1 * i, dialogue_id=str(i))]], frozenset()) for i in range(40)]
-    assert frames.merged(parts) == frames.merged(reversed(parts))
-    halves = [frames.merged(parts[::2]), frames.merged(parts[1::2])]
-    assert frames.means(frames.merged(halves)) == frames.means(frames.merged(parts))

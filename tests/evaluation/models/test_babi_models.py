@@ -12,40 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, cases
 
+from parapet.evaluation.models import babi
 from parapet.evaluation.models import babi_models as nets
-from parapet.evaluation.models.babi import (
-    BOT,
-    USER,
-    Corpus,
-    Memory,
-    Response,
-    Shape,
-    numbers_of,
-    page_of,
-    responses,
-    tokens_of,
-    types_of,
-)
-from parapet.evaluation.models.babi_models import (
-    DIGITS,
-    TYPE_WEIGHT,
-    BabiLearner,
-    Matches,
-    Nearest,
-    NetAnswers,
-    Ragged,
-    TfIdf,
-    Vocabulary,
-    encode,
-    idf_of,
-    make,
-)
 from parapet.evaluation.models.configs import BabiConfig
 from parapet.evaluation.models.saving import MODEL
 from parapet.transforms.simulators.formats import BabiDialogue, Exchange, Fact, Unanswered
 
 CPU = torch.device("cpu")
-KNOWLEDGE = types_of(FACTS)
+KNOWLEDGE = babi.types_of(FACTS)
 # One without history, one with facts first, one with nothing that is known, one long.
 ODD = [
     BabiDialogue((Exchange("a thai table in rome", "on it"),)),
@@ -60,13 +34,13 @@ def vocabulary(match=True):
     words = sorted(
         {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
     )
-    return Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
+    return nets.Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
 
 
 def net(model="memn2n", match=True, hops=2, memory=9, **shape):
     torch.manual_seed(SEED + 3)
     known = vocabulary(match)
-    return make(model, known, Shape(size=6, hops=hops, memory=memory, **shape)).double(), known
+    return nets.make(model, known, babi.Shape(size=6, hops=hops, memory=memory, **shape)).double(), known
 
 
 def texts_before(one):
@@ -74,12 +48,12 @@ def texts_before(one):
     found, before = [], []
     for line in one.lines:
         if isinstance(line, Fact):
-            before.append((USER, f"{line.entity} {line.relation} {line.value}"))
+            before.append((babi.USER, f"{line.entity} {line.relation} {line.value}"))
         elif isinstance(line, Unanswered):
-            before.append((USER, line.user))
+            before.append((babi.USER, line.user))
         else:
             found.append((list(before), line.user))
-            before += [(USER, line.user), (BOT, line.bot)]
+            before += [(babi.USER, line.user), (babi.BOT, line.bot)]
     return found
 
 
@@ -128,7 +102,7 @@ def plain_scores(model, known, memory, said):
 def test_memn2n_computes_what_the_paper_says(match, hops, time):
     model, known = net(match=match, hops=hops, time=time)
     some = [*dialogues()[:3], *ODD, *unseen()[:1]]
-    turns = encode(some, numbers_of(CANDIDATES), numbers_of(known.words), model.matches.entities)
+    turns = nets.encode(some, babi.numbers_of(CANDIDATES), babi.numbers_of(known.words), model.matches.entities)
     with torch.inference_mode():
         scores = model(turns, torch.arange(len(turns.now)))
         expected = [plain_scores(model, known, *turn) for one in some for turn in texts_before(one)]
@@ -138,13 +112,13 @@ def test_memn2n_computes_what_the_paper_says(match, hops, time):
 def test_equal_scores_give_the_first_candidate():
     model, known = net(match=False)
     torch.nn.init.zeros_(model.answers)
-    assert NetAnswers(model, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
+    assert nets.NetAnswers(model, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6), st.data())
 def test_ragged_rows_are_taken_as_lists_are(rows, data):
     ids = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)) if rows else []
-    values, offsets = Ragged.of(rows).take(torch.tensor(ids, dtype=torch.long))
+    values, offsets = nets.Ragged.of(rows).take(torch.tensor(ids, dtype=torch.long))
     assert values.tolist() == [value for i in ids for value in rows[i]]
     assert offsets.tolist() == [sum(len(rows[k]) for k in ids[:i]) for i in range(len(ids))]
 
@@ -152,8 +126,11 @@ def test_ragged_rows_are_taken_as_lists_are(rows, data):
 def test_dialogues_of_facts_alone_have_no_answers():
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
     made, known = net()
-    assert NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
-    assert (TfIdf(CANDIDATES, {}, IDF, True).answers(some), encode([], {}, {}, {}).now.tolist()) == ([[], [], []], [])
+    assert nets.NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
+    assert (nets.TfIdf(CANDIDATES, {}, IDF, True).answers(some), nets.encode([], {}, {}, {}).now.tolist()) == (
+        [[], [], []],
+        [],
+    )
 
 
 def babi_config(**options):
@@ -166,19 +143,19 @@ WORDS = st.sampled_from([*CUISINES[:3], "rome", "thai_phone", "table", "hello", 
 @settings(max_examples=40 if THOROUGH else 20)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4).map(" ".join), min_size=1, max_size=5))
 def test_match_types_are_those_of_the_definition(said):
-    matches = Matches(CANDIDATES, KNOWLEDGE)
-    turns = encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}, {}, matches.entities)
+    matches = nets.Matches(CANDIDATES, KNOWLEDGE)
+    turns = nets.encode([BabiDialogue(tuple(Exchange(text, "hello") for text in said))], {}, {}, matches.entities)
     there = matches.there(turns, *turns.history(torch.arange(len(said))), len(said))
     for turn, found in enumerate(matches.features(there).sum(2).tolist()):
         assert found == [len(types_shared(text, said[: turn + 1])) for text in CANDIDATES]
 
 
 LEARNED = dialogues()[::3]
-IDF = idf_of(LEARNED, CANDIDATES)
+IDF = nets.idf_of(LEARNED, CANDIDATES)
 
 
 def nearest(similarity, *pairs):
-    return Nearest(*Nearest.learn([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))]), similarity)
+    return nets.Nearest(*nets.Nearest.learn([BabiDialogue(tuple(Exchange(*pair) for pair in pairs))]), similarity)
 
 
 def ranking(model, said, top):
@@ -198,8 +175,8 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
     some = [*dialogues()[::7], *ODD]
     for model in [
-        TfIdf(CANDIDATES, KNOWLEDGE, IDF, True),
-        NetAnswers(*net(), CPU, batch=8),
+        nets.TfIdf(CANDIDATES, KNOWLEDGE, IDF, True),
+        nets.NetAnswers(*net(), CPU, batch=8),
         nearest("overlap", *((one.user, one.bot) for talk in some for one in talk.exchanges)),
     ]:
         found = model.ranked(some, 3)
@@ -221,8 +198,8 @@ SHAPES = [
 @cases("model shape", *SHAPES)
 def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape):
     made, known = net(model, **shape)
-    numbers = numbers_of(CANDIDATES)
-    turns = encode([*dialogues()[:4], *ODD], numbers, numbers_of(known.words), made.matches.entities)
+    numbers = babi.numbers_of(CANDIDATES)
+    turns = nets.encode([*dialogues()[:4], *ODD], numbers, babi.numbers_of(known.words), made.matches.entities)
     ids = torch.arange(len(turns.now))
     chosen = torch.randint(0, len(CANDIDATES), (len(ids), 7))
     with torch.inference_mode():
@@ -231,14 +208,14 @@ def test_chosen_candidates_have_the_scores_that_they_have_among_all(model, shape
 
 @cases("model shape", *(SHAPES if THOROUGH else SHAPES[1:5:3]))
 def test_sparse_gradients_move_parameters_as_dense_ones_do(model, shape):
-    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
+    corpus = babi.Corpus(dialogues(), dialogues(), CANDIDATES, KNOWLEDGE, "1")
     share = {"share": "on" if shape.get("share") else "off"}
     settings = {"hops": 2, "memory": 9, "optimiser": "sgd", **shape, **share}
     config = babi_config(model=model, batch_size=1, learning_rate=0.5, negatives=5, **settings)
     moved = []
     for sparse in (True, False):
         torch.manual_seed(SEED)
-        learner = BabiLearner(config, corpus)
+        learner = nets.BabiLearner(config, corpus)
         learner.nets[0].sparse = sparse
         before = {name: value.clone() for name, value in learner.module.state_dict().items()}
         for turn in (4, 7):
@@ -253,9 +230,9 @@ def test_sparse_gradients_move_parameters_as_dense_ones_do(model, shape):
 
 
 def test_of_two_nets_the_better_one_on_dev_is_kept(monkeypatch):
-    corpus = Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
+    corpus = babi.Corpus(dialogues(), dialogues(), CANDIDATES, {}, "1")
     config = babi_config(model="embeddings", batch_size=1, learning_rate=0.5, negatives=5, share="auto")
-    learner = BabiLearner(config, corpus)
+    learner = nets.BabiLearner(config, corpus)
     for good, kept in enumerate(learner.nets):
         monkeypatch.setattr(learner, "_dev_of", lambda net, kept=kept: float(net is kept))
         card = msgspec.json.decode(learner.files()[MODEL])
@@ -272,14 +249,14 @@ def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatc
         return (answers[:, None] + torch.arange(1, candidates)) % candidates
 
     monkeypatch.setattr(nets, "negatives_of", all_others)
-    corpus = Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
+    corpus = babi.Corpus(dialogues()[:3], dialogues(), CANDIDATES, {}, "1")
     settings = {"batch_size": 1, "learning_rate": 0.1, "margin": 0.5, "negatives": 1, "memory": 9}
     config = babi_config(model=model, optimiser="sgd", share=share, **settings)
     weights, moved, longest = [], [], []
     for most in (1, 64):
         monkeypatch.setattr(nets, "MOST_AHEAD", most)
         torch.manual_seed(SEED)
-        learner = BabiLearner(config, corpus)
+        learner = nets.BabiLearner(config, corpus)
         steps = ahead = 0
         for epoch in range(EPOCHS):
             for batch in learner.batches(torch.Generator().manual_seed(epoch)):
@@ -304,21 +281,21 @@ def plain_tfidf(texts, said, match):
     users = [set(exchange.user.split()) for one in LEARNED for exchange in one.exchanges]
     idf = {w: math.log(len(users) / max(1, sum(w in user for user in users))) for w in {w for b in bags for w in b}}
     given_words = Counter(word for text in texts for word in text.split() if word in idf)
-    weight = TYPE_WEIGHT * max(idf.values())
+    weight = nets.TYPE_WEIGHT * max(idf.values())
     scores = []
     for text, bag in zip(CANDIDATES, bags, strict=True):
         vector = {word: n * idf[word] for word, n in bag.items()}
         vector |= {f"type {t}": weight for t in types_shared(text, said)} if match else {}
         product = sum(value * (given_words[w] * idf[w] if w in idf else weight) for w, value in vector.items())
         length = math.sqrt(sum(value**2 for value in vector.values()))
-        scores.append(round(product / length, DIGITS) if length else 0)
+        scores.append(round(product / length, nets.DIGITS) if length else 0)
     return CANDIDATES[scores.index(max(scores))]
 
 
 def test_without_history_a_type_is_recorded_whatever_the_input():
     made, known = net("embeddings", input="last")
     some = [BabiDialogue((Exchange("hi", "hello"), Exchange("a table in rome", "on it")))]
-    turns = encode(some, {}, numbers_of(known.words), made.matches.entities)
+    turns = nets.encode(some, {}, babi.numbers_of(known.words), made.matches.entities)
     answers = sorted({word for text in CANDIDATES for word in text.split()})
     with torch.inference_mode():
         scores = made(turns, torch.arange(2))[1]
@@ -333,18 +310,18 @@ def test_without_history_a_type_is_recorded_whatever_the_input():
 
 
 def test_bigrams_are_words_within_a_line():
-    assert tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
-    assert tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
+    assert babi.tokens_of("a b c", bigrams=True) == ["a", "b", "c", "a b", "b c"]
+    assert babi.tokens_of("a b c", bigrams=False) == ["a", "b", "c"]
     some = [BabiDialogue((Exchange("a b", "c"), Exchange("b a", "c")))]
-    words = numbers_of(["a", "b", "c", "a b", "b a", "b c"])
-    turns = encode(some, {}, words, {}, bigrams=True)
+    words = babi.numbers_of(["a", "b", "c", "a b", "b a", "b c"])
+    turns = nets.encode(some, {}, words, {}, bigrams=True)
     assert [turns.words.take(turns.line[[i]])[0].tolist() for i in range(4)] == [[0, 1, 3], [2], [1, 0, 4], [2]]
 
 
 @cases("history match", (True, True), (False, True), (True, False))
 def test_tfidf_is_that_of_the_definition(history, match):
     some = [*dialogues()[::5], *ODD, *unseen()[:2]]
-    found = TfIdf(CANDIDATES, KNOWLEDGE if match else {}, IDF, history).answers(some)
+    found = nets.TfIdf(CANDIDATES, KNOWLEDGE if match else {}, IDF, history).answers(some)
     for one, answers in zip(some, found, strict=True):
         said: list[str] = []
         rest = iter(answers)
@@ -364,18 +341,14 @@ def test_nearest_by_the_same_utterance_answers_the_most_frequent_response_to_all
     assert ranking(model, "b a", 9) == ["later", "one", "long", "short", "two"]
 
 
-def test_a_short_memory_has_the_last_lines():
-    some = [dialogue("thai", "rome", fact=True), dialogue("greek", "oslo")]
-    model = NetAnswers(*net(match=False, memory=2), CPU, batch=3)
-    found = list(responses(0, some, model.ranked(some, 1), model.attention(some)))
-    assert [memory.time for memory in found[3].memories] == [6, 7]
-
-
 def test_the_page_shows_all_lines_with_their_attention():
     shares = [0.5, 0.004, 0.405, 0.0]
-    memories = [Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
-    found = [Response(0, 0, memories, "what", "yes", ["yes"]), Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"])]
-    page = page_of("task1-tst", found).decode()
+    memories = [babi.Memory(i + 1, "User", f"line {i + 1}", [share, share]) for i, share in enumerate(shares)]
+    found = [
+        babi.Response(0, 0, memories, "what", "yes", ["yes"]),
+        babi.Response(1, 0, [], "why", "yes", ["no", "maybe", "yes"]),
+    ]
+    page = babi.page_of("task1-tst", found).decode()
     rows = re.findall(r"<td>(\d+)</td><td>User</td><td dir=\"auto\">line \1</td>", page)
     assert rows == ["1", "2", "3", "4"]
     assert page.count('style="--p: 0.405">0.405</td>') == 2

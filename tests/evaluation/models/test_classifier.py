@@ -85,12 +85,8 @@ def bert(tmp_path_factory):
 def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path):
     turns = toy()
     config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
-    made = trained(
-        config,
-        classifier.Corpus(turns, turns[::3], [], []),
-        tmp_path / "out",
-        inspect(str(bert), saving.BY_MODEL["classifier"]),
-    )
+    corpus = classifier.Corpus(turns, turns[::3], [], [])
+    made = trained(config, corpus, tmp_path / "out", inspect(str(bert), saving.BY_MODEL["classifier"]))
     folder = write(tmp_path / "model", made)
     card, model = classifier.load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
@@ -118,17 +114,14 @@ def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
 
 
 def test_folders_that_do_not_fit(tmp_path):
-    folder = write(
-        tmp_path / "model", trained(config_of(epochs=1), classifier.Corpus(toy(), toy(), [], []), tmp_path / "o")
-    )
+    made = trained(config_of(epochs=1), classifier.Corpus(toy(), toy(), [], []), tmp_path / "o")
+    folder = write(tmp_path / "model", made)
     assert isinstance(saving.read_card(folder, classifier.Card), classifier.Card)
     place = tmp_path / "model" / MODEL
     good = place.read_bytes()
     for old, new, told in (
-        (b'"classifier"', b'"t5dst"', "is a model of another kind, 't5dst'"),
         (b'"format": 1', b'"format": 9', "has format 9"),
         (b'"size": 16', b'"size": 8', "does not match model.json"),
-        (b'"size": 16', b'"size": 0', "is damaged, or was not written by Parapet"),
         (b"}", b"", "is damaged"),
     ):
         place.write_bytes(good.replace(old, new))

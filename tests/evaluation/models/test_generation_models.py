@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, THOROUGH, raised
 from tiny_checkpoints import save_t5
 
-from parapet.evaluation.generation.corpus import (
-    Act,
-    Candidate,
-    ServiceWords,
-    SystemTurn,
-    Words,
-    key_of,
-    read_templates,
-    template_of,
-)
+from parapet.evaluation.generation import corpus
 from parapet.evaluation.generation.lexical import Lexical
 from parapet.evaluation.generation.scoring import choose
 from parapet.evaluation.models import generation_t5 as net
@@ -30,11 +21,14 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.core.checkpoints import inspect
 
 WORDS = {
-    "Cafes_1": ServiceWords(
-        {"city": Words("city", "City of the cafe"), "has_garden": Words("has garden", "Whether it has a garden")},
-        {"FindCafe": Words("find cafe", "find a cafe")},
+    "Cafes_1": corpus.ServiceWords(
+        {
+            "city": corpus.Words("city", "City of the cafe"),
+            "has_garden": corpus.Words("has garden", "Whether it has a garden"),
+        },
+        {"FindCafe": corpus.Words("find cafe", "find a cafe")},
     ),
-    "Taxis_1": ServiceWords({}, {}),
+    "Taxis_1": corpus.ServiceWords({}, {}),
 }
 # In the format of T2G2: generation/utterance_templates of google-research/task-oriented-dialogue.
 CAFES = """\
@@ -55,7 +49,7 @@ REQ_MORE\tAnything else?
 
 
 def act(name, slot="", *values, kind="free", service="Cafes_1", intent=""):
-    return Act(service, name, slot, values, values, kind, intent)
+    return corpus.Act(service, name, slot, values, values, kind, intent)
 
 
 def write(folder, **services):
@@ -85,7 +79,7 @@ def test_sentences_in_the_words_of_the_schema():
 
 
 def test_the_keys_of_t2g2(tmp_path):
-    templates, paths = read_templates(str(write(tmp_path / "t", Cafes_1=CAFES, Cafes_2="GOODBYE\tBye.\n")))
+    templates, paths = corpus.read_templates(str(write(tmp_path / "t", Cafes_1=CAFES, Cafes_2="GOODBYE\tBye.\n")))
     assert [path.name for path in paths] == ["Cafes_1.tsv", "Cafes_2.tsv"]
     said = {
         act("INFORM", "city", "Oslo"): "It is in Oslo.",
@@ -104,7 +98,7 @@ def test_the_keys_of_t2g2(tmp_path):
         act("GOODBYE", kind="none"): "Goodbye.",
     }
     assert {one: text_of([one], WORDS, templates) for one in said} == said
-    missing = [key_of(one) for one in said if template_of(one, templates) is None]
+    missing = [corpus.key_of(one) for one in said if corpus.template_of(one, templates) is None]
     assert missing == ["REQUEST!!city!!@", "NOTIFY_SUCCESS!!BuyCafe", "GOODBYE"]
 
 
@@ -127,12 +121,12 @@ def test_any_template_is_filled_with_any_values(tmp_path, parts, values, slot):
     template = " ".join(parts)
     given_values = tuple((values + ["x"] * 6)[: template.count("@")])
     one = act("INFORM", slot, *given_values)
-    assume(key_of(one).count("@") == len(given_values))  # the key of a boolean has its value
-    templates, _ = read_templates(str(write(tmp_path / "t", Cafes_1=f"{key_of(one)}\t{template}\r\n\n")))
+    assume(corpus.key_of(one).count("@") == len(given_values))  # the key of a boolean has its value
+    templates, _ = corpus.read_templates(str(write(tmp_path / "t", Cafes_1=f"{corpus.key_of(one)}\t{template}\r\n\n")))
     assert text_of([one], WORDS, templates) == plainly(template, given_values)
     # The same values in another number have no template: the sentence is ours, and says each of them.
     more = act("INFORM", slot, *given_values, "Oslo")
-    assert template_of(more, templates) is None
+    assert corpus.template_of(more, templates) is None
     assert "Oslo" in text_of([more], WORDS, templates)
 
 
@@ -147,17 +141,19 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
         "INFORM!!city\tIt is @ @.": "the key has 0 @, but the sentence has 2: both must have one for each value",
     }.items():
         folder = write(tmp_path / "t", Cafes_1=f"\ufeffREQ_MORE\tAnything else?\n\n{line}\n")
-        error = raised(InputError, read_templates, str(folder), match=re.escape(reason))
+        error = raised(InputError, corpus.read_templates, str(folder), match=re.escape(reason))
         assert (error.path, error.where) == (str(folder / "Cafes_1.tsv"), "line 3")
     (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
-    raised(InputError, read_templates, str(folder), match="not UTF-8 at byte 8")
+    raised(InputError, corpus.read_templates, str(folder), match="not UTF-8 at byte 8")
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
-        raised(InputError, read_templates, str(place), match="contains no templates: expected a folder with SERVICE")
+        raised(
+            InputError, corpus.read_templates, str(place), match="contains no templates: expected a folder with SERVICE"
+        )
 
 
 def test_of_lines_with_one_key_the_last_counts(tmp_path):
     folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
-    assert read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}
+    assert corpus.read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}
 
 
 @pytest.fixture(scope="module")
@@ -227,9 +223,8 @@ def test_attention_is_that_of_the_paper(checkpoint):
     held.of = drawn(t5, 3)
     module = t5.decoder.block[1].layer[1].EncDecAttention
     query, key, value, bias = (torch.randn(1, 4, *of).double() for of in ((5, 4), (7, 4), (7, 4), (5, 7)))
-    found, _ = ALL_ATTENTION_FUNCTIONS["parapet_prefixes"](
-        module, query, key, value, None, scaling=1.0, position_bias=bias
-    )
+    attend = ALL_ATTENTION_FUNCTIONS["parapet_prefixes"]
+    found, _ = attend(module, query, key, value, None, scaling=1.0, position_bias=bias)
     torch.testing.assert_close(found, slow_attention(module, query, key, value, held.of["cross"][1], bias))
 
 
@@ -258,9 +253,8 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     tokenizer, t5, card = loaded(checkpoint, max_input=8)
     long = "How about this: Name of the cafe is Opa. Request City of the cafe."
     end = tokenizer.decode(tokenizer(long)["input_ids"][-8:-1])
-    said, other, short = net.Generator(card, tokenizer, t5, Search(4, 1, 1)).generate(
-        [long, f"Request more. {long}", "Request more."]
-    )
+    generator = net.Generator(card, tokenizer, t5, Search(4, 1, 1))
+    said, other, short = generator.generate([long, f"Request more. {long}", "Request more."])
     assert (said.cut, other.cut, short.cut, said, len(tokenizer(end)["input_ids"])) == (True, True, False, other, 8)
     rows = read_examples(str(toy), "train").rows
     config = dataclasses.replace(CONFIG, max_input=8, max_output=4)
@@ -289,9 +283,10 @@ def test_an_ensemble_by_hand():
         ((said, -0.5), (said, -0.1)): said,
     }
     acts = (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none"))
-    turns = [SystemTurn("d", i, "", "", acts) for i in range(len(expected))]
+    turns = [corpus.SystemTurn("d", i, "", "", acts) for i in range(len(expected))]
     candidates = {
-        turn.place: merged(*([Candidate(*one)] for one in pair)) for turn, pair in zip(turns, expected, strict=True)
+        turn.place: merged(*([corpus.Candidate(*one)] for one in pair))
+        for turn, pair in zip(turns, expected, strict=True)
     }
     assert list(choose(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())
 

@@ -64,26 +64,19 @@ def texts_in(tokenizer, frames):
 def test_rows(elements):
     tokenizer = elements.tokenizer
     words = Texts(tokenizer, EXCHANGE)
-    rows = [
-        baseline.row_of(words, EXCHANGE, service, limit) for service, limit in ((FOODS, 80), (TAXIS, 9), (TAXIS, 4))
-    ]
+    limits = ((FOODS, 80), (TAXIS, 9), (TAXIS, 4))
+    rows = [baseline.row_of(words, EXCHANGE, service, limit) for service, limit in limits]
     batch = baseline.TurnRows(rows, elements).batch(torch.tensor([0, 1, 2]))
 
     def read(row, chosen):
         return tokenizer.decode(batch.tokens[row][chosen[row].bool()])
 
     assert read(0, batch.mask) == "[CLS] there is zum hirsch. [SEP] i want pizza [SEP]"
-    assert [read(0, batch.sources == source) for source in range(3)] == [
-        "[CLS]",
-        "there is zum hirsch.",
-        "i want pizza",
-    ]
+    sources = ["[CLS]", "there is zum hirsch.", "i want pizza"]
+    assert [read(0, batch.sources == source) for source in range(3)] == sources
     assert read(0, batch.types) == "i want pizza [SEP]"
-    assert (rows[0].system, rows[0].user, tokenizer.tokenize(EXCHANGE[0])) == (
-        1,
-        7,
-        ["there", "is", "zum", "hirsch", "."],
-    )
+    assert (rows[0].system, rows[0].user) == (1, 7)
+    assert tokenizer.tokenize(EXCHANGE[0]) == ["there", "is", "zum", "hirsch", "."]
     # The oldest part is cut off.
     assert read(1, batch.mask) == "[CLS] zum hirsch. [SEP] i want pizza [SEP]"
     assert [read(1, batch.sources == source) for source in (1, 2)] == ["zum hirsch.", "i want pizza"]

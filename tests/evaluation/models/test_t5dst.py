@@ -10,21 +10,10 @@ from tiny_checkpoints import save_t5
 from tiny_dialogues import FOOD, texts, write_corpus
 
 from parapet.evaluation.dst.frames import State
+from parapet.evaluation.models import t5dst
 from parapet.evaluation.models.configs import T5DstConfig
 from parapet.evaluation.models.dst import Labelled, read_labels
 from parapet.evaluation.models.saving import BY_MODEL, load
-from parapet.evaluation.models.t5dst import (
-    Card,
-    Questions,
-    T5Learner,
-    T5Tracker,
-    nearest,
-    prompts_of,
-    said_last,
-    state_of,
-    target,
-    value_of,
-)
 from parapet.evaluation.models.training import Pairs, Tokens
 from parapet.schemas.service import Service
 from parapet.transforms.core.checkpoints import inspect
@@ -34,20 +23,20 @@ DISH, AREA, PLACE, PHONE = SERVICE.slots
 
 
 def test_slots_alone_can_be_asked_for():
-    prompts = prompts_of(SERVICE, "slots")
-    assert prompts == [prompt for prompt in prompts_of(SERVICE) if prompt.kind == "slot"]
-    state = state_of(SERVICE, [(prompt, "x") for prompt in prompts], "raw")
+    prompts = t5dst.prompts_of(SERVICE, "slots")
+    assert prompts == [prompt for prompt in t5dst.prompts_of(SERVICE) if prompt.kind == "slot"]
+    state = t5dst.state_of(SERVICE, [(prompt, "x") for prompt in prompts], "raw")
     assert state == State("NONE", [], {slot.name: ["x"] for slot in SERVICE.slots})
 
 
 def test_one_of_equal_values_is_drawn():
     """The same one for a seed and a place; over places all of them, of categorical slots too."""
     state = State("NONE", [], {"dish": ["Soup", "a soup", "broth"], "area": ["south", "north"], "place": ["there"]})
-    dish, area, place, _ = prompts_of(SERVICE, "slots")
+    dish, area, place, _ = t5dst.prompts_of(SERVICE, "slots")
     histories = [(("USER", f"soup {i}"),) for i in range(60)]
 
     def drawn(prompt, seed):
-        return [target(prompt, SERVICE, state, history, seed) for history in histories]
+        return [t5dst.target(prompt, SERVICE, state, history, seed) for history in histories]
 
     assert (set(drawn(dish, "0")), set(drawn(area, "0"))) == ({"Soup", "a soup", "broth"}, {"south", "north"})
     assert set(drawn(place, "0")) == {"there"}
@@ -56,15 +45,15 @@ def test_one_of_equal_values_is_drawn():
 
 def test_of_several_values_that_is_taken_which_was_said_last():
     history = (("USER", "at 5 or 5 pm"), ("SYSTEM", "17:00, then"), ("USER", "yes"))
-    assert said_last(["5 pm", "17:00"], history) == "17:00"
-    assert said_last(["5 pm", "5"], history[:1]) == "5 pm"  # behind the other
-    assert said_last(["noon", "12"], history) == "noon"
+    assert t5dst.said_last(["5 pm", "17:00"], history) == "17:00"
+    assert t5dst.said_last(["5 pm", "5"], history[:1]) == "5 pm"  # behind the other
+    assert t5dst.said_last(["noon", "12"], history) == "noon"
 
 
 @given(st.text(), st.text(), st.text())
 def test_any_answers_make_a_state(value, intent, requested):
     told = {"slot": value, "intent": intent, "requested": requested}
-    state = state_of(SERVICE, [(prompt, told[prompt.kind]) for prompt in prompts_of(SERVICE)])
+    state = t5dst.state_of(SERVICE, [(prompt, told[prompt.kind]) for prompt in t5dst.prompts_of(SERVICE)])
     assert state.active_intent in ("NONE", "FindFood", "BookTable")
     assert set(state.requested_slots) <= {slot.name for slot in SERVICE.slots}
     assert state.slot_values.get("area", ["north"])[0] in ("north", "south", "dontcare")
@@ -116,9 +105,9 @@ def loaded(checkpoint):
 def test_predictions_do_not_depend_on_batches(loaded, frames):
     tokenizer, t5 = loaded
     asked = [one.asked for one in frames[:7]]
-    together = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 64).predict(asked)
-    assert T5Tracker(tokenizer, t5, Card(length=512, answer=4), 5).predict(asked[::-1])[::-1] == together
-    alone = T5Tracker(tokenizer, t5, Card(length=512, answer=4), 1)
+    together = t5dst.T5Tracker(tokenizer, t5, t5dst.Card(length=512, answer=4), 64).predict(asked)
+    assert t5dst.T5Tracker(tokenizer, t5, t5dst.Card(length=512, answer=4), 5).predict(asked[::-1])[::-1] == together
+    alone = t5dst.T5Tracker(tokenizer, t5, t5dst.Card(length=512, answer=4), 1)
     assert ([alone.predict([one])[0] for one in asked], alone.predict([])) == (together, [])
 
 
@@ -130,8 +119,8 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
         checkpoint="t5", max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,
         dev_frames=0, batch_size=16, steps=1, eval_steps=1, device="cpu",
     )  # fmt: skip
-    learner = T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), [*frames, long], frames[:3])
-    end, (dish, *_) = learner.tokenizer.eos_token_id, prompts_of(SERVICE, "slots")
+    learner = t5dst.T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), [*frames, long], frames[:3])
+    end, (dish, *_) = learner.tokenizer.eos_token_id, t5dst.prompts_of(SERVICE, "slots")
     assert len(learner.inputs) == sum(len(frame.asked.service.slots) for frame in [*frames, long])
     assert (int(learner.inputs.lengths.max()), int(learner.answers.lengths.max())) == (512, 256)
     number = len(learner.inputs) - len(SERVICE.slots)
@@ -146,7 +135,7 @@ def test_inputs_and_answers_keep_to_their_lengths(checkpoint, frames):
 def test_an_epoch_has_all_values_and_a_share_of_the_others(checkpoint, frames):
     settings = {"learning_rate": 0.01, "warmup": 0.0, "max_length": 24, "negatives": 0.25, "dev_frames": 0}
     config = T5DstConfig(checkpoint="t5", batch_size=8, **settings, **ONE_EPOCH)
-    learner = T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), frames, frames[:3])
+    learner = t5dst.T5Learner(config, inspect(str(checkpoint), BY_MODEL["t5dst"]), frames, frames[:3])
     generator = torch.Generator().manual_seed(SEED + 1)
     drawn, again = (sorted(i for batch in learner.batches(generator) for i in batch.tolist()) for _ in range(2))
     full = set(learner.full.tolist())
@@ -164,7 +153,7 @@ def test_answers_end_at_their_limit(checkpoint):
         t5.shared.weight[tokenizer.eos_token_id] = 0
     tokens = torch.tensor([[5, 9, tokenizer.eos_token_id]])
     for limit in (3, 256):
-        tracker = T5Tracker(tokenizer, t5, Card(length=512, answer=limit), 8)
+        tracker = t5dst.T5Tracker(tokenizer, t5, t5dst.Card(length=512, answer=limit), 8)
         with torch.inference_mode():
             ((answer, _),) = tracker.greedy(tokens, torch.ones_like(tokens))
         assert len(answer) == limit
@@ -175,18 +164,18 @@ def test_answers_end_at_their_limit(checkpoint):
     [("north", "north"), ("NORTH", "north"), ("nort", "north"), ("dontcare", "dontcare"), ("NONE", ""), ("", "")],
 )
 def test_answers_for_categorical_slots(answer, meant):
-    assert value_of(answer, AREA) == meant
+    assert t5dst.value_of(answer, AREA) == meant
 
 
 def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyped-def]
     tokenizer, t5 = loaded
-    questions = Questions(tokenizer, [one.asked for one in frames[:4]], 512)
+    questions = t5dst.Questions(tokenizer, [one.asked for one in frames[:4]], 512)
     tokens, mask = questions.pairs.padded(torch.arange(len(questions.pairs)), tokenizer.pad_token_id)
     first = tokenizer.decode(tokens[0][mask[0].bool()])
     assert first.replace(" ", "") == "[USER]iwantpizza[domain]Food_1placestoeat[slot]dishwhattoeat</s>"
     with torch.inference_mode():
         theirs = t5.generate(tokens, attention_mask=mask, max_new_tokens=6, do_sample=False, num_beams=1)
-        ours = T5Tracker(tokenizer, t5, Card(length=512, answer=6), 64).greedy(tokens, mask)
+        ours = t5dst.T5Tracker(tokenizer, t5, t5dst.Card(length=512, answer=6), 64).greedy(tokens, mask)
     for (found, margin), row in zip(ours, theirs[:, 1:].tolist(), strict=True):
         width = min(len(found), len(row))
         assert [token for token in found[:width] if token > 1] == [token for token in row[:width] if token > 1]
@@ -194,5 +183,9 @@ def test_answers_are_those_of_generate(loaded, frames):  # type: ignore[no-untyp
 
 
 def test_answers_that_are_near_nothing():
-    assert (value_of("pizza", AREA), value_of("pizza", DISH), value_of("NONE", DISH)) == ("", "pizza", "")
-    assert (nearest("ab", []), nearest("abcx", ["abcy", "abcz"])) == ("", "abcy")
+    assert (t5dst.value_of("pizza", AREA), t5dst.value_of("pizza", DISH), t5dst.value_of("NONE", DISH)) == (
+        "",
+        "pizza",
+        "",
+    )
+    assert (t5dst.nearest("ab", []), t5dst.nearest("abcx", ["abcy", "abcz"])) == ("", "abcy")

@@ -8,38 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inn_toy import CITIES, SERVICE, STARS, dialogues, inns, texts
-from kit import ONE_EPOCH, SEED, THOROUGH, raised, write
+from kit import ONE_EPOCH, SEED, THOROUGH, raised
 from tiny_checkpoints import save_gpt2, save_llama
 
 from parapet.evaluation.dst import frames as state_frames
 from parapet.evaluation.dst.frames import Dialogue as Reference
 from parapet.evaluation.dst.frames import State
-from parapet.evaluation.models import damd, saving, soloist
+from parapet.evaluation.models import damd, saving, soloist, systems
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig
 from parapet.evaluation.models.inference import held_out
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.evaluation.models.systems import (
-    ACT,
-    ASKED,
-    END,
-    MARKS,
-    SLOT,
-    VALUE,
-    Database,
-    Reply,
-    Step,
-    act_parts,
-    acts_of,
-    answered,
-    asked_of,
-    belief_of,
-    belief_parts,
-    database_parts,
-    delexicalised,
-    how_many,
-    read_source,
-    steps_of,
-)
 from parapet.evaluation.models.systems import SERVICE as SERVICE_MARK
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
@@ -51,7 +29,9 @@ from parapet.transforms.core.checkpoints import inspect
 from parapet.transforms.perturb.ood.plan import FALLBACKS
 
 OF = SERVICE_MARK
-KNOWN = Database(Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]}))
+KNOWN = systems.Database(
+    Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]})
+)
 NAMES = st.sampled_from(["a", "b c", "Ü_1", "<x>"])
 STATES = st.builds(
     State,
@@ -60,19 +40,19 @@ STATES = st.builds(
     st.dictionaries(NAMES, st.lists(NAMES, min_size=1, max_size=1)),
 )
 TYPED = msgspec.convert(dialogues(), list[Dialogue])
-STEPS = [step for one in TYPED for step in steps_of(one, KNOWN)]
+STEPS = [step for one in TYPED for step in systems.steps_of(one, KNOWN)]
 
 
 @settings(max_examples=40)
 @given(st.dictionaries(NAMES, STATES, max_size=3))
 def test_a_belief_state_comes_back(belief):
-    assert belief_of(belief_parts(belief, "")) == belief
+    assert systems.belief_of(systems.belief_parts(belief, "")) == belief
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.sampled_from(MARKS), st.sampled_from(["", "a", "b"]))))
+@given(st.lists(st.tuples(st.sampled_from(systems.MARKS), st.sampled_from(["", "a", "b"]))))
 def test_any_parts_are_a_belief_state(told):
-    for name, state in belief_of(told).items():
+    for name, state in systems.belief_of(told).items():
         assert name
         assert all(len(values) == 1 and values[0] for values in state.slot_values.values())
         assert len(set(state.requested_slots)) == len(state.requested_slots)
@@ -87,7 +67,7 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(["x", "y", "arriveBy"]), CELLS),
 def test_as_many_as_are_found(rows, wanted):
     knowledge = Knowledge({"X": rows}, [("X", "x", "a", "said"), ("X", "x", "b", "b")])
     meant = {slot: knowledge.meant("X", slot, values) for slot, values in wanted.items()}
-    assert Database(knowledge).matches("X", wanted) == len(knowledge.find("X", meant))
+    assert systems.Database(knowledge).matches("X", wanted) == len(knowledge.find("X", meant))
 
 
 def turn(text, spans, acts):
@@ -99,19 +79,22 @@ def turn(text, spans, acts):
 def test_idle_services_are_in_no_belief():
     """MultiWOZ 2.2 has a frame of every service in every user turn."""
     one = msgspec.convert(multiwoz_corpus.dialogue(1, ["hotel", "taxi"], lists_all=True), Dialogue)
-    services = [[text for mark, text in step.belief if mark == OF] for step in steps_of(one, KNOWN)]
+    services = [[text for mark, text in step.belief if mark == OF] for step in systems.steps_of(one, KNOWN)]
     assert services == [["hotel"]] * 3 + [["hotel", "taxi"]] * 2
 
 
 def test_the_steps_of_a_dialogue():
-    first, second, third = steps_of(TYPED[0], KNOWN)
+    first, second, third = systems.steps_of(TYPED[0], KNOWN)
     assert [step.turn for step in (first, second, third)] == [0, 2, 4]
-    assert (second.response, second.database) == ("there is [inns_1_inn_name] only .", ((OF, "Inns_1"), (VALUE, "one")))
-    assert third.belief[-1] == (ASKED, "phone")
+    assert (second.response, second.database) == (
+        "there is [inns_1_inn_name] only .",
+        ((OF, "Inns_1"), (systems.VALUE, "one")),
+    )
+    assert third.belief[-1] == (systems.ASKED, "phone")
     hi = Reference("1", [state_frames.Turn("USER", [], "hi")])
-    assert next(asked_of(hi)) == Step("1", 0, (("<|user|>", "hi"),))
+    assert next(systems.asked_of(hi)) == systems.Step("1", 0, (("<|user|>", "hi"),))
     short = msgspec.structs.replace(TYPED[0], turns=TYPED[0].turns[:3])
-    assert [step.response for step in steps_of(short, KNOWN)] == ["how many stars ?", None]
+    assert [step.response for step in systems.steps_of(short, KNOWN)] == ["how many stars ?", None]
     learned, held = held_out(STEPS, 0.3, "0", lambda step: step.dialogue_id)
     assert not {step.dialogue_id for step in learned} & {step.dialogue_id for step in held}
 
@@ -136,7 +119,7 @@ def test_a_belief_that_leaves_the_history_too_little_room_is_told(model):
     tight = soloist.Soloist(
         soloist.Card(length=160, belief=20, response=15), model.model, model.tokens, KNOWN, torch.device("cpu"), 8
     )
-    steps = [Step("1", 0, (("<|user|>", "inn " * n),)) for n in (9, 157)]
+    steps = [systems.Step("1", 0, (("<|user|>", "inn " * n),)) for n in (9, 157)]
     model.tokens.learn(text for step in steps for _, text in step.history)
     assert 156 < len(model.tokens.ids(steps[1].history)) < 160  # with the mark behind it, not too many
     assert [one.long for one in tight.answers(steps)] == [False, True]
@@ -156,23 +139,15 @@ def test_padding_changes_nothing_and_the_cache_neither(save, tmp_path):
             assert written == row[len(prompt) :]
 
 
-def test_a_folder_of_soloist_is_read_back(model, tmp_path):
-    (tmp_path / MODEL).write_bytes(saving.card_bytes(model.card))
-    for relative, data in saving.saved(model.tokens.tokenizer, model.model.float()).items():
-        write(tmp_path / relative, data)
-    model.model.double()
-    assert soloist.load(str(tmp_path), KNOWN, "cpu", 8).answers(STEPS[:3]) == model.answers(STEPS[:3])
-
-
 def test_what_real_annotation_tells(real_data):
     """True belief states come back as they were, and with delexicalised responses nearly all goals are met."""
-    source = read_source(str(real_data / "sgd"), "dev")
+    source = systems.read_source(str(real_data / "sgd"), "dev")
     if not THOROUGH:
         source = msgspec.structs.replace(source, dialogues=source.dialogues[::4])
     said = {}
     for dialogue in source.dialogues:
-        for step in steps_of(dialogue, source.database):
-            belief = belief_of(step.belief)
+        for step in systems.steps_of(dialogue, source.database):
+            belief = systems.belief_of(step.belief)
             for frame in dialogue.turns[step.turn].frames:
                 assert frame.state
                 assert belief[frame.service].active_intent == frame.state.active_intent
@@ -209,7 +184,7 @@ def test_acts_come_back(gpt2, monkeypatch):
     model = soloist.Soloist(learner.card, learner.net.model, learner.tokens, KNOWN, torch.device("cpu"), 8)
     replies = model.answers(STEPS[:3])
     assert [(reply.belief, reply.response, reply.acts) for reply in replies] == [
-        (belief_of(step.belief), step.response, acts_of(step.acts)) for step in STEPS[:3]
+        (systems.belief_of(step.belief), step.response, systems.acts_of(step.acts)) for step in STEPS[:3]
     ]
     assert [kind.act for reply in replies for kind in reply.acts["Inns_1"]] == ["REQUEST", "OFFER", "INFORM"]
 
@@ -218,28 +193,24 @@ def test_texts_come_back_from_token_ids(learner):
     tokens = learner.tokens
     for step, ids in zip(STEPS[:6], tokens.sequences(STEPS[:6], False), strict=True):
         assert (tuple(tokens.parts(ids.belief)[:-1]), tokens.text(ids.response)) == (step.belief, step.response)
-    hostile = (("<|user|>", f"say {END} \ud800 <|belief|>"),)
+    hostile = (("<|user|>", f"say {systems.END} \ud800 <|belief|>"),)
     tokens.learn(text for _, text in hostile)
     assert sum(one in tokens.marks.values() for one in tokens.ids(hostile)) == 1
 
 
 def test_placeholders():
     said = "Opa in Rome, 3 stars; 33 rooms. Opa Rome? True"
-    spans = [
-        ("inn_name", 0, 3),
-        ("city", 7, 11),
-        ("long", 32, 40),
-        ("inn_name", 32, 35),
-        ("bad", 40, 99),
-        ("city", 36, 40),
-    ]
+    spans = [("inn_name", 0, 3), ("city", 7, 11), ("long", 32, 40)]
+    spans += [("inn_name", 32, 35), ("bad", 40, 99), ("city", 36, 40)]
     acts = [("stars", "3"), ("rooms", "33"), ("bath", "True"), ("city", "Rome"), ("", "in"), ("twice", "s")]
-    assert delexicalised(turn(said, spans, acts)) == (
+    assert systems.delexicalised(turn(said, spans, acts)) == (
         "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
     )
-    assert delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"  # its small letters are longer
-    assert delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
-    assert {delexicalised(turn(text, [], [])) for text in FALLBACKS} == {"[fallback]"}
+    assert (
+        systems.delexicalised(turn("İstanbul 3", [], [("stars", "3")])) == "İstanbul 3"
+    )  # its small letters are longer
+    assert systems.delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
+    assert {systems.delexicalised(turn(text, [], [])) for text in FALLBACKS} == {"[fallback]"}
 
 
 def test_spoiled_steps(learner):
@@ -255,16 +226,11 @@ def test_what_is_learned_stands_where_it_should(learner):
     """The loss is on belief states and responses, with what ends them; of a long history the newest is read."""
     sequences = learner.tokens.sequences(STEPS, False)
     for limit in (200, 9):
-        tokens, mask, belief, response = soloist.Learned(sequences, limit, torch.device("cpu")).batch(
-            torch.arange(5), 0
-        )
+        learned = soloist.Learned(sequences, limit, torch.device("cpu"))
+        tokens, mask, belief, response = learned.batch(torch.arange(5), 0)
         for i, one in enumerate(sequences[:5]):
-            assert tokens[i][mask[i].bool()].tolist() == [
-                *one.history[-limit:],
-                *one.belief,
-                *one.database,
-                *one.response,
-            ]
+            whole = [*one.history[-limit:], *one.belief, *one.database, *one.response]
+            assert tokens[i][mask[i].bool()].tolist() == whole
             assert (tokens[i][belief[i]].tolist(), tokens[i][response[i]].tolist()) == (one.belief, one.response)
     longest = max(len(one.belief) for one in sequences), max(len(one.response) for one in sequences)
     assert (learner.card.belief, learner.card.response) == (longest[0] * 5 // 4 + 1, longest[1] * 5 // 4 + 1)
@@ -273,17 +239,17 @@ def test_what_is_learned_stands_where_it_should(learner):
 def test_how_many_entities_there_are():
     def database(**wanted):
         belief = {"Inns_1": State("", [], {slot: [value] for slot, value in wanted.items()}), "X": State("", [], {})}
-        return " ".join(text for _, text in database_parts(belief, KNOWN))
+        return " ".join(text for _, text in systems.database_parts(belief, KNOWN))
 
     two = [database(city=city, stars="two") for city in ("Rome", "oslo", "Bonn", "Lima")]
     assert two == ["Inns_1 one", "Inns_1 few", "Inns_1 many", "Inns_1 none"]
     assert database(city="Rome") == database(city="dontcare") == "Inns_1 many"
     assert database(city="Bonn", inn_name="Bonn Inn 3") == "Inns_1 one"
-    assert [how_many(n) for n in (0, 1, 2, 5, 6)] == ["none", "one", "few", "few", "many"]
+    assert [systems.how_many(n) for n in (0, 1, 2, 5, 6)] == ["none", "one", "few", "few", "many"]
 
 
 def test_a_batch_changes_nothing(model):
-    steps = [*STEPS[:4], Step("long", 0, (("<|user|>", "an inn " * 60),))]
+    steps = [*STEPS[:4], systems.Step("long", 0, (("<|user|>", "an inn " * 60),))]
     model.batch = 8
     many = model.answers(steps)
     model.batch = 1
@@ -295,10 +261,10 @@ def test_states_of_a_schema_that_has_other_slots(model):
     """What a variant's schema does not name is left out and counted."""
     service = parse_service({**SERVICE, "slots": SERVICE["slots"][:2], "intents": []})
     state = State("FindInn", ["phone"], {"stars": ["two"], "rooms": ["9"]})
-    model.answers = lambda steps: [Reply({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
+    model.answers = lambda steps: [systems.Reply({"Inns_1": state}, "ok", False) for _ in steps]  # type: ignore[method-assign]
     try:
         reference = msgspec.convert(dialogues()[:1], list[Reference])
-        states, lines, counts = answered(reference, {"Inns_1": service}, model)
+        states, lines, counts = systems.answered(reference, {"Inns_1": service}, model)
     finally:
         del model.answers
     found = msgspec.json.decode(states, type=Reference)
@@ -352,12 +318,12 @@ DAMD_STATES = st.builds(
 @given(st.dictionaries(DAMD_NAMES, DAMD_STATES, max_size=2))
 def test_a_belief_state_comes_back_from_words_as_training_writes_it(belief):
     """With the letters' case and the spaces of its values, where no other value has the same words."""
-    parts = belief_parts(belief, "")
-    surfaces = damd.surfaces_of([Step("1", 0, (("<|user|>", ""),), parts)])
+    parts = systems.belief_parts(belief, "")
+    surfaces = damd.surfaces_of([systems.Step("1", 0, (("<|user|>", ""),), parts)])
     written = damd.spelled(damd.parts_of(damd.span_of(parts)), (), surfaces, ())
-    values = [(" ".join(damd.words_of(text)), text) for mark, text in parts if mark == VALUE]
+    values = [(" ".join(damd.words_of(text)), text) for mark, text in parts if mark == systems.VALUE]
     if len({words for words, _ in values}) == len(values):
-        assert belief_of(written) == belief
+        assert systems.belief_of(written) == belief
     assert [mark for mark, _ in written] == [mark for mark, _ in parts]
 
 
@@ -365,7 +331,7 @@ def test_a_value_is_written_as_before_as_in_training_or_as_it_was_said():
     surfaces = {"city": {"san jose": "San José's"}, "stars": {"two": "2"}}
 
     def value(slot, words, before="", *said):
-        parts, earlier = [(SLOT, slot), (VALUE, words)], [(VALUE, before)] if before else []
+        parts, earlier = [(systems.SLOT, slot), (systems.VALUE, words)], [(systems.VALUE, before)] if before else []
         return damd.spelled(parts, earlier, surfaces, said)[1][1]
 
     assert value("city", "san jose", "San Jose", "SAN JOSE") == "San Jose"
@@ -386,7 +352,14 @@ def test_no_word_of_a_text_is_a_name(text):
 
 
 def test_a_users_values_are_replaced_by_placeholders():
-    belief = [(OF, "Inns_1"), (SLOT, "city"), (VALUE, "New York"), (SLOT, "near"), (VALUE, "York"), (VALUE, "")]
+    belief = [
+        (OF, "Inns_1"),
+        (systems.SLOT, "city"),
+        (systems.VALUE, "New York"),
+        (systems.SLOT, "near"),
+        (systems.VALUE, "York"),
+        (systems.VALUE, ""),
+    ]
     said = damd.words_of("in new york , near York , york")
     assert damd.delexicalised(said, belief) == ["in", "[inns_1_city]", ",", "near", "[inns_1_near]", ",", "york"]
     assert damd.delexicalised([], belief) == []
@@ -428,7 +401,7 @@ def damd_model(damd_learner):
 
 def test_of_long_utterances_the_last_words_are_read(damd_model):
     said = [f"w{n}" for n in range(300)]
-    step = Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
+    step = systems.Step("x", 2, (("<|system|>", "hi"), ("<|user|>", " ".join(said))))
     assert damd.texts_of(step).user == said[100:]
     assert [damd_model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
@@ -447,11 +420,13 @@ def test_acts_come_back_without_values():
         ("OFFER_INTENT", "intent", ["Book"]),
         ("INFORM", "city", ["Oslo"]),
     )
-    parts = act_parts(said)
+    parts = systems.act_parts(said)
     assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
     acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
-    assert acts_of(damd.parts_of(damd.span_of(parts))) == {"A": [Action(*one) for one in acts]}
-    assert acts_of([(ACT, "X"), (SLOT, "s"), (OF, "A"), (SLOT, "s"), (VALUE, "v")]) == {"A": []}
+    assert systems.acts_of(damd.parts_of(damd.span_of(parts))) == {"A": [Action(*one) for one in acts]}
+    assert systems.acts_of(
+        [(systems.ACT, "X"), (systems.SLOT, "s"), (OF, "A"), (systems.SLOT, "s"), (systems.VALUE, "v")]
+    ) == {"A": []}
 
 
 def test_a_folder_of_damd_is_read_back(damd_model, tmp_path):
@@ -475,14 +450,11 @@ NEVER_USED = (2 * 100 * 100 + 100 + 100) + 2 * (100 * 100 + 100)  # of the actio
 def test_a_decoder_has_the_states_that_it_was_taught(damd_model):
     """What it writes, taught as if it were right, leads to the same states and is the most likely at each place."""
     net, (numbers, _) = damd_model.net, damd_model.vocabulary.numbered(TEXTS[1])
+    rows = [numbers[name] for name in ("user", "previous", "before")]
     with torch.inference_mode():
         encoded = [
             net.encoded(encoder, torch.tensor([row, row]), torch.ones(2, len(row), dtype=torch.bool))
-            for encoder, row in (
-                (net.user, numbers["user"]),
-                (net.utterance, numbers["previous"]),
-                (net.span, numbers["before"]),
-            )
+            for encoder, row in zip((net.user, net.utterance, net.span), rows, strict=True)
         ]
         sources, first = [source for source, _ in encoded], encoded[0][1]
         written = net.decoded(net.belief, first, sources, most=12)
@@ -492,7 +464,7 @@ def test_a_decoder_has_the_states_that_it_was_taught(damd_model):
 
 
 def test_a_batch_changes_nothing_of_damd(damd_model):
-    steps = [*STEPS[:9], *(Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
+    steps = [*STEPS[:9], *(systems.Step("x", turn, (("<|user|>", "Zürich " * turn + "two"),)) for turn in (0, 2, 9))]
     damd_model.batch = 8
     many = damd_model.answers(steps)
     damd_model.batch = 1

@@ -15,6 +15,7 @@ from state_predictions import DIALOGUES, wrong
 from parapet.evaluation.results import read_results
 
 TASKS = BUNDLED / "tools/tasks.jsonl"
+SETS = ("original", "v1", "v2")
 AGENT = """
 import random
 class Agent:
@@ -38,11 +39,8 @@ class Unseeded(Agent):
 def agent(tmp_path):
     """A file with an agent that is right at random, and the same tasks as two variants."""
     for name in ("v1", "v2"):
-        write(tmp_path / f"variants/{name}/tasks.jsonl", TASKS.read_bytes())
-        write(
-            tmp_path / f"variants/{name}/possible_answer/tasks.jsonl",
-            (TASKS.parent / "possible_answer/tasks.jsonl").read_bytes(),
-        )
+        for file in ("tasks.jsonl", "possible_answer/tasks.jsonl"):
+            write(tmp_path / "variants" / name / file, (TASKS.parent / file).read_bytes())
     return write(tmp_path / "agent.py", AGENT.replace("TASKS)", f"{str(TASKS)!r})"))
 
 
@@ -65,25 +63,18 @@ def test_repeats_of_a_model(agent, tmp_path):
     assert files_of(tmp_path / "out/run-2") == files_of(single.folder)
     # The same in plain Python, from the rows of the runs.
     runs = [rows_of(tmp_path / f"out/run-{i}/rows.parquet") for i in range(4)]
-    right = {
-        name: [[row["accuracy"] for row in rows if row["set"] == name] for rows in runs]
-        for name in ("original", "v1", "v2")
-    }
+    right = {name: [[row["accuracy"] for row in rows if row["set"] == name] for rows in runs] for name in SETS}
     accuracies = [fmean(of_run) for of_run in right["original"]]
     numbers = of_all_runs(tmp_path / "out")
     assert numbers["original", "accuracy"] == pytest.approx(fmean(accuracies))
     assert numbers["original", "accuracy_sd"] == pytest.approx(stdev(accuracies))
-    assert numbers["original", "pass^4"] == fmean(all(of_task) for of_task in zip(*right["original"], strict=True))
-    variances = [stdev(of_task) ** 2 for of_task in zip(*right["original"], strict=True)]
-    assert numbers["original", "accuracy_noise_floor"] == pytest.approx(
-        1.96 * (2 * sum(variances)) ** 0.5 / 40, rel=1e-4
-    )
+    of_tasks = [*zip(*right["original"], strict=True)]
+    assert numbers["original", "pass^4"] == fmean(all(of_task) for of_task in of_tasks)
+    variances = [stdev(of_task) ** 2 for of_task in of_tasks]
+    floor = 1.96 * (2 * sum(variances)) ** 0.5 / 40
+    assert numbers["original", "accuracy_noise_floor"] == pytest.approx(floor, rel=1e-4)
     # Two variants, so pairs of repeats.
-    pairs = [
-        coefficient([of_task[i], of_task[(i + 1) % 4]])
-        for of_task in zip(*right["original"], strict=True)
-        for i in range(4)
-    ]
+    pairs = [coefficient([of_task[i], of_task[(i + 1) % 4]]) for of_task in of_tasks for i in range(4)]
     reworded = [coefficient(pair) for i in range(4) for pair in zip(right["v1"][i], right["v2"][i], strict=True)]
     assert numbers["#VARIANTS", "schema_sensitivity"] == pytest.approx(fmean(reworded))
     assert numbers["#VARIANTS", "schema_sensitivity_of_noise"] == pytest.approx(fmean(pairs))
@@ -110,19 +101,14 @@ def test_comparisons_show_means_and_mark_noise(agent, tmp_path):
     mean, deviation = (100 * numbers["random"]["v1", metric] for metric in ("accuracy", "accuracy_sd"))
     assert f"{mean:.1f} ± {deviation:.1f} ≈" in said
     assert "≈ may differ from the original by chance only" in said
-    table = {
-        (row["system"], row["set"], row["metric"]): row for row in csv.DictReader((tmp_path / "board/table.csv").open())
-    }
-    assert float(table["random", "original", "pass^3"]["value"]) == pytest.approx(
-        numbers["random"]["original", "pass^3"]
-    )
+    rows = csv.DictReader((tmp_path / "board/table.csv").open())
+    table = {(row["system"], row["set"], row["metric"]): row for row in rows}
+    passed = pytest.approx(numbers["random"]["original", "pass^3"])
+    assert float(table["random", "original", "pass^3"]["value"]) == passed
     for name in ("random", "others", "knows"):
-        assert [table[name, of_set, "accuracy"]["noise"] for of_set in ("original", "v1", "v2")] == ["", "yes", "yes"]
-    tests = {
-        (test["first"], test["second"]): test
-        for test in json_of(tmp_path / "board/leaderboard.json")["tests"]
-        if "original/" in test["column"]
-    }
+        assert [table[name, of_set, "accuracy"]["noise"] for of_set in SETS] == ["", "yes", "yes"]
+    tests = [test for test in json_of(tmp_path / "board/leaderboard.json")["tests"] if "original/" in test["column"]]
+    tests = {(test["first"], test["second"]): test for test in tests}
     floors = [numbers[name]["original", "accuracy_noise_floor"] ** 2 / n for name, n in (("random", 3), ("others", 2))]
     same = next(test for names, test in tests.items() if "knows" not in names)
     assert same["floor"] == pytest.approx(100 * (sum(floors) / 2) ** 0.5)
@@ -152,16 +138,15 @@ def test_repeated_answers_of_an_endpoint(agent, tmp_path):
         seeds = [body["seed"] for body in server.requests]
         assert set(seeds) == {0}
         cache = tmp_path / "once/.answers.sqlite"
-        planned = run(
-            "predict", "llm_tools", "--dry_run", **flags, cache=cache, repeats=3, output=tmp_path / "calls"
-        ).output
-        run("predict", "llm_tools", **flags, cache=cache, repeats=3, output=tmp_path / "calls")
+        thrice = {**flags, "cache": cache, "repeats": 3, "output": tmp_path / "calls"}
+        planned = run("predict", "llm_tools", "--dry_run", **thrice).output
+        run("predict", "llm_tools", **thrice)
         further = [body["seed"] for body in server.requests[len(seeds) :]]
         assert sorted(further) == sorted([1, 2] * len(seeds))
         assert planned.startswith(f"{2 * len(seeds)} calls to make, {len(seeds)} more are answered already")
-        run("predict", "llm_tools", **flags, cache=cache, repeats=3, output=tmp_path / "calls")
+        run("predict", "llm_tools", **thrice)
         assert len(server.requests) == 3 * len(seeds)
-    for name in ("original", "v1", "v2"):
+    for name in SETS:
         once = (tmp_path / f"once/predictions/{name}/tasks.jsonl").read_bytes()
         assert (tmp_path / f"calls/predictions/run-0/{name}/tasks.jsonl").read_bytes() == once
         assert (tmp_path / f"calls/predictions/run-1/{name}/tasks.jsonl").read_bytes() != once

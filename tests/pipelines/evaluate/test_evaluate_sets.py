@@ -9,8 +9,7 @@ import kit
 import pytest
 from kit import cases, dialogues_of, edit, json_of, refused_at_once, rows_of, run, write
 
-from parapet.schemas.layout import read_root, sample_root
-from parapet.transforms.variants.matching import compose_variant
+from parapet.schemas.layout import sample_root
 
 SETS = ("original", "typos", "ood-20")
 N_SYSTEM = {"original": 49, "typos": 49, "ood-20": 59}  # turns; ten are injected, each with an answer
@@ -346,9 +345,8 @@ def test_files_of_a_split_that_share_an_id_are_refused(task, fails, tmp_path):
     (corpus / "test" / "dialogues_999.json").write_bytes((corpus / "test" / "dialogues_001.json").read_bytes())
     message = fails(task, "--reference", corpus, "--predictions", write(tmp_path / "no.jsonl", []))
     first = corpus / "test" / "dialogues_001.json"
-    assert (
-        f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id" in message
-    )
+    told = f"dialogues_999.json: [0]: duplicate_id: dialogue '1_00000' is in {first}, too: give each its own id"
+    assert told in message
 
 
 TEST_FILE = "test/dialogues_001.json"
@@ -416,30 +414,3 @@ def test_too_few_dialogues_in_common_are_refused(keep, n, folder):
     told = evaluate_sets(folder, "dst", "--model=names", status=2).errors
     assert f"the sets have different dialogues: all of them have only {n} of the 8 of original" in told
     assert not (folder / "out").exists()
-
-
-def test_variants_are_compared_with_the_original_on_the_same_dialogues(folder):
-    """A further file of the variants, and one dialogue less in one of them."""
-    schemas = read_root(folder / "original")[0]
-    for n, name in enumerate(("v1", "v2"), 1):
-        root = folder / "sets" / name / "test"
-        names = [{f"slot_{i}": slot["name"] for i, slot in enumerate(raw["slots"])} for raw in schemas.raw]
-        for raw, of_service in zip(schemas.raw, names, strict=True):
-            of_service |= {f"intent_{i}": intent["name"] for i, intent in enumerate(raw["intents"])}
-        texts = [dict.fromkeys((*of_service, "service"), "New") for of_service in names]
-        variant = [compose_variant(raw, n, *of) for raw, *of in zip(schemas.raw, names, texts, strict=True)]
-        path = root / "dialogues_001.json"
-        text = path.read_text()
-        for old, new in zip(schemas.raw, variant, strict=True):
-            text = text.replace(f'"{old["service_name"]}"', f'"{new["service_name"]}"')
-        path.write_text(text)
-        edit(root / "schema.json", lambda _, variant=variant: variant)
-        edit(path, cut(-1 if n == 1 else None))
-        (root / "dialogues_002.json").write_text(path.read_text().replace('"dialogue_id": "', '"dialogue_id": "other '))
-    flags = ["--task=dst", "--model=names", "--variants", folder / "sets"]
-    result = run("evaluate", *flags, reference=folder / "original", output=folder / "out")
-    assert "only the 7 that all of them have are compared, without 1 of original, 7 of v1, 9 of v2" in result.errors
-    numbers = result.json("robustness.json")
-    row = numbers["variants"]["table"]["#ALL_SERVICES"]
-    assert (row["variants"], row["difference"], row["schema_sensitivity"]) == (row["original"], 0, 0)
-    assert numbers["variants"]["dialogues"] == {"compared": 7, "original": 8}
