@@ -123,11 +123,6 @@ def test_files_that_cannot_be_used(data, reason):
     assert str(error).startswith("sheets/a.csv")
 
 
-def test_a_plain_csv_reader_reads_what_is_written():
-    rows = list(csv.DictReader(io.StringIO(decisions_csv([Decision("a:b", "accept")]).decode())))
-    assert rows == [{"response_id": "a:b", "decision": "accept", "text": "", "reason": "", "reviewer": ""}]
-
-
 def test_a_long_cell_that_is_not_ours_is_no_matter():
     good, bad = parse(f"response_id,decision,prompt\na:slot_0,accept,{'x' * 200_000}\n")
     assert ([d.response_id for d in good], bad, parse(HEADER)) == (["a:slot_0"], [], ([], []))

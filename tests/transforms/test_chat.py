@@ -14,7 +14,7 @@ from kit import cases, opened, raised
 from local_http import Answer
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.chat import LARGEST, Chat, Endpoint, read_answer
+from parapet.transforms.core.chat import LARGEST, Chat, Endpoint
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Unreadable
 
@@ -375,10 +375,6 @@ def test_an_answer_without_end_is_unreadable():
 def test_answers_that_are_none_are_unreadable(body, reason):
     with ChatServer(lambda _: Answer(body)) as server:
         raised(Unreadable, asked, server, match=reason)
-
-
-def test_deep_errors_are_words():
-    assert read_answer(400, {}, b"[" * 200_000).reason.startswith("HTTP 400: [[[")
 
 
 @cases(

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -438,12 +437,3 @@ def test_datasets_loads_every_configuration(suite_release, tmp_path):
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
     assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
-
-
-def test_pandas(built):
-    path = built.root / "data" / "original" / "train-00000-of-00001.parquet"
-    frame, expected = pandas.read_parquet(path), pq.read_table(path).to_pylist()
-    assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
-    assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
-    memory = pandas.read_parquet(built.root / "data" / "memory")
-    assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]

@@ -162,11 +162,6 @@ def test_what_there_is_not_is_not_spoken_of():
     assert "\n\n\n" not in card(manifest())
 
 
-def test_statistics_of_compose():
-    _, tokens = parts(card(manifest(statistics={"compose": composed()})))
-    assert table(tokens, "variant", "name distance", "BLEU") == [["v1", "0.30", "19.0"]]
-
-
 def test_the_sources_of_answers():
     assert "Not all answers are blind" in card(manifest(is_blind=False))
     assert "Not all answers are blind" not in card(manifest())
@@ -318,12 +313,6 @@ def test_bibtex_stays_balanced(title):
     assert fields == ["author", "title", "version", "url", "note"]
 
 
-def test_an_own_licence_comes_first():
-    text = licence_text(manifest(licence="Our-Own", sources=[]), "Do as you like.\n\n")
-    assert text.startswith("Do as you like.\n\nTiny X")
-    assert text.endswith("Licence: Our-Own\n")
-
-
 def test_the_notice_names_authors_and_sources():
     text = licence_text(manifest())
     assert text.startswith(
@@ -438,15 +427,6 @@ def test_text_of_strangers_is_text_in_the_report(one, two, three):
     )
     usual = manifest(**follows(change()), statistics={"a": {"b": 1}, "c": measures()})
     assert page_of(hostile).tags <= page_of(usual).tags | {"small", "code"}  # what line breaks and backticks make
-
-
-def test_tiles():
-    total = sum(file.bytes for file in manifest().files)
-    assert [(tile.label, tile.value) for tile in release_report(manifest(), columns()).tiles] == [
-        ("dialogues, in all corpora", "7"),
-        ("rows, in all configurations", "16"),
-        ("on disk, Parquet and JSON", size(total)),
-    ]
 
 
 @cases("n text", (999, "999 bytes"), (1500, "1.5 kB"), (2_340_000, "2.3 MB"), (5_000_000_000_000, "5,000.0 GB"))
