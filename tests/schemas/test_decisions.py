@@ -91,20 +91,6 @@ def test_long_texts(length):
     assert csv.field_size_limit() == limit
 
 
-def test_a_row_in_another_encoding_costs_itself_alone():
-    good, bad = parse(HEADER.encode() + "a:slot_0,fix,straße,,\nb:slot_0,accept,,,\n".encode("latin-1"))
-    assert [d.response_id for d in good] == ["b:slot_0"]
-    assert [(row, reason) for row, reason, _ in bad] == [(2, "the row is not UTF-8; save the file as UTF-8")]
-
-
-def test_broken_quotes_cost_one_row():
-    text = HEADER + 'a:slot_0,fix,"never closed,,\nb:slot_0,accept,,,\nc:slot_0,fix,"x"y,,\nd:slot_0,reject,"",,\n'
-    good, bad = parse(text)
-    assert ([d.response_id for d in good], [row for row, _, _ in bad]) == (["b:slot_0", "d:slot_0"], [2, 4])
-    assert all("quote" in reason for _, reason, _ in bad)
-    assert bad[0][2] == {"line": 'a:slot_0,fix,"never closed,,\n'}
-
-
 @cases(
     "data reason",
     (b"", "empty"),
