@@ -54,7 +54,6 @@ BAD = {
     "unknown perturbation": ("[[sets]]\nperturbation='typoes'\n", ("sets[0]", "'typoes'", "did you mean 'typos'")),
     "unknown pipeline": ("[[steps]]\npipeline='few_shots'\n", ("steps[0]", "'few_shots'", "did you mean 'few_shot'")),
     "unknown model of train": ("[[steps]]\npipeline='train t5'\n", ("steps[0]", "'t5'", "'t5dst'")),
-    "a pipeline without actions": ("[[steps]]\npipeline='few_shot all'\n", ("steps[0]", "'few_shot'", "'all'")),
     "a suite in a suite": ("[[steps]]\npipeline='suite sample'\n", ("steps[0]", "'suite'")),
     "a rate above 1": (TYPOS + "env=[1.5]\n", ("sets[0]", "1.5")),
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "checkpoint: is required")),
@@ -86,7 +85,6 @@ BAD = {
     ),
     "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", SET_SOURCES)),
     "two sources of the variants": (VARIANTS + "pivots=['zh']\n", ("variants", VARIANT_SOURCES)),
-    "a step without a pipeline": ("[[steps]]\nname='a'\n", ("steps[0].pipeline", "must be the command of a pipeline")),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0] (scores/a/dst)", "model is not given")),
     # two of a name
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
@@ -107,7 +105,6 @@ BAD = {
     ),
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
-    "no such variants": ("[variants]\npath='nowhere'\n", ("variants", "nowhere", "there is no such")),
     "no such model file": (NAMED + "model='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
     # abbreviations
     "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0] (train)", "train is not given")),
