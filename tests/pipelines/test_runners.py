@@ -61,11 +61,6 @@ def test_the_flags_of_runners_reach_them():
     assert not any(options_of()[flag[2:]] for flag in SWITCHES)
 
 
-def test_a_mistyped_flag_of_a_runner(capsys):
-    raised(SystemExit, options_of, "--flink_mastr=flink:8081")
-    assert "--flink_master" in capsys.readouterr().err
-
-
 DASK = ("--runner=DaskRunner", "--runner dask", "--runner=apache_beam.runners.dask.dask_runner.DaskRunner")
 
 
@@ -130,17 +125,6 @@ def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
     assert [workers_of(), workers_of(large=1_000), workers_of(large=1_000, workers=2)] == [1, 3, 2]
     monkeypatch.setattr("parapet.pipelines.progress.sink", print)  # as in a suite
     assert workers_of(large=1_000) == 1
-
-
-@cases(
-    "text reason",
-    ("0", "0: must be 1 or more"),
-    ("1.5", "'1.5' is not a whole number"),
-    ("", "'' is not a whole number"),
-)
-def test_other_numbers_are_refused(text, reason, capsys):
-    raised(SystemExit, parser_of("statistics").parse, ["--output", "out", f"--workers={text}"], match="2")
-    assert f"argument --workers: {reason}" in capsys.readouterr().err
 
 
 WAITS = """

@@ -448,11 +448,6 @@ def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):
     assert graph.needs["scores/names/dst"] == graph.needs["release"] == {"sets/typos", "sets/wordy"}
 
 
-def test_tasks_are_rewritten_by_their_own_command():
-    rewriting = command_of(Graph(read_suite("tools")).steps["rewrite"], Path("/out"))
-    assert type(rewriting).__name__ == "RewriteTasks"
-
-
 def test_what_the_table_of_all_systems_has(folder):
     append_to(folder, '[compare]\nsets = ["wordy", "original"]\naverage = ["wordy/joint_goal_accuracy"]\n')
     comparison = graph_of(folder / "small.toml", "compare.replicates=9").steps["comparison"]

@@ -74,7 +74,6 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
 @cases("content where reason", (b"", "", "the file is empty"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
         (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
-        (b'[{"dialogue_id": "1", "services": [], "turns": [], "note": "\xff"}]', "", "not UTF-8 at byte 60"),
         (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
@@ -84,11 +83,6 @@ def test_bad_files(tmp_path, content, where, reason):
     caught = raised(InputError, read, tmp_path, content)
     assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)
     assert reason in caught.reason
-
-
-def test_a_byte_order_mark_is_forgiven(tmp_path):
-    (found,) = read(tmp_path, b"\xef\xbb\xbf" + json.dumps([RAW]).encode())
-    assert found.dialogue_id == "1_00000"
 
 
 def check(root):
@@ -108,11 +102,6 @@ def check(root):
 
 def test_the_published_dialogues_hold(real_data):
     assert check(real_data / "sgd")
-
-
-def test_no_intent_is_active(tmp_path):
-    (found,) = read(tmp_path, [changed([*FRAME, "state", "active_intent"], "NONE")])
-    assert list(dialogue.problems_of(found, SERVICES)) == []
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text(

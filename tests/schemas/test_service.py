@@ -1,14 +1,12 @@
 """"""
 
 import copy
-import json
 
 import pytest
 from kit import cases, intent, lacking, raised, service, slot
 
 from parapet.schemas.errors import InputError
 from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
-from parapet.schemas.rows import DISPOSITIONS, RESPONSES
 from parapet.schemas.service import FIELD, parse_service
 
 RAW = service(
@@ -95,21 +93,6 @@ def test_the_published_schema_is_that_of_the_record(name):
 
 def test_nothing_else_is_published():
     assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{name}.schema.json" for name in RECORDS)
-
-
-def test_a_schema_says_what_a_service_needs():
-    services = json.loads(json_schema("schema"))
-    assert services["type"] == "array"
-    assert services["$defs"]["Service"]["required"] == ["service_name", "description", "slots", "intents"]
-    assert services["$defs"]["Slot"]["properties"]["possible_values"]["items"] == {"type": "string"}
-
-
-def test_the_contract_of_the_columns():
-    assert RESPONSES.names == [
-        *("response_id", "element_id", "field", "text", "canonical", "disposition", "reason", "variant", "distance"),
-        *("worker_hash", "accept_time", "submit_time", "work_seconds", "source", "keystrokes", "pastes", "seconds"),
-    ]
-    assert set(DISPOSITIONS) == {"used", "surplus", "duplicate", "rejected", "review"}
 
 
 @cases("name", "../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b")

@@ -80,20 +80,14 @@ def bad(place, value):
     (b"[1,", "f.json: line 1 column 4: not JSON"),
     (b'{"name": "t", "parameters": {}}\n{"name"}\n', "f.json: line 2: not JSON"),
     ([], "f.json: has no list of tools"),
-    ({"tools": {}}, "f.json: /tools: has no list of tools"),
     ([3], "f.json: item 1: is not a tool: expected the shape of OpenAI"),
     ([{"type": "web_search", "name": "search"}], "f.json: has only tools that the API itself runs"),
-    ([{"toolSpec": {"name": "t"}}], "f.json: item 1: is not a tool: expected the shape of OpenAI"),
     ([{"type": "function", "function": []}], "f.json: item 1: /function: expected an object"),
     ([*BAD, *BAD], "f.json: item 2: the name 't' appears twice, first in item 1"),
     (bad("/name", None), "f.json: item 1: /name: expected a string"),
     (bad("/name", " "), "f.json: item 1: /name: the name is empty"),
-    (bad("/description", 3), "f.json: item 1: /description: expected a string"),
     (bad("/parameters", [1]), "f.json: item 1: /parameters: expected a JSON Schema, found a list"),
     (bad("/parameters/properties", [1]), "f.json: item 1: /parameters/properties: expected an object, found a list"),
-    (bad("/parameters/properties/a", "x"), "/parameters/properties/a: expected a JSON Schema, found a string"),
-    (bad("/parameters/properties/a/enum", 1), "/parameters/properties/a/enum: expected a list, found a number"),
-    (bad("/parameters/properties/a/type", {}), "/parameters/properties/a/type: expected a string, found an object"),
     (bad("/parameters/required", [1]), "/parameters/required/0: expected a string, found a number"),
     (bad("/parameters/anyOf", [{}, 1]), "item 1: /parameters/anyOf/1: expected a JSON Schema, found a number"),
     (
@@ -103,7 +97,6 @@ def bad(place, value):
     (LINES + b'{"id": "x"}\n', "f.json: line 3: expected a task with an id and a list of functions"),
     (LINES + LINES, "f.json: line 3: /id: the id 'trips_0' appears twice"),
     ([{"id": "../x", "function": []}], "f.json: item 1: /id: an id must consist of at most 100 letters, digits"),
-    ([{"id": "x", "function": [{"name": "u", "parameters": 1}]}], "item 1: /function/0/parameters: expected"),
 )
 def test_what_is_refused_is_named_with_its_place(content, error):
     assert error in str(raised(InputError, read, content, "f.json"))
@@ -114,19 +107,11 @@ def test_what_is_refused_is_named_with_its_place(content, error):
     ("/parameters", None),
     ("/parameters", []),
     ("/description", None),
-    ("/parameters/properties", None),
     ("/parameters/properties", []),
     ("/parameters/required", None),
-    ("/parameters/$defs", None),
-    ("/parameters/anyOf", None),
-    ("/parameters/additionalProperties", None),
     ("/parameters/properties/a", None),
-    ("/parameters/properties/a/required", True),
     ("/parameters/properties/a/required", False),
-    ("/parameters/properties/a/description", None),
-    ("/parameters/properties/a/enum", None),
     ("/parameters/properties/a/type", None),
-    ("/parameters/properties/a/items", None),
     ("/parameters/properties/a/$ref", None),
 )
 def test_null_counts_as_absent_and_stays(place, value):

@@ -67,19 +67,6 @@ def test_the_published_files_of_task_6():
     assert list(parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
 
 
-@cases(
-    "data",
-    b"1 hi\thello\n2 ok\tyes\n",
-    b"1 hi\thello\n2 ok\tyes",
-    b"1 hi\thello\n2 ok\tyes\n  \n",
-    b"1 hi \thello\n2 ok\tyes\t  \r\n\r\n",
-    b"\xef\xbb\xbf1 hi\thello\r\n2 ok\tyes\r\n\r\n\r\n",
-)
-def test_blanks_and_ends_of_lines(data):
-    (dialogue,) = parse_dialogues(data, "x.txt")
-    assert dialogue.lines == (formats.Exchange("hi", "hello"), formats.Exchange("ok", "yes"))
-
-
 def test_the_published_files(real_data):
     """All of them are read, and written again letter for letter."""
     folder = real_data / "babi"

@@ -48,32 +48,6 @@ def test_bars_are_as_long_as_their_values():
     ]
 
 
-def test_a_single_number_is_no_chart():
-    dots = [Dot("a", 1), Dot("b", None)]
-    assert "chart" not in re.sub(
-        "<style>.*</style>",
-        "",
-        page(Report(command="x", title="x", headline="x", sections=[Bars(title="", dots=dots)])),
-        flags=re.S,
-    )
-
-
-def test_points_have_labels_where_there_is_room():
-    points = [
-        Dot("Flights_4", 0.2, group="unseen", x=0.1),
-        Dot("Media_1", 0.8, group="seen", x=0.5),
-        Dot("Hotels_1", 0.8, group="unseen", x=0.5),
-        Dot("lost", 0.5, group="seen", x=float("nan")),
-    ]
-    chart = Scatter(title="", x_label="", y_label="", dots=points)
-    assert [(dot.label, *place) for dot, *place in chart.points()] == [
-        ("Flights_4", 20, 25, True),
-        ("Media_1", 100, 100, True),
-        ("Hotels_1", 100, 100, False),
-    ]
-    assert chart.text(points[2]) == "unseen, Hotels_1: 50.0%, 80.0%"
-
-
 def test_dots_lie_on_the_axis_within_their_intervals():
     dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
     chart = Dots(title="", dots=dots, references={"unseen": 0.3})

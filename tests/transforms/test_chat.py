@@ -14,7 +14,7 @@ from kit import cases, opened, raised
 from local_http import Answer
 
 from parapet.schemas.errors import InputError
-from parapet.transforms.core.chat import LARGEST, Chat, Endpoint, read_answer
+from parapet.transforms.core.chat import LARGEST, Chat, Endpoint
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Unreadable
 
@@ -202,22 +202,6 @@ def choosing(**choice):
     return Answer({"choices": [{"index": 0, **choice}]})
 
 
-@cases(
-    "answer reason",
-    (choosing(message={"content": ""}, error={"code": 502, "message": "lost"}), "unavailable: HTTP 502: lost"),
-    (
-        choosing(message={"role": "assistant"}, finish_reason="content_filter"),
-        "invalid: HTTP 400: finish_reason content",
-    ),
-    (Answer({"detail": "the model is loading"}), "wrong_answer: HTTP 200: no chat completion: the model is loading"),
-    (Answer({"message": {"content": "Hi"}, "done": True}), "wrong_answer: HTTP 200: no chat completion: {"),
-    (Answer(b"data: {}\n\ndata: [DONE]"), "wrong_answer: HTTP 200: no chat completion: data: {}"),
-)
-def test_status_200_without_an_answer(answer, reason):
-    with ChatServer(lambda _: answer) as server:
-        assert raised(Refused, asked, server, retries=0).reason.startswith(reason)
-
-
 def test_what_a_server_cannot_parse_is_an_answer():
     with ChatServer(refusing("tools", error=words("no", code="tool_use_failed", failed_generation="<f>"))) as server:
         assert asked(server, parameters={"tools": []}).text == "<f>"
@@ -236,6 +220,14 @@ def test_what_a_server_cannot_parse_is_an_answer():
     (lambda _: Answer("<html>\nlog in first</html>", 400), "invalid: HTTP 400: <html> log in first</html>"),
     (lambda _: Answer(b"", 400), "invalid: HTTP 400: no explanation"),
     (lambda _: Answer(b"[" * 200_000, 500), "unavailable: HTTP 500: [[["),
+    (lambda _: choosing(message={"content": ""}, error={"code": 502, "message": "lost"}),
+     "unavailable: HTTP 502: lost"),
+    (lambda _: choosing(message={"role": "assistant"}, finish_reason="content_filter"),
+     "invalid: HTTP 400: finish_reason content"),
+    (lambda _: Answer({"detail": "the model is loading"}),
+     "wrong_answer: HTTP 200: no chat completion: the model is loading"),
+    (lambda _: Answer({"message": {"content": "Hi"}, "done": True}), "wrong_answer: HTTP 200: no chat completion: {"),
+    (lambda _: Answer(b"data: {}\n\ndata: [DONE]"), "wrong_answer: HTTP 200: no chat completion: data: {}"),
 )  # fmt: skip
 def test_the_endpoints_own_words(error, reason):
     with ChatServer(refusing("tools", error=error)) as server:
@@ -375,10 +367,6 @@ def test_an_answer_without_end_is_unreadable():
 def test_answers_that_are_none_are_unreadable(body, reason):
     with ChatServer(lambda _: Answer(body)) as server:
         raised(Unreadable, asked, server, match=reason)
-
-
-def test_deep_errors_are_words():
-    assert read_answer(400, {}, b"[" * 200_000).reason.startswith("HTTP 400: [[[")
 
 
 @cases(

@@ -141,29 +141,11 @@ def test_a_manifest_of_someone_else_makes_nothing_go(tmp_path, content):
     assert (files_of(output), (tmp_path / "out.txt").read_bytes()) == (finished(output, SECOND, USERS), b"outside")
 
 
-def test_a_file_beside_the_work(tmp_path, monkeypatch):
-    """One that is no part of an output folder, and has no folder in its name."""
-    monkeypatch.chdir(tmp_path)
-    for data in (b"1", b"2"):
-        with files.whole("latest.json") as handle:
-            handle.write(data)
-    assert files_of(tmp_path) == {"latest.json": b"2"}
-
-
 @cases("name", "a.gz", "a.bz2", "a.json")
 def test_bytes_are_written_as_they_are(tmp_path, name):
     data = bytes(range(256)) * 10
     assert files.write_staged(str(tmp_path), name, data) == (name, hashlib.sha256(data).hexdigest(), len(data))
     assert files_of(tmp_path) == {f".incomplete/{name}": data}
-
-
-def test_the_hashing_writer_counts_what_goes_through(tmp_path):
-    with files.staged(str(tmp_path), "x") as handle:
-        writer = files.HashingWriter(handle)
-        assert [writer.write(b"ab"), writer.write(memoryview(b"c")), writer.write(b"")] == [2, 1, 0]
-        writer.flush()
-    assert writer.written("x") == ("x", hashlib.sha256(b"abc").hexdigest(), 3)
-    assert files_of(tmp_path) == {".incomplete/x": b"abc"}
 
 
 # --- inside Beam -----------------------------------------------------------------------------------------------------
@@ -234,11 +216,3 @@ def test_a_rerun_does_not_replace_what_somebody_has_filled_in(tmp_path):
     raised(InputError, files.prepare, str(tmp_path), "compose", match=reason)
     (tmp_path / "shortfall.csv").unlink()
     run(tmp_path, FIRST)
-
-
-def test_a_pipeline_publishes_its_files_and_counts(tmp_path):
-    files.prepare(str(tmp_path), "compose")
-    pipe(tmp_path, FIRST, lambda counts: {**counts, "checked": 1})
-    found = files_of(tmp_path)
-    written = json.loads(found.pop("run.json"))
-    assert (found, written) == (FIRST, {**manifest(FIRST), "counts": {"kept": 1, "read": 5, "checked": 1}})

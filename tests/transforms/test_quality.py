@@ -33,14 +33,6 @@ def test_changed_and_new_turns_are_drawn():
     assert changed(HELLO, [turn("SYSTEM", "Yes?"), HELLO[1]]) == []  # no user said that
 
 
-def test_the_draw_of_a_turn_depends_on_its_place():
-    polite, short = ([HELLO[0], turn("USER", text)] for text in ("I'd like a bus to Fresno.", "Fresno."))
-    ((draw, _),) = drawn_turns("a", dialogue(HELLO), dialogue(polite))
-    ((same, _),) = drawn_turns("a", dialogue(HELLO), dialogue(short))
-    ((other, _),) = drawn_turns("b", dialogue(HELLO), dialogue(polite))
-    assert draw == same != other
-
-
 def test_similarity_is_summed_up(no_nets):
     same, other = Changed("1", 0, "", "a bus", "A bus!"), Changed("1", 0, "", "a bus", "who won")
     assert quality_of([same]) == {"turns": 1, "similarity": 1}

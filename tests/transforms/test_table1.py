@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 
 from parapet.schemas.service import Intent, Service, Slot
-from parapet.transforms.report.report import Bars, Table, page
+from parapet.transforms.report.report import Table, page
 from parapet.transforms.variants import table1
 from parapet.transforms.variants.table1 import statistics_report, text_table
 
@@ -151,23 +151,6 @@ def rows(report):
     """The rows of the table, by variant."""
     [table] = [section for section in report.sections if isinstance(section, Table)]
     return {row[0]: list(row[1:]) for row in table.rows}
-
-
-def test_the_page():
-    report = statistics_report(statistics())
-    found = rows(report)
-    assert list(found) == ["original", "v1", "v2", "v3", "v4", "v5", "Average"]
-    assert found["original"] == ["63%", "80%", "–", "–"]
-    assert found["v5"] == ["10%", "0%", "0.68", "3.6"]
-    assert found["Average"][2:] == ["0.46", "17.8"]
-    assert [(tile.label, tile.value) for tile in report.tiles] == [
-        ("self-BLEU", "4.5"),
-        ("boolean slots described alike", "100%"),
-    ]
-    assert report.lead.startswith("34 services in 5 variants.")
-    assert "the 8 services of dev that train lacks" in report.lead
-    assert "case:lc|tok:13a" in report.links["statistics.json"]
-    assert sum(isinstance(section, Bars) for section in report.sections) == 2
 
 
 def test_numbers_that_are_not_defined():

@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kit import Result, cases, files_of, json_of, raised, run
 
-import parapet
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
 from parapet.schemas.rows import RESPONSES, AuditRow, dialogue_of, dialogue_row, service_row
@@ -62,21 +60,6 @@ path = "statistics.json"
 name = "sgd_x"
 """
 
-# What a suite adds: a perturbed corpus, and the rows that say what was changed.
-SET = """
-[[corpora]]
-path = "typos"
-name = "typos"
-kind = "language variations"
-splits = ["test"]
-
-[[tables]]
-path = "typos/turns/test"
-name = "typos_turns"
-kind = "turns with typos"
-key = ["dialogue_id", "turn"]
-"""
-
 MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]
 AUDIT = [
     AuditRow(f"3A{i}:slot_{i}", "S_1/slot/x", "name", "t", "t", disposition, reason, None, None, "0a1b2c", 1, 2, i)
@@ -107,14 +90,6 @@ def make(folder: Path, sample: Path) -> Path:
     (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
     (folder / "release.toml").write_text(TOML)
     return folder / "release.toml"
-
-
-def add_set(toml: Path) -> None:
-    """Adds a perturbed corpus with its rows, and a repository of the Hub, to what :func:`make` has made."""
-    parapet.perturb(parapet.load_corpus(toml.parent / "sgd"), "typos", seed=1).save(toml.parent / "typos")
-    edit(toml, ('title = "A small set"', 'title = "A small set"\nhub = "ada/sets"'))
-    with toml.open("a") as handle:
-        handle.write(SET)
 
 
 def variant(raw: dict, k: int) -> dict:
@@ -156,15 +131,6 @@ def built(tmp_path_factory):
     """A release to look at."""
     folder = tmp_path_factory.mktemp("release")
     toml = make(folder, layout.sample_root())
-    return Built(toml, build(toml, folder / "out", "--quiet").folder / "small" / "1.0.0")
-
-
-@pytest.fixture(scope="session")
-def suite_release(tmp_path_factory):
-    """All that a suite puts into a release: dialogues, variants, a perturbed set, audit, tables, statistics."""
-    folder = tmp_path_factory.mktemp("suite")
-    toml = make(folder, layout.sample_root())
-    add_set(toml)
     return Built(toml, build(toml, folder / "out", "--quiet").folder / "small" / "1.0.0")
 
 
@@ -426,11 +392,11 @@ def run_program(program, cache, *arguments):
 
 
 @pytest.mark.thorough
-def test_datasets_loads_every_configuration(suite_release, tmp_path):
+def test_datasets_loads_every_configuration(built, tmp_path):
     """What it loads is named "configuration split how", where "none" names none."""
-    loaded = run_program(WITH_DATASETS, tmp_path, str(suite_release.root))
-    configs = json_of(suite_release.root / "MANIFEST.json")["configs"]
-    assert configs.keys() == {"schemas", "original", "v1", "typos", "paraphrases", "memory", "typos_turns"}
+    loaded = run_program(WITH_DATASETS, tmp_path, str(built.root))
+    configs = json_of(built.root / "MANIFEST.json")["configs"]
+    assert configs.keys() == {"schemas", "original", "v1", "paraphrases", "memory"}
     rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
     rows |= {f"none {split}": rows[f"original {split}"] for split in layout.SPLITS}
     expected = {f"{place} {how}": n for place, n in rows.items() for how in ("whole", "streaming")}
@@ -438,12 +404,3 @@ def test_datasets_loads_every_configuration(suite_release, tmp_path):
     assert all(loaded[f"{place} whole"] == loaded[f"{place} streaming"] for place in rows)
     assert loaded["memory full whole"] == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
     assert {row["variant"] for row in loaded["schemas dev whole"]} == {"original", "v1", "v2"}
-
-
-def test_pandas(built):
-    path = built.root / "data" / "original" / "train-00000-of-00001.parquet"
-    frame, expected = pandas.read_parquet(path), pq.read_table(path).to_pylist()
-    assert frame["dialogue_id"].tolist() == [dialogue["dialogue_id"] for dialogue in expected]
-    assert [turn["utterance"] for turn in frame["turns"][0]] == [turn["utterance"] for turn in expected[0]["turns"]]
-    memory = pandas.read_parquet(built.root / "data" / "memory")
-    assert memory["text"].tolist() == [row["text"] for row in sorted(MEMORY, key=lambda r: (r["source"], r["pivot"]))]

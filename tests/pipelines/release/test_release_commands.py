@@ -36,8 +36,6 @@ def test_verify_as_json(second):
     "command argv told",
     ("verify", [], "the following arguments are required: PATH"),
     ("verify", ["{empty}"], "is not a release: it has neither MANIFEST.json nor SHA256SUMS"),
-    ("diff", ["{first}"], "the following arguments are required: NEW"),
-    ("diff", ["{first}", "{empty}"], "is not a release: it has neither MANIFEST.json nor SHA256SUMS"),
     ("diff", ["{first}", "{empty}/none"], "there is no such folder"),
 )
 def test_wrong_usage(first, tmp_path, command, argv, told):

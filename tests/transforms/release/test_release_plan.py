@@ -64,18 +64,15 @@ def test_nothing_of_workers_or_times_is_published(place):
     (config({**MANY, "name": "x"}), "many: corpora[0]: 'x' cannot be the name of several"),
     (config({**MANY, "path": "memory"}), "memory: corpora[0]: contains neither train/schema.json,"),
     (config({**ORIGINAL[0], "name": "schemas"}), "corpora[0]: 'schemas' cannot name a configuration"),
-    (config({**ORIGINAL[0], "name": "a b"}), "corpora[0]: 'a b' cannot name a configuration"),
     (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two inputs are called 'original'"),
     (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
     (
         config(audits=[{"path": "memory/a.parquet"}]),
         "audits[0]: is not an audit of 'parapet compose': it has no column",
     ),
-    (config(audits=[{"path": "none.parquet"}]), "none.parquet: audits[0].path: there is no such file or folder"),
     (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
     (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: contains no .parquet files"),
     (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
-    (config(tables=[{**TABLE, "name": "original"}]), "tables[0]: two inputs are called 'original'"),
     (config(tables=[{**TABLE, "path": "worker.parquet"}]), "the column 'worker_id' may identify a worker"),
 )
 def test_what_cannot_be_is_said(made, said, place):
@@ -107,11 +104,8 @@ def read(folder, text):
     "old new said",
     ('name = "my_set"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
     ("my_set", "../up", "release.toml: name: must consist of letters"),
-    ("my_set", "a/b", "release.toml: name: must consist of letters"),
     ("1.0.0", "1.0", "release.toml: version: '1.0' must be MAJOR.MINOR.PATCH"),
-    ("1.0.0", "01.0.0", "release.toml: version: '01.0.0' must be MAJOR.MINOR.PATCH"),
     ("A set.", " ", "release.toml: description: must not be empty"),
-    ('kind = "original"', 'kin = "original"', "release.toml: corpora[0]: Object contains unknown field `kin`"),
     ('kind = "original"', "kind = 3", "release.toml: corpora[0].kind: Expected `str`, got `int`"),
     ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
     ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
@@ -146,15 +140,6 @@ def test_a_table_is_taken_as_it_is_without_the_metadata_of_programs(tmp_path):
     assert not counts
 
 
-@cases(
-    "record data said",
-    ("dialogue", b"[", "a/b: line 1 column 2: not JSON"),
-    ("row", b"PAR1", "a/b: cannot be read as Parquet"),
-)
-def test_what_cannot_be_read_is_said(record, data, said):
-    assert said in str(raised(InputError, read_source, source(record, "a/b"), data, {}))
-
-
 def test_a_lone_surrogate_is_refused_in_words():
     dialogue = {"dialogue_id": "1", "services": [], "turns": [{"speaker": "USER", "utterance": "\ud800", "frames": []}]}
     raised(InputError, read_source, source("dialogue", "a/b"), json.dumps([dialogue]).encode(), {}, match="a/b: ")
@@ -167,15 +152,6 @@ def test_a_lone_surrogate_is_refused_in_words():
 def test_the_next_version_is_a_step_of_its_level(level, next_one):
     assert (bumped("1.2.3", level), level_between("1.2.3", next_one)) == (next_one, level)
     assert contradiction("1.2.3", next_one, level) == ""
-
-
-@cases(
-    "new level said",
-    ("1.2.3", "patch", "version 1.2.3 does not come after 1.2.3"),
-    ("2.0.0", "patch", ""),
-)
-def test_a_number_that_says_too_little_contradicts(new, level, said):
-    assert contradiction("1.2.3", new, level) == said
 
 
 def test_types_that_json_lacks():
@@ -229,13 +205,6 @@ def test_a_span_that_is_off_by_one(dialogue, services):
     span["start"] -= 1
     text = turn["utterance"][span["start"] : span["exclusive_end"]]
     assert faults(dialogue, services) == [("span_value", where, f"{text!r} is not a value of its slot")]
-
-
-def test_a_span_outside(dialogue, services):
-    where, turn, span = first_span(dialogue)
-    span["exclusive_end"] = len(turn["utterance"]) + 1
-    reason = f"span {span['start']}-{span['exclusive_end']} is not inside the utterance"
-    assert ("span", where, reason) in faults(dialogue, services)
 
 
 def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
