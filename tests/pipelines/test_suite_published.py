@@ -6,11 +6,14 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from kit import cases, write
+from inn_toy import SERVICE, dialogues, texts
+from kit import cases, corpus, json_of, run, write
+from tiny_checkpoints import save_gpt2
 
 from parapet.pipelines.suite.graph import Graph
 from parapet.pipelines.suite.page import beside_ours
 from parapet.pipelines.suite.suite_file import SUITES, read_suite
+from parapet.transforms.perturb.ood.plan import FALLBACK
 
 PAPERS = {"sgdx": "sgd_x.txt", "raddle": "raddle.txt", "sgsacc": "sgsacc.txt", "babi": "babi_dialog.txt"}
 # Shares that the paper of SGSAcc has as such, and we in per cent, as all others.
@@ -199,6 +202,44 @@ def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_pa
     for part in ("predictions", "detection", "states"):
         assert steps[f"Table-6-GPT-2-20-{part}"].options["sets"] == tested
     assert not [name for name in steps if "Soloist" in name]
+
+
+@pytest.mark.thorough
+def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
+    answered = [dialogue for dialogue in dialogues() if dialogue["turns"][-1]["speaker"] == "SYSTEM"]
+    corpus(tmp_path / "corpus", [SERVICE], train=answered, dev=answered, test=answered[::3])
+    write(
+        tmp_path / "reddit.txt",
+        "I burned the toast.\nPancakes are the best breakfast.\nThe rain will not stop today.\n",
+    )
+    save_gpt2(tmp_path / "gpt2", [*texts(), FALLBACK], positions=1024)
+    given = [f"corpus.sgd={tmp_path / 'corpus'}", f"inputs.gpt2={tmp_path / 'gpt2'}", "inputs.foreign=chat"]
+    given += [f"inputs.reddit={tmp_path / 'reddit.txt'}", "sets.ood.source=chat", "steps.reminders.dialogues=[4,2,4]"]
+    toy = {"max_length": 100, "learning_rate": 0.006, "batch_size": 8, "epochs": 30, "consistency": 0.0}
+    given += [f"steps.Table-6-{{system}}-{{rate}}.{key}={value}" for key, value in toy.items()]
+    given += ["steps.Table-7-{system}.steps=1"]
+    flags = [word for setting in given for word in ("--set", setting)]
+    output = tmp_path / "out"
+    run("suite", "raddle", *flags, "--only", "Table-6-GPT-2-50-*", "Table-7-GPT-2-*", output=output)
+    suite = read_suite("raddle", given)
+    tables = [beside_ours(table, suite.seeds, Graph(suite), output) for table in suite.tables]
+    shown = {
+        table.title: {row[0]: [cell.partition("\n")[0] for cell in row[1:]] for row in table.rows} for table in tables
+    }
+    row = shown["Table 6: out-of-domain turns from DSTC: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+    scored = json_of(output / "Table-6-GPT-2-50-detection" / "metrics.json")["foreign"]
+    assert row[:3] == [f"{100 * scored[name]:.2f}" for name in ("precision", "recall", "f1")]
+    assert scored["f1"] > 0.5  # nothing is detected by an untrained net
+    states = json_of(output / "Table-6-GPT-2-50-states" / "robustness.json")["sets"]
+    accuracy = states["reddit"]["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"]
+    reddit = shown["Table 6: out-of-domain turns from Reddit: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+    assert reddit[3] == f"{100 * accuracy:.2f}"
+    assert (
+        shown["Table 6: out-of-domain turns from Twitter: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
+        == ["–"] * 4
+    )
+    metrics = json_of(output / "Table-7-GPT-2-responses" / "metrics.json")["#ALL"]
+    assert shown["Table 7: unseen entities in reminders (%)"]["GPT-2"][4] == f"{100 * metrics['act_accuracy']:.2f}"
 
 
 def test_what_is_left_out_says_the_line_that_gives_it(suite):
