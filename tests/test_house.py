@@ -94,9 +94,9 @@ def test_a_typo_can_be_made_without_the_rest():
     assert len([name for name in told.split() if name.startswith("parapet")]) <= 12  # five of them are packages
 
 
-def test_the_proxy_needs_no_beam():
-    """It answers in milliseconds, and many may run beside each other."""
-    code = "import sys, parapet.transforms.proxy.server; assert not {'apache_beam', 'pandas'} & set(sys.modules)"
+@pytest.mark.parametrize("module", ["transforms.proxy.server", "evaluation.ood"])
+def test_what_is_quick_or_long_lived_needs_no_beam(module):
+    code = f"import sys, parapet.{module}; assert not {{'apache_beam', 'pandas'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -117,23 +117,23 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturb": 7_023,
+    "transforms/perturb": 7_037,
     "transforms/crowd/": 5_836,
     "transforms/variants/": 1_404,
     "transforms/translate/": 602,
     "transforms/proxy/": 829,
     "transforms/splits/": 823,
-    "transforms/simulators/": 2_938,
+    "transforms/simulators/": 2_935,
     "transforms/anonymise/": 924,
     "transforms/release/": 1_521,
     "transforms/report/": 636,
     "transforms/": 2_582,
-    "evaluation/models/": 5_204,
-    "evaluation/": 9_348,
+    "evaluation/models/": 5_198,
+    "evaluation/": 9_346,
     "pipelines/": 7_137,
     "schemas/": 2_849,
     "parapet/": 655,
-    "tests/": 37_333,
+    "tests/": 37_334,
 }
 
 

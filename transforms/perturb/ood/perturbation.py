@@ -15,7 +15,8 @@ from parapet.schemas.rows import OOD_TURNS
 from parapet.transforms.core.counts import Counted, Counts, Exact, Invariant, Tally
 from parapet.transforms.perturb import base, corpora, mixes
 from parapet.transforms.perturb.ood import CHAT, OWN, utterances
-from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, plan_injections, set_name
+from parapet.transforms.perturb.ood.plan import MOST_USES, Config, Injection, injected, set_name
+from parapet.transforms.perturb.ood.planning import plan_injections
 from parapet.transforms.report.numbers import Metric, Numbers
 
 

@@ -19,7 +19,6 @@ from parapet.schemas.dialogue import Dialogue, DialogueFile
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service
 from parapet.transforms.core.counts import Counts
-from parapet.transforms.core.files import read_bytes
 from parapet.transforms.perturb.corpora import NO_INTENT, dialogues_of, domain_of, domains_of
 from parapet.transforms.perturb.edits import DECISIVE
 from parapet.transforms.perturb.english import rule
@@ -358,6 +357,8 @@ def read_source(file: SourceFile) -> Iterator[Utterance | InputError]:
 
 
 def _text(file: SourceFile) -> Iterator[Utterance | InputError]:
+    from parapet.transforms.core.files import read_bytes  # loads Beam
+
     if file.path:
         data = read_bytes(file.path, limits.MAX_DIALOGUE_FILE).removeprefix(b"\xef\xbb\xbf")
         check_plain_text(data[:1000], file.name)
