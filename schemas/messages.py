@@ -57,8 +57,8 @@ def user_turn(text: str, values: Iterable[str] = ()) -> dict[str, Any]:
     for slot, start, end in spans:
         values_by_slot.setdefault(slot, []).append(text[start:end])
     actions = [
-        {"act": "INFORM", "slot": slot, "values": values_here, "canonical_values": values_here}
-        for slot, values_here in values_by_slot.items()
+        {"act": "INFORM", "slot": slot, "values": texts, "canonical_values": texts}
+        for slot, texts in values_by_slot.items()
     ]
     state = {"active_intent": _INTENT, "requested_slots": [], "slot_values": values_by_slot}
     slots = [{"slot": slot, "start": start, "exclusive_end": end} for slot, start, end in spans]

@@ -157,8 +157,8 @@ def failures(
     if original is not None:
         frames_before = {
             (frame.dialogue_id, frame.turn, frame.service): frame
-            for frames_here in original.scored
-            for frame in frames_here
+            for dialogue_frames in original.scored
+            for frame in dialogue_frames
             if not frame.refused
         }
         turns_before = {name: dialogue.turns for name, dialogue in original.dialogues.items()}

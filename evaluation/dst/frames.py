@@ -657,9 +657,7 @@ def add_up(dialogues: Iterable[Sequence[Scored]], seen: frozenset[str], across_t
         if across_turn:
             for key, joint in products(frames, seen):
                 by_turn.setdefault(key, []).append(joint)
-    totals = merged(
-        {key: _sums(frames_here)} for service, frames_here in by_service.items() for key in keys_of(service, seen)
-    )
+    totals = merged({key: _sums(values)} for service, values in by_service.items() for key in keys_of(service, seen))
     return {key: [*sums[:JOINT], *_sums(by_turn[key])] for key, sums in totals.items()} if across_turn else totals
 
 
@@ -669,8 +667,8 @@ def products(frames: Sequence[Scored], seen: frozenset[str]) -> Iterator[tuple[s
     for frame in frames:
         for key in keys_of(frame.service, seen):
             turns.setdefault((frame.turn, key), []).append(frame.values[JOINT:])
-    for (_, key), frames_here in turns.items():
-        known = [[value for value in column if not math.isnan(value)] for column in zip(*frames_here, strict=True)]
+    for (_, key), rows in turns.items():
+        known = [[value for value in column if not math.isnan(value)] for column in zip(*rows, strict=True)]
         yield key, tuple(math.prod(column) if column else math.nan for column in known)
 
 
@@ -708,14 +706,14 @@ def add_up_slots(dialogues: Iterable[Sequence[Scored]]) -> Totals:
 
 def merged(totals: Iterable[Mapping[str, Sequence[Sum]]]) -> Totals:
     """Adds up several totals, in any order."""
-    totals_here: Totals = {}
+    by_key: Totals = {}
     for total in totals:
         for key, sums in total.items():
-            before = totals_here.get(key)
-            totals_here[key] = (
+            before = by_key.get(key)
+            by_key[key] = (
                 list(sums) if before is None else [(a + b, m + n) for (a, m), (b, n) in zip(before, sums, strict=True)]
             )
-    return totals_here
+    return by_key
 
 
 def means(totals: Mapping[str, Sequence[Sum]]) -> dict[str, dict[str, float]]:

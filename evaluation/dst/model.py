@@ -241,8 +241,8 @@ def _jobs(
             loose += [(name, path) for path in files.values()]
     sizes: dict[str, int] = {}
     members: dict[str, list[Member]] = {}
-    for name, files_here in dialogues.items():
-        for file, (path, size) in files_here.items():
+    for name, set_files in dialogues.items():
+        for file, (path, size) in set_files.items():
             members.setdefault(file, []).append(Member(name, path, paired.get(name, {}).get(file, "")))
             sizes[file] = sizes.get(file, 0) + size
     order = sorted(members, key=lambda file: (-sizes[file], file))
@@ -424,17 +424,17 @@ def predicted(
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
         advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
-    states_here = {
+    by_id = {
         dialogue.dialogue_id: state_frames.Dialogue(
             dialogue.dialogue_id, [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
         )
         for dialogue in references
     }
-    for example_here, state in zip(wanted, states, strict=True):
-        states_here[example_here.dialogue_id].turns[example_here.turn].frames.append(
-            state_frames.Frame(example_here.service.service_name, state)
+    for example, state in zip(wanted, states, strict=True):
+        by_id[example.dialogue_id].turns[example.turn].frames.append(
+            state_frames.Frame(example.service.service_name, state)
         )
-    return states_here
+    return by_id
 
 
 def _state(given: Any, of: Example, named: str) -> state_frames.State:

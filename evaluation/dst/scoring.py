@@ -201,8 +201,8 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
                     if not official:
                         raise InputError(f"dialogue {prediction.dialogue_id!r} is not in the reference of {name}", path)
                 elif place == before:
-                    part_here = parts[place][name]
-                    part_here[-1] = state_frames.FilePart(path, part_here[-1].start, part.end)
+                    set_parts = parts[place][name]
+                    set_parts[-1] = state_frames.FilePart(path, set_parts[-1].start, part.end)
                 else:
                     parts[place].setdefault(name, []).append(part)
                 before = place

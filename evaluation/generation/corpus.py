@@ -109,7 +109,7 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
     by_name = {service.service_name: service for split in splits for service in split.services}
     services = list(services)
     suffix = name_suffix([service.service_name for service in services], by_name)
-    varied_here = {}
+    by_service = {}
     for service in services:
         other = by_name.get(service.service_name + suffix)
         if other is None:
@@ -119,12 +119,12 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
         except InputError as error:
             raise InputError(f"{variant}: service {other.service_name!r} {error.reason}", "--variants") from None
         varied = words_of(other)
-        varied_here[service.service_name] = ServiceWords(
+        by_service[service.service_name] = ServiceWords(
             {old: varied.slots[new] for old, new in names.slots.items()},
             {old: varied.intents[new] for old, new in names.intents.items()},
             varied.domain,
         )
-    return varied_here
+    return by_service
 
 
 def services_of(splits: Mapping[str, SplitSchemas], split: str) -> list[Service]:

@@ -292,13 +292,13 @@ def first_entailing(
       For each question the premise, or None if neither entails a hypothesis; and the judgements by the utterance alone.
     """
     alone = ask(((premises[0][1], hypotheses) for premises, hypotheses in questions), scorer)
-    premises_here: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
-    left = [i for i, (premises, _) in enumerate(questions) if premises_here[i] is None and len(premises) > 1]
+    entailing: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
+    left = [i for i, (premises, _) in enumerate(questions) if entailing[i] is None and len(premises) > 1]
     augmented = ask(((questions[i][0][1][1], questions[i][1]) for i in left), scorer)
     for i, judged in zip(left, augmented, strict=True):
         if any_entailed(judged):
-            premises_here[i] = "augmented"
-    return list(zip(premises_here, alone, strict=True))
+            entailing[i] = "augmented"
+    return list(zip(entailing, alone, strict=True))
 
 
 def validate(questions: Sequence[tuple[Premises, Sequence[str], Sequence[str]]], scorer: Scorer) -> list[Validated]:

@@ -367,8 +367,8 @@ def read_metrics(names: Sequence[str], taken: Container[str]) -> dict[str, Chose
       InputError: a metric is not installed, cannot be constructed, is repeated, or has a taken name.
     """
     metrics: dict[str, ChosenMetric] = {}
-    for name_here in names:
-        chosen = plugins.choose(plugins.METRICS, name_here, FLAG)
+    for wanted in names:
+        chosen = plugins.choose(plugins.METRICS, wanted, FLAG)
         name = chosen.plugin.name
         if name in metrics:
             raise InputError(f"{name!r} appears twice", FLAG)
@@ -542,7 +542,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
                 seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
                 corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
         predictions = read_predictions(
-            self.predictions, split, {name: corpus_here.turns for name, corpus_here in corpora.items()}
+            self.predictions, split, {name: corpus.turns for name, corpus in corpora.items()}
         )
         dialogues = {name: {turn.dialogue_id for turn in corpus.turns} for name, corpus in corpora.items()}
         common = common_dialogues(dialogues)

@@ -565,13 +565,13 @@ class BabiLearner(training.Learner):
         with torch.no_grad():
             scores = [self._scores(net, turns, chosen) for net in self.nets]
         within = [score > score[:, :1] - self.config.margin for score in scores]  # always includes the right candidate
-        wrong = torch.stack([scores_here.sum(1) > 1 for scores_here in within])
+        wrong = torch.stack([near.sum(1) > 1 for near in within])
         right = (~wrong.any(0)).tolist()
         self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)
         return {
             number: (
                 chosen[i],
-                [scores_here[i].nonzero()[:, 0] if wrong[net, i] else _NONE for net, scores_here in enumerate(within)],
+                [near[i].nonzero()[:, 0] if wrong[net, i] else _NONE for net, near in enumerate(within)],
             )
             for i, number in enumerate(turns.tolist())
         }
@@ -648,15 +648,13 @@ class Nearest(babi.Answerer):
     @staticmethod
     def learn(dialogues: Iterable[formats.BabiDialogue]) -> tuple[list[tuple[str, list[str]]], list[str]]:
         """Returns ``pairs`` and ``responses`` of a training set. Ties stay in order of appearance."""
-        responses_here: dict[str, Counter[str]] = {}
+        by_utterance: dict[str, Counter[str]] = {}
         responses = Counter[str]()
         for exchange in (exchange for dialogue in dialogues for exchange in dialogue.exchanges):
-            responses_here.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
+            by_utterance.setdefault(exchange.user, Counter())[exchange.bot.strip()] += 1
             responses[exchange.bot.strip()] += 1
         # ``most_common`` keeps the order of equally frequent items.
-        pairs = [
-            (utterance, [text for text, _ in counts.most_common()]) for utterance, counts in responses_here.items()
-        ]
+        pairs = [(utterance, [text for text, _ in counts.most_common()]) for utterance, counts in by_utterance.items()]
         return pairs, [text for text, _ in responses.most_common()]
 
     def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:

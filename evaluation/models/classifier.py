@@ -151,7 +151,7 @@ def words_of(text: str) -> list[str]:
 def grams_of(words: Sequence[str]) -> Iterator[str]:
     """Yields the words, pairs of adjacent words, and the character n-grams of each word with boundary marks."""
     yield from words
-    yield from (f"{word_here} {other}" for word_here, other in pairwise(words))
+    yield from (f"{first} {other}" for first, other in pairwise(words))
     for word in words:
         marked = f"<{word}>"
         for n in GRAMS:

@@ -257,13 +257,11 @@ class Vocabulary:
         own: dict[str, int] = {}
 
         def numbers(words: Iterable[str], sources: Iterable[Sequence[int]] | None = None) -> list[int]:
-            numbers_here = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
+            sequence = [self._numbers.get(word) or own.setdefault(word, len(self) + len(own)) for word in words]
             if sources is not None:
                 present = {number for source in sources for number in source}
-                numbers_here = [
-                    number if number < len(self) or number in present else UNKNOWN for number in numbers_here
-                ]
-            return [*numbers_here, END]
+                sequence = [number if number < len(self) or number in present else UNKNOWN for number in sequence]
+            return [*sequence, END]
 
         previous, user, before = numbers(texts.previous), numbers(texts.user), numbers(texts.before)
         delexicalised, belief = numbers(texts.delexicalised), numbers(texts.belief, (previous, user, before))

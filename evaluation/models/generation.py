@@ -214,14 +214,14 @@ def _source(name: str, root: Path, split: str, templates: Templates) -> tuple[li
 
 def turns_of(source: Source, file: int) -> Iterator[list[TurnTemplate]]:
     """Yields the system turns of each dialogue of a file. Raises InputError if a dialogue cannot be read."""
-    file_here = source.files[file]
-    for position, _, dialogue in dialogues_of(file_here):
+    dialogue_file = source.files[file]
+    for position, _, dialogue in dialogues_of(dialogue_file):
         if isinstance(dialogue, InputError):
-            raise InputError(dialogue.reason, file_here.path, f"[{position}].{dialogue.where}".rstrip("."))
+            raise InputError(dialogue.reason, dialogue_file.path, f"[{position}].{dialogue.where}".rstrip("."))
         try:
             yield [_with_text(turn, source) for turn in system_turns(dialogue, source.kinds)]
         except InputError as error:
-            raise InputError(error.reason, file_here.path, error.where) from None
+            raise InputError(error.reason, dialogue_file.path, error.where) from None
 
 
 def _with_text(turn: SystemTurn, source: Source) -> TurnTemplate:

@@ -23,9 +23,9 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models import sgp_rules as rules
 from parapet.evaluation.models.configs import SgdBaselineConfig
-from parapet.evaluation.models.dst import Labelled, Tracker, joint_goal_accuracy, some
+from parapet.evaluation.models.dst import Labelled, Tracker, some
 from parapet.evaluation.models.sgp_dst import NEVER, Texts, best_spans, groups_of, labelled_turns, load_encoder
-from parapet.evaluation.models.training import Learner, Rows, bucketed, by_length, settled
+from parapet.evaluation.models.training import Rows, TrackerLearner, bucketed, by_length, settled
 from parapet.schemas.service import Intent, Service, Slot
 from parapet.transforms.core.checkpoints import Checkpoint
 
@@ -473,7 +473,7 @@ class BaselineTracker(Tracker):
             return settled(by_length(turns.tokens.lengths.tolist(), self.batch), decide)
 
 
-class BaselineLearner(Learner):
+class BaselineLearner(TrackerLearner):
     """A model with its data.
 
     Args:
@@ -485,8 +485,6 @@ class BaselineLearner(Learner):
     Raises:
       InputError: the checkpoint cannot be loaded.
     """
-
-    metric = "joint goal accuracy"
 
     def __init__(
         self, config: SgdBaselineConfig, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
@@ -532,10 +530,6 @@ class BaselineLearner(Learner):
         """Computes the mean loss of all outputs."""
         ids = batch.to(self.elements.device)
         return loss_of(self.net(self.turns.batch(batch)), Outputs(*(column[ids] for column in self.labels)))
-
-    def dev(self) -> float:
-        """Computes joint goal accuracy on dev."""
-        return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""

@@ -22,9 +22,9 @@ from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models import sgp_rules as rules
 from parapet.evaluation.models.configs import SgpDstConfig
-from parapet.evaluation.models.dst import Labelled, Tracker, joint_goal_accuracy, some
+from parapet.evaluation.models.dst import Labelled, Tracker, some
 from parapet.evaluation.models.saving import MODEL, WEIGHTS, check_installed, device_of, enough_memory, longest
-from parapet.evaluation.models.training import Learner, Pairs, Stretch, Tokens, bucketed
+from parapet.evaluation.models.training import Pairs, Stretch, Tokens, TrackerLearner, bucketed
 from parapet.schemas.errors import InputError
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.core.checkpoints import Checkpoint
@@ -402,10 +402,10 @@ class _Prediction:
         memories = [rules.Memory() for _ in self.dialogues]
         following = [rules.follow(dialogue, memory) for dialogue, memory in zip(self.dialogues, memories, strict=True)]
         while turns := {i: turn for i, dialogue in enumerate(following) if (turn := next(dialogue, None))}:
-            states_here = self._step(turns, memories)
+            step_states = self._step(turns, memories)
             for i, turn in turns.items():
-                memories[i].conclude(states_here[i], turn.services)
-                states[i].update({(turn.position, name): state for name, state in states_here[i].items()})
+                memories[i].conclude(step_states[i], turn.services)
+                states[i].update({(turn.position, name): state for name, state in step_states[i].items()})
         result = [
             states[i][dialogue.turn, dialogue.service.service_name]
             for dialogue, i in zip(self.examples, self.numbers, strict=True)
@@ -444,10 +444,10 @@ class _Prediction:
             rules.intent_name(service, decision.option)
             for (_, _, service), decision in zip(frames, self._decide(intents), strict=True)
         ]
-        values_here = [self._values(self._said[i], turn, service) for i, turn, service in frames]
+        extracted = [self._values(self._said[i], turn, service) for i, turn, service in frames]
         copied: list[list[tuple[str, str]]] = []  # frame to (slot, value) of its questions
         crossed: list[list[tuple[str, str]]] = []
-        for (i, turn, service), intent, (values, _) in zip(frames, active, values_here, strict=True):
+        for (i, turn, service), intent, (values, _) in zip(frames, active, extracted, strict=True):
             memory = memories[i]
             filled = {*memory.state(service).slot_values, *values}
             copied.append([])
@@ -462,7 +462,7 @@ class _Prediction:
         of_copies, of_crosses = iter(self._decide(copies)), iter(self._decide(crosses))
         states: dict[int, dict[str, State]] = {i: {} for i in turns}
         for number, ((i, _, service), intent, (values, requested)) in enumerate(
-            zip(frames, active, values_here, strict=True)
+            zip(frames, active, extracted, strict=True)
         ):
             others = likeliest(crossed[number], of_crosses), likeliest(copied[number], of_copies)
             state = rules.next_state(memories[i].state(service), service, intent, requested, values, *others)
@@ -532,11 +532,11 @@ def decided(
     leads = torch.where(certain > 0, leads, -certain)  # if no span is likely, the best one does not matter
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
-    chosen_here = (~nothing & (certain > 0)).tolist()
+    has_span = (~nothing & (certain > 0)).tolist()
     chosen = [
         rules.Decision(option, (span[0], span[1]) if is_present else None, flag, number)
         for option, span, is_present, flag, number in zip(
-            options.tolist(), spans.tolist(), chosen_here, yes, score, strict=True
+            options.tolist(), spans.tolist(), has_span, yes, score, strict=True
         )
     ]
     return list(zip(chosen, leads.tolist(), strict=True))
@@ -726,7 +726,7 @@ class Examples:
         return torch.cat([self.full, self.empty[drawn]]).sort().values
 
 
-class SgpLearner(Learner):
+class SgpLearner(TrackerLearner):
     """The modules with their data.
 
     Args:
@@ -738,8 +738,6 @@ class SgpLearner(Learner):
     Raises:
       InputError: the checkpoint cannot be loaded.
     """
-
-    metric = "joint goal accuracy"
 
     def __init__(
         self, config: SgpDstConfig, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
@@ -821,10 +819,6 @@ class SgpLearner(Learner):
             loss = loss + F.cross_entropy(scores.starts, columns[:, 0]) + F.cross_entropy(scores.ends, columns[:, 1])
             loss = loss + F.binary_cross_entropy_with_logits(scores.yes, examples.yes[ids].to(self.device))
         return loss
-
-    def dev(self) -> float:
-        """Computes joint goal accuracy on dev."""
-        return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""

@@ -399,15 +399,15 @@ def slot_label(service: Service, slot: Slot, memory: Memory, state: State, utter
 
 def found_last(values: Sequence[str], utterance: str) -> tuple[int, int] | None:
     """Finds the last occurrence of equivalent values in an utterance, and there the longest."""
-    values_here = [
+    places = [
         (match.end(), match.end() - match.start(), match.start())
         for value in values
         if value
         for match in _pattern(value).finditer(utterance)
     ]
-    if not values_here:
+    if not places:
         return None
-    end, _, begin = max(values_here)
+    end, _, begin = max(places)
     return begin, end
 
 

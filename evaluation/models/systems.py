@@ -333,9 +333,9 @@ def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
     states = {name: State(state.active_intent, [], state.slot_values) for name, state in belief.items()}
     for frame in frames:
         if frame.state:
-            state_here = frame.state
+            annotated = frame.state
             states[frame.service] = State(
-                state_here.active_intent, list(state_here.requested_slots), dict(state_here.slot_values)
+                annotated.active_intent, list(annotated.requested_slots), dict(annotated.slot_values)
             )
     return states
 
@@ -402,7 +402,7 @@ def answered(
     steps = [step for dialogue in dialogues for step in asked_of(dialogue)]
     replies = iter(model.answers(steps))
     counts: Counter[str] = Counter()
-    lines, replies_here = [], []
+    lines, encoded = [], []
     for dialogue in dialogues:
         turns = []
         for position, turn in enumerate(dialogue.turns):
@@ -415,8 +415,8 @@ def answered(
                 if position + 1 < len(dialogue.turns) and dialogue.turns[position + 1].speaker == "SYSTEM":
                     lines.append(_line(dialogue.dialogue_id, position + 1, reply))
             turns.append(state_frames.Turn(turn.speaker, frames, turn.utterance))
-        replies_here.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
-    return b",\n".join(replies_here), b"".join(lines), counts
+        encoded.append(msgspec.json.encode(state_frames.Dialogue(dialogue.dialogue_id, turns, dialogue.services)))
+    return b",\n".join(encoded), b"".join(lines), counts
 
 
 def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str]) -> state_frames.Frame:

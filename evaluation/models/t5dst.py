@@ -21,8 +21,8 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.dst.model import Example
 from parapet.evaluation.models import saving
 from parapet.evaluation.models.configs import T5DstConfig
-from parapet.evaluation.models.dst import Labelled, Tracker, joint_goal_accuracy, some
-from parapet.evaluation.models.training import History, Learner, Pairs, Rows, Stretch, Tokens, bucketed
+from parapet.evaluation.models.dst import Labelled, Tracker, some
+from parapet.evaluation.models.training import History, Pairs, Rows, Stretch, Tokens, TrackerLearner, bucketed
 from parapet.schemas.service import Service, Slot
 from parapet.transforms.core.checkpoints import Checkpoint
 from parapet.transforms.core.seeding import stable_hash
@@ -66,13 +66,13 @@ def turn_text(speaker: str, utterance: str) -> str:
 def prompts_of(service: Service, prompts: Prompts = "all") -> list[Prompt]:
     """Makes the prompts of a service: its slots in order, and with ``all`` active intent and requested slots."""
     domain = f" [domain] {service.service_name} {service.description}"
-    prompts_here = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
+    slot_prompts = [Prompt("slot", domain + _slot(slot), slot) for slot in service.slots]
     if prompts == "slots":
-        return prompts_here
+        return slot_prompts
     intents = ", ".join(f"{intent.name} {intent.description}" for intent in service.intents)
     names = ", ".join(slot.name for slot in service.slots)
     return [
-        *prompts_here,
+        *slot_prompts,
         Prompt("intent", f"{domain} [intent] {intents}"),
         Prompt("requested", f"{domain} [requested] {names}"),
     ]
@@ -337,7 +337,7 @@ def load(folder: str, device: str, batch: int) -> T5Tracker:
 IGNORED = -100  # a label that the loss ignores
 
 
-class T5Learner(Learner):
+class T5Learner(TrackerLearner):
     """A T5 with its data.
 
     Args:
@@ -349,8 +349,6 @@ class T5Learner(Learner):
     Raises:
       InputError: the checkpoint cannot be loaded.
     """
-
-    metric = "joint goal accuracy"
 
     def __init__(
         self, config: T5DstConfig, checkpoint: Checkpoint, train: Sequence[Labelled], dev: Sequence[Labelled]
@@ -406,10 +404,6 @@ class T5Learner(Learner):
         tokens, mask, labels = (tensor.to(self.device, non_blocking=True) for tensor in (tokens, mask, labels))
         loss: Tensor = self.module(input_ids=tokens, attention_mask=mask, labels=labels).loss
         return loss
-
-    def dev(self) -> float:
-        """Computes joint goal accuracy on dev."""
-        return joint_goal_accuracy(self._tracker, self._dev)
 
     def files(self) -> dict[str, bytes]:
         """Makes the files of the model's folder."""

@@ -16,7 +16,8 @@ import torch
 from apache_beam.io.filesystems import FileSystems
 from torch import Tensor, nn
 
-from parapet.evaluation.models import configs, saving
+from parapet.evaluation.dst.model import Model
+from parapet.evaluation.models import configs, dst, saving
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import stays_within
 from parapet.transforms.core import files, progress
@@ -58,6 +59,21 @@ class Learner(ABC):
     def result(self) -> dict[str, float | None]:
         """Returns further results for ``run.json``; called after ``files``."""
         return {}
+
+
+class TrackerLearner(Learner):
+    """A state tracker with its data.
+
+    Subclasses set ``_tracker``, which predicts with the module, and ``_dev``, the frames that select the best epoch.
+    """
+
+    metric = "joint goal accuracy"
+    _tracker: Model
+    _dev: Sequence[dst.Labelled]
+
+    def dev(self) -> float:
+        """Computes joint goal accuracy on dev."""
+        return dst.joint_goal_accuracy(self._tracker, self._dev)
 
 
 FOLDER = ".training"  # in the output folder, until the training ends

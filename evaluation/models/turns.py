@@ -55,7 +55,7 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
     Raises:
       InputError: a path cannot be read, or has no label of this task.
     """
-    turns_here = []
+    labelled = []
     for path in paths:
         all_turns = list(read_turns(path, split, task))
         turns = [turn for turn in all_turns if turn.label]
@@ -63,8 +63,8 @@ def read_labelled(paths: Sequence[str], split: str, task: str) -> list[Turn]:
             raise InputError(f"no user turn has a label for --task {task}", path)
         if len(turns) < len(all_turns):
             logging.warning("%s: %s turns without a label are left out", path, f"{len(all_turns) - len(turns):,}")
-        turns_here += turns
-    return turns_here
+        labelled += turns
+    return labelled
 
 
 def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:

@@ -427,8 +427,8 @@ def naming_slots(
     Of the slots in every ``OFFER`` after such a search, these are the ones whose name contains ``name`` or ``title``;
     otherwise those that are not parameters of the search (a departure time, a price); otherwise all.
     """
-    slots_here: dict[tuple[str, str], set[str]] = {}
-    offered_here: dict[tuple[str, str], set[str]] = defaultdict(set)
+    always_offered: dict[tuple[str, str], set[str]] = {}
+    parameters: dict[tuple[str, str], set[str]] = defaultdict(set)
     for dialogue in dialogues:
         method: dict[str, str] = {}
         calls = {(t, frame.service): frame for t, frame in _searches(dialogue, services)}
@@ -437,15 +437,15 @@ def naming_slots(
                 if call := calls.get((t, frame.service)):
                     assert call.service_call
                     method[frame.service] = call.service_call.method
-                    offered_here[frame.service, method[frame.service]] |= call.service_call.parameters.keys()
+                    parameters[frame.service, method[frame.service]] |= call.service_call.parameters.keys()
                 offered = {action.slot for action in frame.actions or () if action.act == "OFFER"}
                 if turn.speaker == "SYSTEM" and offered and frame.service in method:
                     key = frame.service, method[frame.service]
-                    slots_here[key] = slots_here[key] & offered if key in slots_here else offered
+                    always_offered[key] = always_offered[key] & offered if key in always_offered else offered
     chosen = {}
-    for key, slots in slots_here.items():
+    for key, slots in always_offered.items():
         named = {slot for slot in slots if _NAMES & set(slot.lower().split("_"))}
-        chosen[key] = tuple(sorted(named or slots - offered_here[key] or slots))
+        chosen[key] = tuple(sorted(named or slots - parameters[key] or slots))
     return chosen
 
 

@@ -371,8 +371,8 @@ class Gazetteer:
             tokens = tuple(token.casefold() for token in _TOKEN.findall(text))
             if tokens:
                 self._of_first.setdefault(tokens[0], []).append((tokens, kind))
-        for entries_here in self._of_first.values():
-            entries_here.sort(key=lambda entry: (-len(entry[0]), entry))
+        for phrases in self._of_first.values():
+            phrases.sort(key=lambda entry: (-len(entry[0]), entry))
 
     def find(self, text: str) -> Iterator[Mention]:
         """Yields the longest mention at each place, without overlaps."""
@@ -538,11 +538,11 @@ class Anonymiser:
         Texts are cleaned first: full-width digits become ASCII digits, invisible characters are removed.
         """
         texts = [_plain(turn.speaker, clean(turn.text)) for turn in chat.turns]
-        mentions_here = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
+        by_text = self._found(texts, [("PERSON", turn.called) for turn in chat.turns if turn.called])
         placeholders = _Placeholders(self.rules.paper)
         counts: Counter[str] = Counter()
         replaced = []
-        for text, mentions in zip(texts, mentions_here, strict=True):
+        for text, mentions in zip(texts, by_text, strict=True):
             edits = []
             for mention in mentions:
                 counts[mention.kind] += 1
@@ -564,8 +564,8 @@ class Anonymiser:
         first = [self._settled(text, mentions) for text, mentions in zip(texts, chosen, strict=True)]
         known = [
             (mention.kind, text[mention.start : mention.end])
-            for text, mentions_here in zip(texts, first, strict=True)
-            for mention in mentions_here
+            for text, settled in zip(texts, first, strict=True)
+            for mention in settled
         ]
         again = _Again([*known, *called])
         return [

@@ -176,23 +176,23 @@ class Texts:
 
 def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iterable[Fact]) -> dict[str, list[str]]:
     """Returns slot, ``name`` or another relation to its sorted values in knowledge base, facts and calls."""
-    values_here: dict[str, set[str]] = {slot: set() for slot in script.slots}
+    by_slot: dict[str, set[str]] = {slot: set() for slot in script.slots}
     dialogues = list(dialogues)
     for fact in (*knowledge, *(fact for dialogue in dialogues for fact in dialogue.facts)):
         if (fact.entity, fact.relation, fact.value) != NO_RESULT and fact.relation != RATING:
-            values_here.setdefault("name", set()).add(fact.entity)
-            values_here.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
+            by_slot.setdefault("name", set()).add(fact.entity)
+            by_slot.setdefault(fact.relation.removeprefix("R_"), set()).add(fact.value)
     for bot in (exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges):
         if bot.startswith(f"{CALL} "):
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
-                    values_here[slot].add(value)
-    for detail in values_here.keys() - {
+                    by_slot[slot].add(value)
+    for detail in by_slot.keys() - {
         "name",
         *script.slots,
     }:  # the placeholder for details that the knowledge base lacks
-        values_here[detail] |= {f"{name}_{detail}" for name in values_here["name"]}
-    return {slot: sorted(values) for slot, values in values_here.items()}
+        by_slot[detail] |= {f"{name}_{detail}" for name in by_slot["name"]}
+    return {slot: sorted(values) for slot, values in by_slot.items()}
 
 
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
@@ -202,10 +202,7 @@ def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -
     for text, n in responses.items():
         for name in texts.names_of(text) - {"call"}:
             counts[name][texts.with_gaps(text)] += n
-    best = {
-        name: min(texts_here, key=lambda text: (-texts_here[text], text), default="")
-        for name, texts_here in counts.items()
-    }
+    best = {name: min(counter, key=lambda text: (-counter[text], text), default="") for name, counter in counts.items()}
     patterns = {name: msgspec.structs.replace(pattern, text=best[name]) for name, pattern in script.patterns.items()}
     return msgspec.structs.replace(script, patterns=patterns)
 
