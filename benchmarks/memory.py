@@ -103,10 +103,10 @@ COMMANDS: dict[str, Callable[[Path, int], list[str]]] = {
     "augment": lambda folder, n: ["augment", "--sgd", _corpus(folder, n), "--oracle", _variants(folder)],
     "few_shot": lambda folder, n: ["few_shot", "--sgd", _corpus(folder, n)],
     "language_variations": lambda folder, n: [
-        *("language_variations", "--sgd", _corpus(folder, n), "--split", "train", "--kinds", "typos"),
+        *("language_variations", "--sgd", _corpus(folder, n), "--split", "train", "--kinds", "typos")
     ],
     "hits": lambda folder, n: [
-        *("hits", "--task", "rewrites", "--dialogues", _corpus(folder, n), "--split", "train", "--turns", "500"),
+        *("hits", "--task", "rewrites", "--dialogues", _corpus(folder, n), "--split", "train", "--turns", "500")
     ],
     "reminders": lambda folder, n: ["reminders", "--dialogues", _simulated(n)],
     "restaurants": lambda folder, n: ["restaurants", "--sizes", str(n // 25)],

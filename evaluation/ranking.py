@@ -391,11 +391,7 @@ def evaluate(answers: Answers, top: int = 1) -> tuple[Metrics, dict[str, Any]]:
 
 
 def report(
-    responses: Sequence[Response],
-    metrics: Metrics,
-    details: Mapping[str, Any],
-    top: int,
-    refused: Mapping[str, int],
+    responses: Sequence[Response], metrics: Metrics, details: Mapping[str, Any], top: int, refused: Mapping[str, int]
 ) -> Report:
     """Makes the report: scores by set and file, and by rank, of API calls, and frequent wrong answers."""
     files, group = details["files"], task.main_group(metrics)

@@ -147,10 +147,7 @@ FILES = {
     "details.json": "what the metrics are made of",
     ROWS: "a row for every item that was scored",
 }
-TERMS = {
-    "All": "All items together, whatever their set.",
-    "Mean": "The unweighted mean over the sets.",
-}
+TERMS = {"All": "All items together, whatever their set.", "Mean": "The unweighted mean over the sets."}
 # Metrics that are no shares, unlike those shown in percent; with their decimal places if fixed.
 NOT_SHARES = {"bleu": None, "combined": None, "mean_reciprocal_rank": 3}
 

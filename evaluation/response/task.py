@@ -61,10 +61,7 @@ _ORDER = 4  # longest n-grams of BLEU
 
 
 def dialogue_sums(
-    reference: Reference,
-    responses: Mapping[str, Sequence[Response]],
-    verdicts: Mapping[str, Verdict],
-    bleu: Bleu,
+    reference: Reference, responses: Mapping[str, Sequence[Response]], verdicts: Mapping[str, Verdict], bleu: Bleu
 ) -> DialogueSums:
     """Computes the sums for the metrics of a set.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 TRACKER_WARNINGS = {
-    "too_long": ("input", "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off"),
+    "too_long": ("input", "{n} longer than the model's --max_length: the oldest part of the dialogue was cut off")
 }
 
 
@@ -362,8 +362,7 @@ Fine-tunes a GPT-2 to write a dialogue's belief state and, after the database's 
     # RADDLE (Peng et al. 2021), section 5, trains GPT-2 and SOLOIST alike: Adam from 5e-5, batches of one, 20 epochs.
     # What it does not specify follows SOLOIST's scripts, and so does the pre-training.
     preset: str | None = family.preset(
-        raddle={"epochs": 20, "batch_size": 1, **SCRIPTS},
-        soloist={"steps": 500_000, "batch_size": 20, **SCRIPTS},
+        raddle={"epochs": 20, "batch_size": 1, **SCRIPTS}, soloist={"steps": 500_000, "batch_size": 20, **SCRIPTS}
     )
 
 

@@ -8,17 +8,7 @@ import random
 
 import pyarrow.parquet as pq
 import pytest
-from compare_folders import (
-    JGA,
-    KEYS,
-    groups,
-    intent_metrics,
-    intents,
-    mean,
-    sensitivity,
-    states,
-    table,
-)
+from compare_folders import JGA, KEYS, groups, intent_metrics, intents, mean, sensitivity, states, table
 from kit import cases, lacking, raised, write
 from msgspec.structs import replace
 
@@ -224,10 +214,7 @@ def test_where_low_is_good_and_what_is_requested(tmp_path):
     path = groups(tmp_path / "one", "ood", {"#ALL": {"f1": 0.8, "fpr95": 0.1, "bleu": 30.0}})
     board = board_of({"one": [path], "two": [path]}, "f1", "fpr95", "bleu")
     assert (board.averaged, board.average["one"].value) == (["ood/#ALL/f1", "ood/#ALL/bleu"], 55.0)
-    assert (leader(board), board.systems) == (
-        "one and two are level: 55.0 (average of 2 numbers)",
-        ["one", "two"],
-    )
+    assert (leader(board), board.systems) == ("one and two are level: 55.0 (average of 2 numbers)", ["one", "two"])
 
 
 def test_numbers_that_a_system_lacks_are_dashes(tmp_path, trackers):

@@ -161,11 +161,7 @@ def test_the_size_of_a_file(reader, tmp_path):
 
 
 PLAIN = b"".join(b"%d,%d\n" % (i, i * i) for i in range(5_000))
-FORMATS = {
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-}
+FORMATS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

@@ -109,14 +109,7 @@ def test_dialogues_in_another_form_are_kept_in_source_json(sample):
     assert [(bad.dialogue_id, bad.where) for bad in rows.malformed] == [(items[1]["dialogue_id"], "turns[0].speaker")]
     table = lines_table(rows.lines).to_pylist()
     assert json.loads(table[1]["source_json"]) == items[1]
-    raised(
-        InputError,
-        dialogue_lines,
-        b"[3]",
-        "x.json",
-        "x.json",
-        match="x.json: \\[0\\]: is not a dialogue",
-    )
+    raised(InputError, dialogue_lines, b"[3]", "x.json", "x.json", match="x.json: \\[0\\]: is not a dialogue")
 
 
 def rows_in(data, file):

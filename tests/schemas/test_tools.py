@@ -173,10 +173,7 @@ def test_names_are_replaced_in_required_references_defaults_and_calls_alone():
     assert (written["required"], [*written["properties"]]) == (["client", "places"], ["client", "places", "cabin"])
     stop = written["properties"]["places"]["items"]
     assert (stop["required"], stop["properties"]["length"]["minimum"]) == (["town"], 1)
-    assert written["properties"]["cabin"] == {
-        **TOOLS[0][2]["properties"]["cabin"],
-        "description": "Other words",
-    }
+    assert written["properties"]["cabin"] == {**TOOLS[0][2]["properties"]["cabin"], "description": "Other words"}
     address = parcel.schema()["$defs"]["address"]
     assert (address["required"], address["default"]) == (["road"], {"road": "Main Street 1"})
     call = ANSWERS[1]["ground_truth"][0]["send_parcel"]

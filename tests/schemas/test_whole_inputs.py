@@ -71,10 +71,7 @@ READERS = [
     *("compose --decisions OUT/review.csv", "train damd --train OUT/v1", "train damd --dev OUT/v1"),
     *("predict t5dst --model OUT", "predict t5dst --model MODEL --variants OUT"),
     *("evaluate --task dst --predictions OUT", "evaluate --task dst --predictions MODEL --variants OUT"),
-    *(
-        "evaluate --task dst --model Names --sets v1=OUT/v1",
-        "evaluate --task dst --reference OUT/v1 --model Names",
-    ),
+    *("evaluate --task dst --model Names --sets v1=OUT/v1", "evaluate --task dst --reference OUT/v1 --model Names"),
     *("compare --systems a=OUT", "release build --config release.toml"),
     *("release build --config audit.toml", "suite suite.toml", "leaderboard --release OUT --submissions ROWS"),
 ]

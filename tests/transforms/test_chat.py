@@ -112,11 +112,7 @@ def test_calls_of_threads_are_at_the_same_time():
         barrier.wait()
         return "ok"
 
-    with (
-        ChatServer(together) as server,
-        ThreadPoolExecutor(4) as pool,
-        opened(Chat(Endpoint(server.url, "m"))) as chat,
-    ):
+    with ChatServer(together) as server, ThreadPoolExecutor(4) as pool, opened(Chat(Endpoint(server.url, "m"))) as chat:
         assert list(pool.map(lambda _: chat.ask(HELLO).text, range(4))) == ["ok"] * 4
 
 

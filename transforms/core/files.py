@@ -270,10 +270,7 @@ class Publish(beam.PTransform):
             | "Once" >> beam.Create([self.header], reshuffle=False)
             | "Publish"
             >> beam.Map(
-                _manifest,
-                check=self.check,
-                written=beam.pvalue.AsList(written),
-                counts=beam.pvalue.AsList(summed),
+                _manifest, check=self.check, written=beam.pvalue.AsList(written), counts=beam.pvalue.AsList(summed)
             )
             | "Move" >> PublishStaged(self.output)
         )

@@ -159,11 +159,7 @@ class WriteEach(beam.PTransform):
 
 class _WriteEach(beam.DoFn):
     def __init__(
-        self,
-        write: Callable[..., FileResult],
-        shown: int,
-        progress: Sequence[str],
-        setup: Callable[[], Any] | None,
+        self, write: Callable[..., FileResult], shown: int, progress: Sequence[str], setup: Callable[[], Any] | None
     ) -> None:
         super().__init__()
         self.write, self.shown, self.progress, self.set_up = write, shown, tuple(progress), setup

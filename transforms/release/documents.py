@@ -29,13 +29,7 @@ from parapet.transforms.report.report import Report, Section, Table, Text, Tile
 from parapet.transforms.report.text import number
 from parapet.transforms.variants.table1 import MEASURES, measures_table, terms_of
 
-KEYWORDS = (
-    "dialogue",
-    "task-oriented dialogue",
-    "schema-guided dialogue",
-    "dialogue state tracking",
-    "robustness",
-)
+KEYWORDS = ("dialogue", "task-oriented dialogue", "schema-guided dialogue", "dialogue state tracking", "robustness")
 
 
 def licence_url(spdx: str) -> str:
@@ -365,12 +359,7 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
             Tile("rows, in all configurations", number(manifest.rows)),
             Tile("on disk, Parquet and JSON", size(manifest.size)),
         ],
-        sections=[
-            *_content(manifest, columns),
-            *_statistics(manifest),
-            *_quality(manifest),
-            *_origin(manifest),
-        ],
+        sections=[*_content(manifest, columns), *_statistics(manifest), *_quality(manifest), *_origin(manifest)],
         terms=terms_of(MEASURES) if manifest.statistics else {},
         links={
             "../README.md": "how to load the data, its licence, how to cite it",

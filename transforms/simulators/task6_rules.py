@@ -187,10 +187,7 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
             for slot, value in zip(script.slots, bot.split()[1:], strict=False):
                 if not value.startswith("R_"):
                     by_slot[slot].add(value)
-    for detail in by_slot.keys() - {
-        "name",
-        *script.slots,
-    }:  # the placeholder for details that the knowledge base lacks
+    for detail in by_slot.keys() - {"name", *script.slots}:  # the placeholder for details that the knowledge base lacks
         by_slot[detail] |= {f"{name}_{detail}" for name in by_slot["name"]}
     return {slot: sorted(values) for slot, values in by_slot.items()}
 

@@ -253,10 +253,7 @@ REASONS = {
 }
 
 # Phrases that tell the engine the part of speech, with the pattern of the answer.
-_PHRASES = {
-    "intent": ("I want to {}.", r"I want to (.*)"),
-    "slot": ("It is the {}.", r"(?:It is|It's) the (.*)"),
-}
+_PHRASES = {"intent": ("I want to {}.", r"I want to (.*)"), "slot": ("It is the {}.", r"(?:It is|It's) the (.*)")}
 _LABELLED = {"name": r"([^:]*):.*", "description": r"[^:]*:(.*)"}  # the answers to "NAME: DESCRIPTION"
 MAX_PHRASE_WORDS = 15  # a longer description has context enough
 _FIELDS: dict[Literal["name", "description"], Task] = {"name": "names", "description": "descriptions"}
@@ -552,12 +549,7 @@ def statistics(pivots: Sequence[str], items: Sequence[table1.Item], audit: Seque
         kept = Counter(row.reason for row in rows if row.reason)
         numbers[pivot] = {**measured["variants"][pivot], **changed, "kept": dict(sorted(kept.items()))}
     content: dict[str, Any] = table1.rounded(
-        {
-            "services": len(items),
-            "pivots": numbers,
-            "average": measured["average"],
-            "self_bleu": measured["self_bleu"],
-        }
+        {"services": len(items), "pivots": numbers, "average": measured["average"], "self_bleu": measured["self_bleu"]}
     )
     return {**content, "bleu_signature": table1.bleu_signature()}
 

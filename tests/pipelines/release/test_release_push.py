@@ -120,11 +120,7 @@ REFUSALS = {
     "an invalid token": ({}, "hf_nobody", "the token cannot write to it"),
     "a token that can only read": ({}, "hf_ada_reads", "the token cannot write to it"),
     "somebody else's token": ({}, "hf_eve_writes", "the token cannot write to it"),
-    "out of order": (
-        {"commit": 500},
-        TOKEN,
-        "run the same command again later (status 500: out of order)",
-    ),
+    "out of order": ({"commit": 500}, TOKEN, "run the same command again later (status 500: out of order)"),
 }
 
 

@@ -166,10 +166,7 @@ def chunk(**function):
     return {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": function}]}}]}
 
 
-CHUNKS = [
-    chunk(name="find", arguments=""),
-    *(chunk(arguments=text) for text in ('{"te', 'xt": "a', 'b"}')),
-]
+CHUNKS = [chunk(name="find", arguments=""), *(chunk(arguments=text) for text in ('{"te', 'xt": "a', 'b"}'))]
 
 
 @pytest.mark.parametrize("tool_calls", ["tool_calls", "\\u0074ool_calls"])
@@ -259,10 +256,7 @@ def test_a_stream_that_breaks_off_does_so_for_the_client():
 def test_the_record_is_read_by_other_commands_and_the_log_has_no_credentials(tmp_path):
     answer = {"choices": [{"message": {"tool_calls": [{"function": {"name": "find", "arguments": '{"text": 1}'}}]}}]}
     reply = answering(json.dumps(answer), **{"content-type": "application/json"})
-    with (
-        open(tmp_path / "log", "a") as log,
-        between(reply, path=tmp_path / "tools.json", log=log) as (client, *_),
-    ):
+    with open(tmp_path / "log", "a") as log, between(reply, path=tmp_path / "tools.json", log=log) as (client, *_):
         for _ in range(3):
             client.post("/chat/completions", json=REQUEST, headers={"authorization": "Bearer secret"})
         wait_for(lambda: (tmp_path / "log").read_text().count("\n") == 3)

@@ -10,13 +10,7 @@ from parapet.schemas.tools import Tool
 from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 WORDS = ("city", "id", "date", "items", "address", "name", "value", "note", "größe", "a b", "x-y", "$id", "type")
-SCALARS: list[Any] = [
-    {"type": "string"},
-    {"type": "number"},
-    {"type": "boolean"},
-    {"type": ["string", "null"]},
-    {},
-]
+SCALARS: list[Any] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": ["string", "null"]}, {}]
 
 
 def schema_of(draw: random.Random, depth: int = 3) -> dict[str, Any]:

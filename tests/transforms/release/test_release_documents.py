@@ -228,10 +228,7 @@ def test_newest_first():
             version="2.0.0",
             title="Renamed",
             release_notes="Three.",
-            **follows(
-                change(added=1),
-                change(config="v1", split="test", added=0, changed=0, removed=2),
-            ),
+            **follows(change(added=1), change(config="v1", split="test", added=0, changed=0, removed=2)),
         ),
         second,
     )

@@ -17,11 +17,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.core.counts import Counts
 from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb.mixes import size_of
-from parapet.transforms.perturb.ood.utterances import (
-    Utterance,
-    asks_for_action,
-    user_turns_of,
-)
+from parapet.transforms.perturb.ood.utterances import Utterance, asks_for_action, user_turns_of
 
 Domains = tuple[str, ...]
 

@@ -147,11 +147,7 @@ class Transcriber:
             return dict(zip(draws, pool.map(outcome, draws), strict=True))
 
     def _transcripts(
-        self,
-        utterance: Utterance,
-        draws: Sequence[int],
-        calibration: Calibration,
-        cached: dict[str, Transcript],
+        self, utterance: Utterance, draws: Sequence[int], calibration: Calibration, cached: dict[str, Transcript]
     ) -> dict[float, Transcript]:
         reference = utterance.text.split()
         mixer: sound.Mixer | None = None
