@@ -4,8 +4,6 @@ The reference is JSON lines, or corpora, whose user turns have active intents. I
 task ood scores, too, are matched by key.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any

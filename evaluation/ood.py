@@ -4,8 +4,6 @@ The metrics equal scikit-learn's, against which they are tested. They are four s
 scikit-learn and SciPy (155 MB) would be large dependencies.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

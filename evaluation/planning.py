@@ -7,8 +7,6 @@ variance ``dialogue + wording / W + repeat / R + both / (W R)``. A pilot gives t
 of the study, not a sample of others, so the variance does not include how hard each wording is on average.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The metrics are those of Bordes et al. 2017, section 5 and Table 2. Test files are in the bAbI format.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

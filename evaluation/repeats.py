@@ -1,7 +1,5 @@
 """Several runs of a system: the numbers of all runs together, from evaluations of the single runs, and their page."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence

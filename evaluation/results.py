@@ -3,8 +3,6 @@
 Its columns are ``system, task, set, group, metric, value, low, high, n, run``, see :class:`ResultRow`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -8,8 +8,6 @@ up in any order, by any number of workers, and a dialogue that occurs in several
 on, is resampled or swapped alike in all of them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

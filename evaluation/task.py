@@ -6,8 +6,6 @@ tasks (``parapet.pipelines.evaluate.Evaluation``). Dialogue state tracking, whos
 Beam pipeline: ``parapet.evaluation.dst.scoring``. Training writes its JSON and folders with the same functions.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence, Sized

@@ -1,7 +1,5 @@
 """A user's own class, function or object, named as ``FILE.py:NAME`` or ``MODULE:NAME``."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

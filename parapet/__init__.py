@@ -3,8 +3,6 @@
 Names are imported when they are used: ``import parapet`` itself imports nothing heavy, not even Apache Beam.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """``parapet check``: says what files are, and what is wrong with them, by kind and with the place."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import chain

@@ -3,8 +3,6 @@
 It reads the metadata of packages and imports none of them.
 """
 
-from __future__ import annotations
-
 import platform
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``parapet export``: writes agents' tasks in the formats of bfcl-eval, inspect-ai and promptfoo."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from parapet.pipelines import app, command, corpora

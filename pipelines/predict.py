@@ -1,7 +1,5 @@
 """``parapet predict``: runs a model that ``parapet train`` made, or a language model, on files of dialogues."""
 
-from __future__ import annotations
-
 from parapet.pipelines import models
 
 MODELS, command = models.PREDICTING, models.predict_command

@@ -3,8 +3,6 @@
 Counts come from a file to which workers append, see ``parapet.transforms.core.progress``.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

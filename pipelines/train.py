@@ -1,7 +1,5 @@
 """``parapet train``: trains the baseline models of the papers; one model at a time."""
 
-from __future__ import annotations
-
 from parapet.pipelines import models
 
 MODELS, command = models.MODELS, models.train_command

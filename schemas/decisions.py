@@ -1,7 +1,5 @@
 """Reviewers' decisions on answers: a CSV that people fill in by hand, in a spreadsheet, or on the review page."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

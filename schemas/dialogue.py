@@ -3,8 +3,6 @@
 Files are read one dialogue at a time, and written byte for byte like the published ones.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The published JSON Schemas of the records. ``python -m parapet.schemas.json_schemas`` writes ``schemas/json/``."""
 
-from __future__ import annotations
-
 import json
 from inspect import cleandoc
 from pathlib import Path

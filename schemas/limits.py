@@ -1,7 +1,5 @@
 """Reads whole files and the JSON in them, with limits on size and depth that are far above real data."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, BinaryIO, cast

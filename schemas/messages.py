@@ -8,8 +8,6 @@ perturbations keep them. The dialogue also contains the original line, so that i
 messages without a user's text, such as images and results of tools, stay as they are.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Other programs read ``MANIFEST.json``, too.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 import tomllib

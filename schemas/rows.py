@@ -8,8 +8,6 @@ SGD's files; ``no_newline`` for the same without the final newline (as written b
 restored byte for byte; or ``other``, which is restored with the same content.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

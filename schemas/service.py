@@ -3,8 +3,6 @@
 Other programs rely on the ids of elements, form fields and tasks.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 They are JSON Lines, with the expected calls in a file of the same name beside them.
 """
 
-from __future__ import annotations
-
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence

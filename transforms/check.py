@@ -4,8 +4,6 @@ Files are recognised by their content and read by the readers of the commands, w
 checks compare parts that readers accept one by one. One file is read at a time.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping

@@ -3,8 +3,6 @@
 Its tables are pivots of its rows, for the page, LaTeX, Markdown and the terminal.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, combinations

@@ -1,7 +1,5 @@
 """The page of a leaderboard, the task of ``parapet compare``, and submissions of strangers to ``leaderboard``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

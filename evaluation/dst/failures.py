@@ -1,7 +1,5 @@
 """Single frames in the outputs: rows, and a page of wrong frames for each set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from urllib.parse import quote

@@ -4,8 +4,6 @@ A model has ``predict(batch)``, or is a function, and returns a state for every 
 computes what ``parapet evaluate --task dst`` computes on workers.
 """
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext

@@ -12,8 +12,6 @@ Neither reads the slot names in the system's acts for values that the user says.
 confirmations, whose values are the system's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -1,7 +1,5 @@
 """What became of the requests of a prediction by a language model, from the counts in its ``run.json``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fractions import Fraction
 

@@ -8,8 +8,6 @@ value is replaced by the allowed value of a categorical slot with another spelli
 the same time, date or letters.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial

@@ -3,8 +3,6 @@
 Each class has the interface that a job expects of a trained model, so that inputs, outputs and scores are the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 

@@ -6,8 +6,6 @@ differ; acts that neither mentions (acts without a value other than REQUEST, GOO
 ``extended``. That set is our own: it avoids broken English, and has separate rules for INFORM_COUNT and OFFER_INTENT.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ It only knows the forms of our reference sentences. Values must occur in the utt
 mentioned, and affirmed or denied; a request must be a question about its slot. It does not recognise paraphrases.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

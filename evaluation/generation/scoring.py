@@ -4,8 +4,6 @@ The judges of textual entailment are called in batches, and only once for each p
 user's folder.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

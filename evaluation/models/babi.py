@@ -3,8 +3,6 @@
 A prediction writes files of answers, and of a memory network's attention (Tables 3 to 7).
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """A text classifier: its training data, features, nets and folder. Module ``turns`` has the prediction."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import re

@@ -4,8 +4,6 @@ Fields declared by :func:`parapet.transforms.core.options.option` become flags; 
 This module is imported before any help is printed, so it imports neither torch nor Beam.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 

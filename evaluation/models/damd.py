@@ -5,8 +5,6 @@ a source (Gu et al. 2016), with one softmax over both. The encoders treat words 
 a step, each has its own number, so that decoders can copy it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Training data of state trackers: the frames of user turns with their states. Also measures a tracker's accuracy."""
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter

@@ -5,8 +5,6 @@ The input has a template for each act (T2G2; Kale and Rastogi 2020). Users may w
 reference sentences of SGSAcc, so that unseen services and variants have sentences, too.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,8 +10,6 @@ registered in transformers. There, every layer has its keys, including cached on
 no position, so its bias is 0; the positions of the other keys do not change.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ the elements. They predict the active intent, the requested slots, and the slots
 possible value, or a span of the two utterances. Other slots keep their values.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The inputs and options of the modules, the memory of a dialogue, and the rules that turn decisions into states."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

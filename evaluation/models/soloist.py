@@ -1,7 +1,5 @@
 """SOLOIST, a language model over steps of dialogues: token ids, training, and folder."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

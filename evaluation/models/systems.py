@@ -3,8 +3,6 @@
 Each is a sequence of parts: a mark and its text.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

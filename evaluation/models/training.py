@@ -337,6 +337,8 @@ def train_batches(
       InputError: the loss is not finite.
     """
     device = next(learner.module.parameters()).device
+    # Twice the speed, with half the memory, on a GPU and on the matrix units of a CPU; no gain on other CPUs.
+    fast = device.type == "cuda" or torch.cpu._is_amx_tile_supported()
     learner.module.train()
     trained = [parameter for parameter in learner.module.parameters() if parameter.requires_grad]
     full = [float(group.setdefault("initial_lr", group["lr"])) for group in learner.optimiser.param_groups]
@@ -346,8 +348,7 @@ def train_batches(
     for number, batch in enumerate(progress.tracked(batches, "steps", STAGE)):
         for group, rate in zip(learner.optimiser.param_groups, full, strict=True):
             group["lr"] = rate * config.rate(position.steps + number, total, dev)
-        # Half the memory and more than twice the speed on a GPU; no gain on a CPU.
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=fast):
             loss = learner.loss(batch)
         if loss.requires_grad:  # without a gradient, this batch has nothing to learn
             learner.optimiser.zero_grad(set_to_none=True)

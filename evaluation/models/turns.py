@@ -1,7 +1,5 @@
 """User turns for a classifier, from a corpus, JSON lines or ``parapet ood``; and their prediction."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ The verdicts come from ``rows.parquet`` of ``parapet evaluate --task generation`
 the corpus.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """Workers' judgements of utterances: reads and vets them; majorities, agreement among raters and with the metric."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter, defaultdict

@@ -4,8 +4,6 @@ Goals and entities come from the annotation of a corpus in the SGD layout, or fr
 mention entities by values or by placeholders.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

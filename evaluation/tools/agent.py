@@ -1,7 +1,5 @@
 """Agents that call tools: reads tasks in chunks, runs a language model with the tools, and writes rows of its calls."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

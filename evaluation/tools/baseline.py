@@ -6,8 +6,6 @@ It calls the tool whose name and description share most words with the request; 
 a service, by the tracker ``meaning``. Rewording a tool therefore changes the calls.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -9,8 +9,6 @@ Values that are written in another way and mean the same, by the rules of docs/t
 enter the second number of ``evaluate --task tool_calls --by_meaning``, never the accuracy.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

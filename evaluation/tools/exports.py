@@ -1,7 +1,5 @@
 """Exports agents' tasks in the formats of other tools: bfcl-eval, inspect-ai and promptfoo."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scores tool calls: accuracy by category and kind of error, and sensitivity to the wording of a toolset."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Evaluations of several runs of a system: each run in its folder ``OUT/run-0``, ``OUT/run-1`` …, then all together."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """``parapet mturk``: publish, collect, status, pay, topup, stop. Runs in one process with a journal, without Beam."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from functools import partial
 from typing import Any

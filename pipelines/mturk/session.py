@@ -1,7 +1,5 @@
 """The work of ``parapet mturk``: a class for each action, which reads what the options name, and then runs."""
 
-from __future__ import annotations
-
 import json
 import logging
 import shutil

@@ -4,8 +4,6 @@ An entry of the file is made into steps, or left out with a reason. What refers 
 or does without it. The step that builds a release reads a ``release.toml``, which is generated here.
 """
 
-from __future__ import annotations
-
 import glob
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ A step is a ``parapet`` command with its own folder. In its options, ``@STEP/pat
 and ``@sample`` to the bundled sample. Its table makes the command, so all options are checked before anything runs.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

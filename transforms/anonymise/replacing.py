@@ -6,8 +6,6 @@ person, place or number has the same placeholder throughout the chat. The check 
 replacement, so that it can notice mentions that these rules miss.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter

@@ -7,8 +7,6 @@ was killed are sent, and paid for, again. The key is read from an environment va
 log or message contains it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import importlib.util

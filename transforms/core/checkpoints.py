@@ -1,7 +1,5 @@
 """Inspect folders of models written by transformers' ``save_pretrained`` before anything heavy is imported."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

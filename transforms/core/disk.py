@@ -6,8 +6,6 @@ file systems have no locks: there, a run does not publish if another one has beg
 (:mod:`parapet.transforms.core.files`).
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import logging

@@ -1,7 +1,5 @@
 """Loads libraries of others: fast, and with errors that say what to install."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

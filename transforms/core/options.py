@@ -14,8 +14,6 @@ tuple of several values, or any type that ``parse`` makes of a text. Each may be
 declared by :func:`option` is not a flag; a subclass may change the default of a field (``epochs: int = 3``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field
 from fractions import Fraction

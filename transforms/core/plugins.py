@@ -6,8 +6,6 @@ A flag names a plug-in as ``NAME`` or ``NAME=ARGUMENT``, and passes it the argum
 registered in ``setup.py`` and loaded in the same way; only errors and records do not call them plug-ins.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging

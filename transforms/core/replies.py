@@ -1,7 +1,5 @@
 """Reads the answers of OpenAI-compatible servers, in the many forms in which these send text, reasoning and calls."""
 
-from __future__ import annotations
-
 import ast
 import json
 import operator

@@ -1,7 +1,5 @@
 """Servers on this machine: their sockets, and their end."""
 
-from __future__ import annotations
-
 import socket
 from types import FrameType
 from typing import Any

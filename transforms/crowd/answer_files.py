@@ -4,8 +4,6 @@ Every record becomes an assignment or a dead letter in :func:`read_row`, whether
 assignment of MTurk's API or a line of ``parapet collect``. Rows after a bad one are still read.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import hashlib

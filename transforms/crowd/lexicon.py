@@ -4,8 +4,6 @@ Also what embeddings do not see: negations and opposites, boilerplate of languag
 The data come with installed packages (wordfreq, better-profanity's list, py3langid's model); nothing is downloaded.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache

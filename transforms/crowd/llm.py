@@ -5,8 +5,6 @@ two tasks of a service blind to each other, in this batch and in later ones. Ans
 person are refused here, too, and requested again with the form's own message.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -8,8 +8,6 @@ are compared by TF-IDF of character n-grams, or by MiniLM if the extra ``meaning
 ``benchmarks.meaning`` fits the thresholds on published variants and measures their error rates.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_right

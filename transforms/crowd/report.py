@@ -3,8 +3,6 @@
 Other reports share parts of it, and how long tasks took workers and what they paid.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

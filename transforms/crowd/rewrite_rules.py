@@ -5,8 +5,6 @@ checked again because scripts may have been off; answers that it accepts must no
 explanations are as in ``crowd.rules``; a rule without docstring has the explanation of the rule for schemas.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import defaultdict

@@ -5,8 +5,6 @@ and with other characters in between. A record that cannot be split into columns
 anywhere in it; see :func:`withheld`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

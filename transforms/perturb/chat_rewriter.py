@@ -4,8 +4,6 @@ A turn is sent with its values in brackets: ``Find me a bus to [Fresno].`` A mod
 refused, the set has the rules' version. Answers are cached in the output, so that a rerun pays for none of them again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

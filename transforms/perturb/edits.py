@@ -1,7 +1,5 @@
 """Edits of texts: their application, the positions of spans after them, and the ranges that they must not touch."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 Functions only decide unambiguous cases. Otherwise they return None, and the text is unchanged.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Collection, Iterator

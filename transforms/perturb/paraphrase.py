@@ -1,7 +1,5 @@
 """Paraphrase user turns (RADDLE, section 4) by rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

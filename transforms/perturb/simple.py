@@ -6,8 +6,6 @@ Otherwise, sentences lose optional beginnings and polite phrases, but stay sente
 if no rule applies.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The values of the expected calls are marked as slot values, which perturbations do not change.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections import Counter

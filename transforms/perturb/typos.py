@@ -4,8 +4,6 @@ Only ASCII letters are changed, so that graphemes are never split; never the fir
 wrong (Yannakoudakis and Fawthrop 1983); never text that :mod:`parapet.transforms.perturb.user_turns` protects.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence

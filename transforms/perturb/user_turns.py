@@ -1,7 +1,5 @@
 """User turns: text, annotated values, acts and services; text to protect; and edits that keep annotations correct."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -5,8 +5,6 @@ sentence, a phrase behind it, or a sentence before or after the turn. A turn sta
 No frame is used twice in a dialogue, or repeats a word or the beginning of a sentence of the turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Edits JSON text: places in it, of which all others keep their bytes, and arguments of calls that arrive in pieces."""
 
-from __future__ import annotations
-
 import json
 import operator
 import re

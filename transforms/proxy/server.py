@@ -1,7 +1,5 @@
 """The proxy between clients and one upstream: over HTTP, with an address below ``/x/`` for each variant, and stdio."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

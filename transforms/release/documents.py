@@ -5,8 +5,6 @@ Hub ("Dataset Cards", "Manual Configuration") and in ``datasets.utils.metadata``
 files and their columns for tools that read Croissant 1.1 (MLCommons).
 """
 
-from __future__ import annotations
-
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence

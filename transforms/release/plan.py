@@ -1,7 +1,5 @@
 """The plan of a build: from ``release.toml`` to the files to read, and from these to rows, counts and problems."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -9,8 +9,6 @@ split are in memory. Splits with the same logical hash, key and columns are not 
 decide on the version number, are those of TensorFlow Datasets ("Datasets versioning").
 """
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import hashlib

@@ -5,8 +5,6 @@ hashes in the manifest; schemas and dialogues are counted and checked for proble
 whole, including all hashes, can pass; only a signature of ``SHA256SUMS`` reveals that.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 The escapes are those of CommonMark 0.31 and of GitHub's tables (GFM, section 4.10).
 """
 
-from __future__ import annotations
-
 import re
 import urllib.parse
 from collections.abc import Iterable, Sequence

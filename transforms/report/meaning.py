@@ -6,8 +6,6 @@ Neither notices a negation, a changed person or a wrong preposition (see ``gate`
 else.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util

@@ -7,8 +7,6 @@ Charts are HTML and CSS: the places of the marks are percentages of an axis, the
 colours follow the colour scheme, and the same chart fits a phone and a desk. ``report.html.jinja`` draws the charts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -11,8 +11,6 @@ utterances, a byte order mark, Windows line ends, and a file that ends without a
 the format is an error.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -10,8 +10,6 @@ thanks and goodbye. The system's acts push acts onto it (the answer to a questio
 remove acts that are no longer needed. A turn of the user pops one act, and the acts that belong to the same turn.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta

@@ -5,8 +5,6 @@ entities, and nothing about how the dialogue was simulated. It interprets a turn
 same words may answer a question at one point and request a table at another.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice

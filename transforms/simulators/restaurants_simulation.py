@@ -21,8 +21,6 @@ two, and so on. So no two splits share a request or an entity, which belongs to 
 dialogue can be simulated independently.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ patterns: the most frequent text of the training set selected by a regular expre
 entities.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

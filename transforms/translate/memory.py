@@ -1,7 +1,5 @@
 """The interface of translation engines, their batches, and the memory of all translations that were paid for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Schema variants (SGD-X, Lee et al. 2022): match their names with the original's, and rename dialogues to them."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from parapet.transforms.core import options

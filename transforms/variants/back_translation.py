@@ -10,8 +10,6 @@ The gate checks whether a text still says the same, in good English. Short texts
 no text changes its meaning.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

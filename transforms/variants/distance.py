@@ -4,8 +4,6 @@ Names are compared by Levenshtein distance as written, descriptions by Jaccard d
 each text are cached, so that each distinct text is processed once per process.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache, lru_cache, partial

@@ -3,8 +3,6 @@
 The places of names in a dialogue are located once, then written with the names of each variant.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path

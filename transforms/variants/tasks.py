@@ -3,8 +3,6 @@
 A task and its answer form one record: if one of them cannot be renamed, neither is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

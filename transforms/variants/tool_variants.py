@@ -1,7 +1,5 @@
 """Variants of tools: each tool of a toolset under another name, with other descriptions and parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -4,8 +4,6 @@ SGSAcc (Chen, Lin and Byrne 2023, section 2.2) asks three workers whether each g
 dialogue acts. The metric's verdict on an utterance does not affect the pages, so that no page can reveal it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set

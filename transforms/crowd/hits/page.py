@@ -3,8 +3,6 @@
 All amounts of money are Decimal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

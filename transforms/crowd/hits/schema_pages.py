@@ -12,8 +12,6 @@ The cue depends only on what the page may show: two services that differ only in
 written by a person are checked against the hidden text before any page is made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The terms of the work: pay, number of workers and time limits, and MTurk's fees and limits."""
 
-from __future__ import annotations
-
 import re
 from decimal import ROUND_UP, Decimal
 from typing import Literal

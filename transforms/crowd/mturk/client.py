@@ -1,7 +1,5 @@
 """The boto3 client: its address, its retries, and its errors in words."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

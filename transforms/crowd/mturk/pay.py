@@ -3,8 +3,6 @@
 Payment does not depend on whether the data is accepted. :func:`collect` reads the current state before and after.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime

@@ -6,8 +6,6 @@ is granted to workers who did the task, and hides the sibling's HITs from them. 
 them again has no effect.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import re

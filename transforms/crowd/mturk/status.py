@@ -3,8 +3,6 @@
 ``ledger.csv`` lists every approved assignment and every bonus, to the cent; ``status.html`` shows the state as a page.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections import Counter

@@ -4,8 +4,6 @@ An invitation link ends with a signed number, the person's token, which is also 
 may see the progress page, has number 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -9,8 +9,6 @@ of the journal, which is the commit, on disk. A lock on the file keeps a second 
 ``sqlite3 answers.sqlite '.backup copy.sqlite'``.
 """
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """Replace slot values by values that do not occur in training, consistently through each dialogue."""
 
-from __future__ import annotations
-
 from parapet.transforms.core.options import INPUT, option
 from parapet.transforms.perturb.options import PerturbationOptions
 

@@ -1,7 +1,5 @@
 """Replace the values of one dialogue: choose new ones, made up or from a gazetteer, and write them to its turns."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -7,8 +7,6 @@ something that looks like a reference is not a hotel, whatever the name. Otherwi
 are kept, since an unchanged value is better than nonsense.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date

@@ -3,8 +3,6 @@
 Utterances, values and training are split into words in the same way, and the words of training are indexed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

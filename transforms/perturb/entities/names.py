@@ -4,8 +4,6 @@ The end of a name says what it denotes ("Italian Restaurant", "International Air
 replaced. If the old name has no such end, the slot decides: a ``theater_name`` gets the name of a cinema.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Insert out-of-domain utterances into dialogues (RADDLE, Peng et al. 2021, section 4)."""
 
-from __future__ import annotations
-
 from parapet.transforms.core.options import option
 from parapet.transforms.perturb.options import PerturbationOptions
 

@@ -4,8 +4,6 @@
 into another one must say itself what it is about, as "I need a bus to Fresno, can you find one?" does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache

@@ -3,8 +3,6 @@
 Inaudible differences of spelling, such as ok and okay or that'll and that will, are no errors.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_left

@@ -4,8 +4,6 @@ It is the reference of the word error rate and the input of the synthesiser. ``n
 units and the like.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata
