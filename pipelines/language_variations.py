@@ -10,7 +10,7 @@ from parapet.schemas.errors import InputError
 from parapet.transforms.core.options import INPUT, PARALLEL_CALLS, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.perturb.chat_rewriter import Rewriter
+    from parapet.transforms.perturb.rewrites import Rewriter
     from parapet.transforms.perturb.variations import LanguageVariations
 
 _KIND, _WORDS = "variation", "words"
@@ -58,7 +58,7 @@ class LanguageVariation(endpoint_flags.EndpointOptions, perturb.Perturb):
         Raises:
           InputError: the options cannot be used.
         """
-        from parapet.transforms.perturb import chat_rewriter, variations
+        from parapet.transforms.perturb import rewrites, variations
         from parapet.transforms.perturb.rewrites import Rewritten
 
         rewritten = Rewritten(self.rewritten) if self.rewritten else None
@@ -71,19 +71,16 @@ class LanguageVariation(endpoint_flags.EndpointOptions, perturb.Perturb):
         parts = []
         for kind in kinds:
             part = variations.KINDS[kind](seed=self.seed, rewritten=rewritten or (), **own.get(kind, {}))
-            part.rewriter = rewriter if kind in chat_rewriter.KINDS else None
+            part.rewriter = rewriter if kind in rewrites.KINDS else None
             parts.append(part)
         return variations.LanguageVariations(parts, self.env)
 
     def _check_unused(self, kinds: list[str]) -> None:
         """Raises InputError if an option has no effect."""
-        from parapet.transforms.perturb import chat_rewriter
+        from parapet.transforms.perturb import rewrites
 
-        of_llm = dict.fromkeys(("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS), chat_rewriter.KINDS)
-        kinds_of = {
-            **dict.fromkeys(("rates", "perturb_values"), ("typos",)),
-            **dict.fromkeys(of_llm, chat_rewriter.KINDS),
-        }
+        of_llm = dict.fromkeys(("model", "parallel_calls", "dry_run", *ENDPOINT_OPTIONS), rewrites.KINDS)
+        kinds_of = {**dict.fromkeys(("rates", "perturb_values"), ("typos",)), **dict.fromkeys(of_llm, rewrites.KINDS)}
         for name in filter(lambda name: getattr(self, name), kinds_of):
             if self.rewritten:
                 raise InputError("has no effect with --rewritten, whose turns are used unchanged", f"--{name}")
@@ -94,7 +91,7 @@ class LanguageVariation(endpoint_flags.EndpointOptions, perturb.Perturb):
 
     def _rewriter(self) -> Rewriter:
         """Returns the language model. Raises InputError if it cannot be used."""
-        from parapet.transforms.perturb.chat_rewriter import Rewriter
+        from parapet.transforms.perturb.rewrites import Rewriter
 
         endpoint = self.endpoint_of(self.model, parallel=self.parallel_calls)
         rewriter = Rewriter(endpoint, endpoint_flags.cache_in(self.output, None))

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
     from parapet.transforms.perturb.base import Perturbation
-    from parapet.transforms.perturb.files import PerturbCorpus
-    from parapet.transforms.perturb.task_corpus import Reworded
+    from parapet.transforms.perturb.files import PerturbCorpus, Reworded
     from parapet.transforms.perturb.toolkits import Toolkits
 
 EXAMPLE = """\
@@ -304,7 +303,7 @@ class TasksPipeline(app.Pipeline[TaskSets]):
     def report(self, tasks: TaskSets, counters: dict[str, int]) -> None:
         """Prints the number of tasks, or of changed messages, in each set."""
         from parapet.transforms.perturb.corpora import OTHER_LANGUAGES
-        from parapet.transforms.perturb.task_corpus import Reworded
+        from parapet.transforms.perturb.files import Reworded
 
         counts = self.written(MANIFEST)["counts"]
         if isinstance(tasks.sets, Reworded):
@@ -327,7 +326,7 @@ class PerturbTasks(PerturbationOptions, TasksPipeline):
     def check(self) -> TaskSets:
         """Makes the perturbation. Raises InputError if it needs dialogues."""
         from parapet.transforms.perturb.apply import complete
-        from parapet.transforms.perturb.task_corpus import Reworded
+        from parapet.transforms.perturb.files import Reworded
 
         files, perturbation = self.files(), complete(self.make())
         if not perturbation.keeps_turns or perturbation.needs_corpus():

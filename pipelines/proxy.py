@@ -19,7 +19,7 @@ from parapet.transforms.core import fence, options
 from parapet.transforms.core.options import OUTPUT, option
 
 if TYPE_CHECKING:
-    from parapet.transforms.proxy.sides import Side, ToolServerSide
+    from parapet.transforms.proxy.server import Side, ToolServerSide
 
 ORIGINAL = "original"
 
@@ -61,8 +61,7 @@ on and never written, and neither are texts without --log."""
     def check(self) -> dict[str, Side]:
         """Reads the variants. Raises InputError if an option cannot be used."""
         try:
-            from parapet.transforms.proxy import server  # noqa: F401
-            from parapet.transforms.proxy.sides import ModelSide, Record, ToolServerSide
+            from parapet.transforms.proxy import server
         except ImportError as error:
             raise MissingExtra(str(error.name), "collect") from None
         from parapet.transforms.variants.matching import find_variants
@@ -73,13 +72,11 @@ on and never written, and neither are texts without --log."""
         variants = {ORIGINAL: None} | {name: read_variant(name, folder) for name, folder in folders.items()}
         if self.variant not in variants:
             raise InputError(f"there is no variant {self.variant!r} (found: {', '.join(variants)})", "--variant")
-        record, perturb = Record(Path(self.record) if self.record else None), None
+        record, perturb = server.Record(Path(self.record) if self.record else None), None
         if self.perturb:
-            from parapet.transforms.proxy.sides import perturbing
-
-            perturb = perturbing(self.perturb, self.seed)
+            perturb = server.perturbing(self.perturb, self.seed)
         return {
-            name: ToolServerSide(variant, record) if self.mcp else ModelSide(variant, record, perturb)
+            name: server.ToolServerSide(variant, record) if self.mcp else server.ModelSide(variant, record, perturb)
             for name, variant in variants.items()
         }
 

@@ -14,10 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from parapet.schemas import layout, limits, release, tasks, tools
-from parapet.schemas.dialogue import Dialogue, Frame, list_files, read_each, typed
+from parapet.schemas.dialogue import Dialogue, Frame, list_files, read_each, read_messages, typed
 from parapet.schemas.errors import InputError, pointer_of
 from parapet.schemas.limits import parse_json
-from parapet.schemas.messages import read_messages
 from parapet.schemas.rows import DeadLetter
 from parapet.schemas.service import Service
 from parapet.transforms.core.progress import advance, expect

@@ -565,7 +565,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         if self.scorer == "lexical":
             return lexical.Lexical()
         from parapet.evaluation.endpoint.asking import prompt_of
-        from parapet.evaluation.endpoint.tasks import Judge
+        from parapet.evaluation.endpoint.models import Judge
 
         assert self.endpoint is not None
         chat = Chat(self.endpoint, self.cache)

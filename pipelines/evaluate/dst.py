@@ -79,7 +79,7 @@ sensitivity as in SGD-X (OUT/robustness.json)."""
 
     def report(self, config: Config, counters: dict[str, int]) -> None:
         """Prints joint goal accuracy by set, and warns about skipped records."""
-        from parapet.evaluation.dst.results import REFUSED, change_of, sensitivity_of
+        from parapet.evaluation.dst.scoring import REFUSED, change_of, sensitivity_of
         from parapet.evaluation.task import refused_notes
         from parapet.transforms.core.counts import Counts
 

@@ -155,7 +155,7 @@ cannot be read count as wrong; refused requests are not scored."""
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the sets of dialogues."""
-        from parapet.evaluation.endpoint.states import LanguageModel as Tracker
+        from parapet.evaluation.endpoint.models import LanguageModel as Tracker
         from parapet.evaluation.models.dst import Job
 
         sources, normalise = self.sources(), not self.as_answered
@@ -183,7 +183,7 @@ decisions for 'parapet evaluate --task ood'. Answers are kept, and count, as tho
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the turns. Raises InputError if they cannot be used, or if nothing defines the domains."""
-        from parapet.evaluation.endpoint.tasks import Router
+        from parapet.evaluation.endpoint.models import Router
         from parapet.evaluation.models import turns
         from parapet.evaluation.ood import is_of_ood
         from parapet.schemas.layout import as_path, read_root
@@ -222,7 +222,7 @@ Asks a language model for an utterance of the acts of each system turn, given as
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the system turns."""
-        from parapet.evaluation.endpoint.tasks import Speaker
+        from parapet.evaluation.endpoint.models import Speaker
         from parapet.evaluation.models import generation
         from parapet.evaluation.models.generation import Job, Search, relative_of
 
@@ -252,7 +252,7 @@ ranking'. With --candidates the one most like its answer is taken. Answers are k
 
     def plan(self, prompt: Prompt) -> Task:
         """Lists the test files. Raises InputError if one cannot be used."""
-        from parapet.evaluation.endpoint.tasks import Bot
+        from parapet.evaluation.endpoint.models import Bot
         from parapet.evaluation.models.babi import Job, read_candidates, read_dialogues
 
         if self.top > 1 and not self.candidates:

@@ -25,9 +25,20 @@ from parapet.transforms.crowd.hits.page import workers_needed
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
 from parapet.transforms.crowd.mturk import batch as batches
 from parapet.transforms.crowd.mturk import pay, publish, status
-from parapet.transforms.crowd.mturk.batch import Batch, Failures, Line, Settings, begin, check_endpoint
-from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, connect, endpoint_of, explaining
-from parapet.transforms.crowd.mturk.client import where as place_of
+from parapet.transforms.crowd.mturk.batch import (
+    PRODUCTION,
+    SANDBOX,
+    Batch,
+    Failures,
+    Line,
+    Settings,
+    begin,
+    check_endpoint,
+    connect,
+    endpoint_of,
+    explaining,
+)
+from parapet.transforms.crowd.mturk.batch import where as place_of
 from parapet.transforms.report.report import page
 
 Result = TypeVar("Result")

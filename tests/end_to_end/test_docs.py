@@ -37,8 +37,7 @@ from parapet.schemas.rows import DISPOSITIONS, RESPONSES, Assignment, DeadLetter
 from parapet.transforms.crowd.answer_files import FilledForm, read_responses
 from parapet.transforms.crowd.mturk import batch as batches
 from parapet.transforms.crowd.mturk import pay as decide
-from parapet.transforms.crowd.mturk.batch import Entry, Event
-from parapet.transforms.crowd.mturk.client import SANDBOX
+from parapet.transforms.crowd.mturk.batch import SANDBOX, Entry, Event
 from parapet.transforms.crowd.mturk.status import Row, Status, TaskStatus
 from parapet.transforms.crowd.report import SHEET_COLUMNS
 from parapet.transforms.crowd.rules import EXPLANATIONS

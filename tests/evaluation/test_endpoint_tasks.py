@@ -9,7 +9,7 @@ from chat_server import ChatServer
 from kit import cases, corpus, json_of, raised, refused, rows_of, run, sample_dialogues, write
 
 from parapet.evaluation.endpoint.asking import prompt_of
-from parapet.evaluation.endpoint.tasks import _domain, _label, _utterance
+from parapet.evaluation.endpoint.models import _domain, _label, _utterance
 from parapet.evaluation.models.turns import Answer
 from parapet.pipelines.progress import Run, text_of
 from parapet.pipelines.suite.graph import Graph

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kit import BUNDLED, TWO_WORKERS, cases, files_of, refused, rows_of, run, write
 
 from parapet.evaluation.tools.tasks import read_tasks
-from parapet.schemas.messages import LINE, line_text, read_messages, user_turn, values_in
-from parapet.transforms.perturb.task_corpus import reworded_tasks, texts_of_tasks
+from parapet.schemas.dialogue import LINE, line_text, read_messages, user_turn, values_in
+from parapet.transforms.perturb.files import reworded_tasks, texts_of_tasks
 from parapet.transforms.perturb.toolkits import Catalogue, may_be_same, things_of
 
 

@@ -17,11 +17,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from parapet.schemas.dialogue import Dialogue, DialogueFile, problems_of, typed
+from parapet.schemas.dialogue import (
+    Dialogue,
+    DialogueFile,
+    dialogue_of,
+    longest_first,
+    plain_service,
+    problems_of,
+    typed,
+    user_turn,
+)
 from parapet.schemas.errors import InputError, UserCodeError, no_such
 from parapet.schemas.layout import sample_root, services_by_name
 from parapet.schemas.limits import compact_json
-from parapet.schemas.messages import dialogue_of, longest_first, plain_service, user_turn
 from parapet.schemas.rows import parquet_bytes
 from parapet.schemas.service import Service, parse_service
 from parapet.transforms.core import fence, plugins

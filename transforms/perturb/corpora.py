@@ -27,11 +27,19 @@ import msgspec
 
 from parapet.schemas import dialogue as sgd
 from parapet.schemas import layout
-from parapet.schemas.dialogue import Dialogue, DialogueFile, Frame, State, dialogue_text, typed
+from parapet.schemas.dialogue import (
+    Dialogue,
+    DialogueFile,
+    Frame,
+    State,
+    dialogue_text,
+    plain_service,
+    read_messages,
+    typed,
+)
 from parapet.schemas.errors import InputError, run_header
 from parapet.schemas.layout import SINGLE, SPLITS, SplitSchemas, as_path, is_there
 from parapet.schemas.limits import MAX_DIALOGUE_FILE, MAX_SCHEMA_FILE, open_path, read_whole
-from parapet.schemas.messages import plain_service, read_messages
 from parapet.schemas.service import Service
 from parapet.transforms.core import inputs, progress
 from parapet.transforms.report.text import counted
@@ -447,7 +455,7 @@ def corpus_of(dialogues: Mapping[str, Iterable[Any]], services: Mapping[str, Seq
 
 
 def messages_corpus(paths: Sequence[str]) -> Corpus:
-    """Creates a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.messages`.
+    """Creates a corpus of chat messages from files of JSON lines, see :mod:`parapet.schemas.dialogue`.
 
     Raises:
       InputError: a file cannot be read or has no chat messages, or two files have the same name.

@@ -20,7 +20,7 @@ from parapet.schemas import errors, layout
 from parapet.schemas.layout import NAMES, TOOLS
 from parapet.schemas.tools import Tool, ToolFile, ToolNames, is_hosted
 from parapet.transforms.core import runs, seeding
-from parapet.transforms.perturb.task_corpus import Rows, read_rows, write_rows
+from parapet.transforms.perturb.files import Rows, read_rows, write_rows
 from parapet.transforms.splits.augment import OPERATIONS, CorruptionConfig, Rates, corrupt
 from parapet.transforms.variants.tasks import renamed_task
 from parapet.transforms.variants.tool_variants import TaskVariant, variant_of

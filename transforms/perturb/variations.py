@@ -36,7 +36,7 @@ from parapet.transforms.report.numbers import Metric, Numbers
 if TYPE_CHECKING:
     import apache_beam as beam
 
-    from parapet.transforms.perturb.chat_rewriter import Rewriter
+    from parapet.transforms.perturb.rewrites import Rewriter
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -378,10 +378,10 @@ class LanguageVariations(LanguageVariation):
 
     def plan_lines(self, files: Sequence[DialogueFile]) -> Iterator[str]:
         """Yields lines on what a language model would be asked, and its price."""
-        from parapet.transforms.perturb import chat_rewriter
+        from parapet.transforms.perturb import rewrites
 
         written = {part.name: part.rewriter for part in self.parts if part.rewriter}
-        return chat_rewriter.plan_lines(files, [*written], next(iter(written.values())))
+        return rewrites.plan_lines(files, [*written], next(iter(written.values())))
 
 
 def kinds_of(names: str, rewritten: Rewritten | None) -> list[str]:

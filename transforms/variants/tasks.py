@@ -15,7 +15,7 @@ from parapet.schemas.tasks import ANSWERS, answers_beside, is_task, records
 from parapet.schemas.tools import Toolset
 from parapet.transforms.core import fence, runs
 from parapet.transforms.core.counts import Balance, CountKey, Counts, Equal, Invariant, Tally, dead_dialogue, of_files
-from parapet.transforms.perturb.task_corpus import write_rows
+from parapet.transforms.perturb.files import write_rows
 from parapet.transforms.variants.tool_variants import TaskVariant, renamings_of
 
 

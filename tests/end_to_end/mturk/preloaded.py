@@ -4,12 +4,12 @@ import boto3
 import botocore.endpoint
 
 from parapet.pipelines.mturk import session as work
-from parapet.transforms.crowd.mturk import client
+from parapet.transforms.crowd.mturk import batch
 from parapet.transforms.report import report
 
 assert work
 report.environment().get_template("report.html.jinja")
-session = boto3.session.Session(region_name=client.REGION)
+session = boto3.session.Session(region_name=batch.REGION)
 boto3.session.Session = lambda **_: session
-client.connect("http://127.0.0.1:1")
+batch.connect("http://127.0.0.1:1")
 botocore.endpoint.time.sleep = lambda _: None  # before a call is tried again

@@ -12,7 +12,7 @@ from kit import service, slot
 from local_http import Answer
 
 from parapet.evaluation.dst.model import Example
-from parapet.evaluation.endpoint import states
+from parapet.evaluation.endpoint import models
 from parapet.evaluation.endpoint.asking import prompt_of
 from parapet.pipelines.app import command_line
 from parapet.pipelines.suite.graph import Graph
@@ -47,7 +47,7 @@ ASKED = Example("1", 2, BUSES, SAID)
     ("wifi", "Don't care", "dontcare"),
 )
 def test_values_as_the_schema_and_the_dialogue_have_them(slot, value, said):
-    assert states.as_said(next(one for one in BUSES.slots if one.name == slot), value, SAID) == said
+    assert models.as_said(next(one for one in BUSES.slots if one.name == slot), value, SAID) == said
 
 
 @kit.cases(
@@ -65,7 +65,7 @@ def test_values_as_the_schema_and_the_dialogue_have_them(slot, value, said):
 )  # fmt: skip
 def test_what_an_answer_says(style, reply, said):
     usual = {"active_intent": "FindBus", "requested_slots": [], "slot_values": {"to": ["Fresno"], "seats": ["2"]}}
-    assert states.state_of(reply, ASKED, style) == (said or usual)
+    assert models.state_of(reply, ASKED, style) == (said or usual)
 
 
 @kit.cases(
@@ -80,18 +80,18 @@ def test_what_an_answer_says(style, reply, said):
     ("text", Reply("They want a bus."), "no_lines"),
 )
 def test_an_answer_that_says_nothing_is_wrong(style, reply, why):
-    kit.raised(Unreadable, states.state_of, reply, ASKED, style, match=f"^{why}$")
-    assert states.unreadable_state(BUSES)["slot_values"] == {slot.name: [states.UNPARSED] for slot in BUSES.slots}
+    kit.raised(Unreadable, models.state_of, reply, ASKED, style, match=f"^{why}$")
+    assert models.unreadable_state(BUSES)["slot_values"] == {slot.name: [models.UNPARSED] for slot in BUSES.slots}
 
 
-@pytest.mark.parametrize("style", states.STYLES)
+@pytest.mark.parametrize("style", models.STYLES)
 def test_the_request_has_schema_and_dialogue(style):
-    messages, parameters = states.request(ASKED, style, prompt_of("states"))
+    messages, parameters = models.request(ASKED, style, prompt_of("states"))
     text = "".join(one["content"] for one in messages) + json.dumps(parameters)
     assert all(part in text for part in ("Buses_1", "Bus tickets", "FindBus", "Where to", "half past 5", "WiFi"))
-    whole = states.json_schema(BUSES, whole=True)
+    whole = models.json_schema(BUSES, whole=True)
     assert set(whole["required"]) == set(whole["properties"])
-    assert states.json_schema(BUSES, whole=False)["properties"]["seats"]["enum"] == ["1", "2", "dontcare"]
+    assert models.json_schema(BUSES, whole=False)["properties"]["seats"]["enum"] == ["1", "2", "dontcare"]
 
 
 def oracle(root):
@@ -131,7 +131,7 @@ def scored(folder, **more):
     return kit.run("evaluate", task="dst", **flags).json("metrics.json")["#ALL_SERVICES"]
 
 
-@pytest.mark.parametrize("style", states.STYLES)
+@pytest.mark.parametrize("style", models.STYLES)
 def test_who_knows_the_states_is_right_in_every_style(tmp_path, gold, style):
     with ChatServer(gold) as server:
         flags = {"model": "m", "style": style, "output": tmp_path / "states"}

@@ -13,8 +13,16 @@ from parapet.schemas.dialogue import Action, Frame, SlotSpan, Turn
 from parapet.transforms.core.chat import Endpoint
 from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.core.replies import Reply, Unreadable
-from parapet.transforms.perturb.chat_rewriter import Rewriter, marked
-from parapet.transforms.perturb.rewrites import Line, Rewrite, Rewritten, read_lines, refusal, reworded
+from parapet.transforms.perturb.rewrites import (
+    Line,
+    Rewrite,
+    Rewriter,
+    Rewritten,
+    marked,
+    read_lines,
+    refusal,
+    reworded,
+)
 from parapet.transforms.perturb.user_turns import Span as Place
 from parapet.transforms.perturb.user_turns import UserTurn
 from parapet.transforms.perturb.variations import KINDS, Verbose

@@ -12,7 +12,7 @@ from wordings import arguments_of, in_variant, reworded, toolset
 from parapet.schemas.tools import Tool
 from parapet.transforms.proxy.conversation import Answer, RewordedTools, reworded_request
 from parapet.transforms.proxy.raw_json import encoded, fields_of
-from parapet.transforms.proxy.sides import ModelSide, Record
+from parapet.transforms.proxy.server import ModelSide, Record
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool
 

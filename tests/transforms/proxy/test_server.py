@@ -17,7 +17,7 @@ from wordings import in_variant, reworded, toolset
 from parapet.schemas.tools import Tool, read_tools
 from parapet.transforms.proxy import server
 from parapet.transforms.proxy.conversation import Answer, RewordedTools
-from parapet.transforms.proxy.sides import ToolServerSide
+from parapet.transforms.proxy.server import ToolServerSide
 from parapet.transforms.proxy.statistics import Statistics
 from parapet.transforms.variants.tool_variants import TaskVariant
 

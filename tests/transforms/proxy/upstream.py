@@ -18,7 +18,7 @@ from wordings import arguments_of
 
 from parapet.transforms.core import web
 from parapet.transforms.proxy import server
-from parapet.transforms.proxy.sides import ModelSide, Record
+from parapet.transforms.proxy.server import ModelSide, Record
 
 
 class Upstream:

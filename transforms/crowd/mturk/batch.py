@@ -10,6 +10,8 @@ reads from MTurk, so it can be run and interrupted at any time.
 
 Both are raw data: only their owner can read them, and they must not be released. All other files identify workers by
 keyed hashes.
+
+Also the boto3 client: its address, its retries, and its errors in words.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -34,10 +37,157 @@ from uuid import uuid4
 import msgspec
 import orjson
 
-from parapet.schemas.errors import InputError, parapet_version, storable
+from parapet.schemas.errors import InputError, MissingExtra, parapet_version, storable
 from parapet.schemas.layout import parse_json_line
 from parapet.transforms.core import disk
-from parapet.transforms.crowd.mturk import client
+from parapet.transforms.crowd.worker_ids import MASK, redact
+
+PRODUCTION = "https://mturk-requester.us-east-1.amazonaws.com"
+SANDBOX = "https://mturk-requester-sandbox.us-east-1.amazonaws.com"
+ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_MTURK"
+
+# MTurk has one region; for others, boto3 makes up an address that does not exist.
+REGION = "us-east-1"
+
+_ADVICE = {
+    "UnrecognizedClientException": "MTurk does not recognise these credentials",
+    "InvalidSignatureException": "the secret key does not match the access key",
+    "IncompleteSignature": "the credentials are incomplete",
+    "AccessDeniedException": "these credentials may not use MTurk: link the AWS account to a requester account",
+    "ExpiredTokenException": "the session token has expired: log in again",
+    "InsufficientFunds": "the account's balance does not cover this: prepay HITs at requester.mturk.com",
+    "ThrottlingException": "too many calls: wait a while and run the same command again, or use --parallel_calls 1",
+}
+
+# After these errors, further calls would fail, too.
+HOPELESS = frozenset(_ADVICE)
+
+_ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+# A worker id such as "A2XYZ…" in MTurk's messages, also shorter or longer ones.
+_WORKER_ID = re.compile(r"(?<![A-Za-z0-9])A(?:[A-Z0-9]{9,63}|(?=[A-Z]{0,62}[0-9])[A-Z0-9]{3,63})(?![A-Za-z0-9])")
+
+
+class UnusableAnswer(InputError):
+    """A response of MTurk cannot be used."""
+
+
+def endpoint_of(production: bool, endpoint_url: str | None) -> str:
+    """Returns the address to use: production, or the one given or in the environment, or the sandbox.
+
+    Raises:
+      InputError: both production and another address were requested.
+    """
+    other = endpoint_url or os.environ.get(ENDPOINT_VARIABLE)
+    if production and other and other.rstrip("/") != PRODUCTION:
+        flag = "--endpoint_url" if endpoint_url else ENDPOINT_VARIABLE
+        raise InputError(f"{flag} names {other}: remove it, or leave out --production", "--production")
+    if other and not _ADDRESS.fullmatch(other):
+        raise InputError(f"{other!r} is not an address such as http://127.0.0.1:8765", "--endpoint_url")
+    return PRODUCTION if production else (other or SANDBOX).rstrip("/")
+
+
+def environment_of(endpoint: str) -> str:
+    """Returns ``production``, ``sandbox`` or the address itself."""
+    return {PRODUCTION: "production", SANDBOX: "sandbox"}.get(endpoint, endpoint)
+
+
+def where(endpoint: str) -> str:
+    """Returns ``in production``, ``in the sandbox`` or ``at http://…``."""
+    return {PRODUCTION: "in production", SANDBOX: "in the sandbox"}.get(endpoint, f"at {endpoint}")
+
+
+def connect(endpoint: str, parallel: int = 1) -> Any:
+    """Creates a boto3 client for MTurk.
+
+    Args:
+      endpoint: the address, see :func:`endpoint_of`.
+      parallel: the number of threads that will use it.
+
+    Raises:
+      InputError: boto3 is not installed.
+    """
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError:
+        raise MissingExtra("boto3", "mturk") from None
+    # At lower levels these log what they send, including worker ids, and the source of the credentials.
+    for name in ("boto3", "botocore", "urllib3"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    # Throttling begins at about a hundred calls; standard mode doubles its waits up to 20 s.
+    retries = {"mode": "standard", "max_attempts": 10}
+    config = Config(retries=retries, max_pool_connections=max(10, parallel), connect_timeout=60, read_timeout=60)
+    with explaining():
+        session = boto3.session.Session(region_name=REGION)
+        client = session.client("mturk", endpoint_url=endpoint, config=config)
+    client.meta.events.register("before-parse.mturk", check_before_parsing)
+    return client
+
+
+def code_of(error: Exception) -> str:
+    """Returns the end of MTurk's error code, ``HitAlreadyExists``, or botocore's code, ``ThrottlingException``."""
+    response = getattr(error, "response", None) or {}  # None for a broken connection
+    turk = str(response.get("TurkErrorCode") or response.get("Error", {}).get("TurkErrorCode") or "")
+    return turk.rpartition(".")[2] or str(response.get("Error", {}).get("Code", "")) or type(error).__name__
+
+
+def message_of(error: Exception) -> str:
+    """Returns MTurk's message without worker ids."""
+    text = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message", "")) or str(error)
+    return _WORKER_ID.sub(MASK, redact(text))
+
+
+@contextmanager
+def explaining(operation: str = "") -> Iterator[None]:
+    """Converts botocore's errors to errors for users. Raises InputError."""
+    from botocore import exceptions
+
+    try:
+        yield
+    except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError):
+        reason = "no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile"
+        raise InputError(reason, operation) from None
+    except (exceptions.ConnectionError, exceptions.HTTPClientError) as error:
+        raise InputError(f"no answer from MTurk: {error}; run the same command again", operation) from None
+    except exceptions.ClientError as error:
+        advice = _ADVICE.get(code_of(error), "MTurk refused the call")
+        raise InputError(f"{advice}: {message_of(error)} [{code_of(error)}]", operation) from None
+    except exceptions.BotoCoreError as error:
+        raise InputError(message_of(error), operation) from None
+
+
+def check_before_parsing(operation_model: Any, response_dict: dict[str, Any], **_: Any) -> None:
+    """Handles botocore's event ``before-parse``.
+
+    Raises UnusableAnswer for a body that is not JSON, such as a proxy's page, which botocore takes for an empty one.
+    """
+    body = response_dict["body"]
+    if response_dict["status_code"] < 300 and body.strip():
+        try:
+            json.loads(body)
+        except ValueError:
+            shown = " ".join(body[:60].decode("ascii", "replace").split())
+            reason = f"MTurk's answer is not JSON; it begins with {shown!r}"
+            raise UnusableAnswer(reason, operation_model.name) from None
+
+
+def pages(operation: Callable[..., Any], key: str, **arguments: Any) -> Iterator[dict[str, Any]]:
+    """Yields every item of a paged listing.
+
+    Args:
+      operation: the boto3 method.
+      key: the field with the items.
+      **arguments: the operation's arguments.
+    """
+    token: dict[str, str] = {}
+    while True:
+        answer = operation(MaxResults=100, **arguments, **token)
+        yield from answer[key]
+        if not answer[key] or not answer.get("NextToken"):  # the last page may have a token and no items
+            return
+        token = {"NextToken": answer["NextToken"]}
+
 
 JOURNAL = "journal.jsonl"
 
@@ -335,11 +485,11 @@ def check_endpoint(of_batch: str, of_command: str, folder: str | Path) -> None:
     """Raises InputError unless the batch is published at the address that the command uses."""
     if of_batch == of_command:
         return
-    flags = {client.PRODUCTION: "add --production, which spends real money", client.SANDBOX: "leave out --endpoint_url"}
+    flags = {PRODUCTION: "add --production, which spends real money", SANDBOX: "leave out --endpoint_url"}
     advice = flags.get(of_batch, f"add --endpoint_url {of_batch}")
-    if of_command == client.PRODUCTION:
+    if of_command == PRODUCTION:
         advice = "leave out --production"
-    raise InputError(f"this batch was published {client.where(of_batch)}: {advice}", folder)
+    raise InputError(f"this batch was published {where(of_batch)}: {advice}", folder)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -399,8 +549,8 @@ def perform(
                 return send(call)
             getattr(batch.client, call.operation)(**call.arguments)
             return {}
-        except (ClientError, BotoCoreError, client.UnusableAnswer) as error:
-            if not isinstance(error, ClientError) or client.code_of(error) in client.HOPELESS:
+        except (ClientError, BotoCoreError, UnusableAnswer) as error:
+            if not isinstance(error, ClientError) or code_of(error) in HOPELESS:
                 fatal.append(error)
             return error
 
@@ -413,14 +563,14 @@ def perform(
             entries: list[tuple[Event, str, str, dict[str, Any]]] = []
             for call, outcome in zip(chunk, pool.map(attempt, chunk), strict=True):
                 if isinstance(outcome, Exception):
-                    facts = {"code": client.code_of(outcome), "message": client.message_of(outcome)}
+                    facts = {"code": code_of(outcome), "message": message_of(outcome)}
                     entries.append(("failed", call.key, call.operation, facts))
                     failures[call.key] = f"MTurk refused: {facts['message']} [{facts['code']}]"
                 else:
                     entries.append(("done", call.key, call.operation, outcome))
             batch.journal.write(entries)
             if fatal:
-                with client.explaining(chunk[0].operation):
+                with explaining(chunk[0].operation):
                     raise fatal[0]
             if progress is not None:
                 progress(start + len(chunk), len(calls))
@@ -481,7 +631,7 @@ def collect(batch: Batch, progress: Progress | None = None) -> list[Line]:
     final = Counter(line["HITId"] for line in lines.values() if line["AssignmentStatus"] in VERDICTS)
     waiting = [hit for hit in batch.hits().values() if not hit.gone and final[hit.hit_id] < hit.assignments]
     entries: list[tuple[Event, str, str, dict[str, Any]]] = []
-    with client.explaining(), ThreadPoolExecutor(batch.parallel) as pool:
+    with explaining(), ThreadPoolExecutor(batch.parallel) as pool:
         listings = pool.map(partial(_list_assignments, batch.client), waiting)
         for number, (hit, listing) in enumerate(zip(waiting, listings, strict=True), 1):
             if listing is None:
@@ -507,9 +657,9 @@ def _list_assignments(mturk: Any, hit: PublishedHit) -> dict[str, Line] | None:
 
     operation, statuses = mturk.list_assignments_for_hit, ["Submitted", "Approved", "Rejected"]
     try:
-        listed = client.pages(operation, "Assignments", HITId=hit.hit_id, AssignmentStatuses=statuses)
+        listed = pages(operation, "Assignments", HITId=hit.hit_id, AssignmentStatuses=statuses)
         return {item["AssignmentId"]: line_of(item, hit) for item in listed}
     except ClientError as error:
-        if client.code_of(error) == "HITDoesNotExist":
+        if code_of(error) == "HITDoesNotExist":
             return None
         raise

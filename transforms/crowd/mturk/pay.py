@@ -16,8 +16,18 @@ from parapet.schemas import errors, layout
 from parapet.schemas.decisions import Record, csv_bytes
 from parapet.transforms.crowd.answer_files import read_lines, read_records, read_rows, read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, REWARD
-from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Call, Failures, Line, Progress, collect, perform
-from parapet.transforms.crowd.mturk.client import code_of, pages
+from parapet.transforms.crowd.mturk.batch import (
+    VERDICTS,
+    Batch,
+    Call,
+    Failures,
+    Line,
+    Progress,
+    code_of,
+    collect,
+    pages,
+    perform,
+)
 
 # Reasons that certainly show careless work. All other work is paid, including duplicates, answers that were not drawn,
 # work of another program, and answers that a reviewer merely disliked.

@@ -25,8 +25,18 @@ from parapet.schemas.service import TASKS
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.hits.page import PageRecord, read_manifest, read_shortfall, top_up_assignments
 from parapet.transforms.crowd.hits.terms import fee_for, up_to_cent
-from parapet.transforms.crowd.mturk.batch import Batch, Call, Failures, Line, Progress, perform
-from parapet.transforms.crowd.mturk.client import PRODUCTION, SANDBOX, explaining, pages
+from parapet.transforms.crowd.mturk.batch import (
+    PRODUCTION,
+    SANDBOX,
+    Batch,
+    Call,
+    Failures,
+    Line,
+    Progress,
+    explaining,
+    pages,
+    perform,
+)
 
 LOCALE = "00000000000000000071"
 PERCENT_APPROVED = "000000000000000000L0"

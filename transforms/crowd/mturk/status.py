@@ -16,8 +16,7 @@ import msgspec
 from parapet.transforms.core import disk
 from parapet.transforms.crowd.answer_files import read_time, worker_hash
 from parapet.transforms.crowd.hits.terms import CENT, fee_for, up_to_cent
-from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit
-from parapet.transforms.crowd.mturk.client import environment_of
+from parapet.transforms.crowd.mturk.batch import VERDICTS, Batch, Line, PublishedHit, environment_of
 from parapet.transforms.crowd.report import WORK_TIMES, Work, work_times
 from parapet.transforms.report import numbers, report
 from parapet.transforms.report.text import aligned, number

@@ -14,7 +14,7 @@ from kit import files_of, json_of, rows_of, run, write
 
 from parapet.transforms.crowd.answer_files import worker_hash
 from parapet.transforms.crowd.mturk import batch as batches
-from parapet.transforms.crowd.mturk import client as mturk_client
+from parapet.transforms.crowd.mturk import batch as mturk_client
 from parapet.transforms.crowd.mturk.batch import Batch
 
 KEY = b"a worker key for tests only"

@@ -115,7 +115,7 @@ def test_settled_elsewhere_in_the_other_way_between_look_and_call_is_a_failure(d
 
 def test_the_most_that_paying_may_take_is_asked_for_in_production(done, monkeypatch):
     crowd = "parapet.transforms.crowd.mturk"
-    for module in (f"{crowd}.client", f"{crowd}.publish", "parapet.pipelines.mturk.session"):
+    for module in (f"{crowd}.batch", f"{crowd}.publish", "parapet.pipelines.mturk.session"):
         monkeypatch.setattr(f"{module}.PRODUCTION", done.server.url)
     audit = done.audit()
     assert (done.pay(audit), done.pay(audit, "--production", "--confirm", "6.82")) == (2, 1)

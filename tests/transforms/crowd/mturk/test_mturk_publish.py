@@ -9,7 +9,7 @@ from kit import cases, edit, holding, rows_of, write
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut, worker
 
 from parapet.pipelines.mturk import session
-from parapet.transforms.crowd.mturk import client, publish
+from parapet.transforms.crowd.mturk import batch, publish
 from parapet.transforms.crowd.mturk.publish import LOCALE
 
 CREATE = "CreateHIT"
@@ -203,7 +203,7 @@ def test_from_ten_workers_on_the_fee_is_higher(bench, hits, tmp_path):
 @pytest.fixture
 def real(bench, copy, monkeypatch):
     """A bench that believes that it spends real money: its server stands where MTurk's production is."""
-    for module in (client, publish, session):
+    for module in (batch, publish, session):
         monkeypatch.setattr(module, "PRODUCTION", bench.server.url)
     sandbox(copy, False)
     bench.hits = copy
@@ -261,7 +261,7 @@ def test_pages_for_the_sandbox_are_not_published_in_production(real):
 
 
 def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monkeypatch):
-    for module in (client, publish):
+    for module in (batch, publish):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     sandbox(copy, False)
     assert bench.do("publish", "--hits", copy) == 2
@@ -271,7 +271,7 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
 
 def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatch):
     bench.ok("publish")
-    monkeypatch.setattr(client, "PRODUCTION", "http://127.0.0.1:9")
+    monkeypatch.setattr(batch, "PRODUCTION", "http://127.0.0.1:9")
     in_run(copy, options={"sandbox": False})
     assert bench.do("publish", "--hits", copy, "--production", "--confirm", "0") == 1
     assert f"was published at {bench.server.url}" in bench.err
