@@ -4,9 +4,11 @@
 
 A scripted model calls one of ten tools. It, the proxy and the client are processes of their own. Its answers are
 
-- whole, after 0.1 seconds;
-- streamed, as models do it: 60 events over 0.6 to 1.2 seconds, at random moments; clients begin at random moments, too;
+- whole, after 0.1 to 0.4 seconds;
+- streamed, as models do it: 60 events over 0.6 to 1.2 seconds, at random moments;
 - burst, the worst case: all clients begin in the same moment, and all events of all answers are sent in one moment.
+
+Clients of whole and streamed answers begin at random moments.
 
 Each request is sent to the model directly and through the proxy, with the same moments in both. The added time is the
 difference, to the first event of an answer and to its end.
@@ -34,7 +36,7 @@ from urllib.parse import urlsplit
 from parapet.schemas.tools import ToolVariant, read_tools
 
 EVENTS = 60  # of a streamed answer, the first of which has the name of the tool
-_SECONDS_BEFORE = 0.1  # until the model answers
+_SECONDS_BEFORE = 0.1, 0.4  # until the model answers, at least and at most
 _WINDOW = 1.0  # seconds within which clients begin
 _PROPERTIES = {
     "user_id": {"type": "string", "description": "Who asks"},
@@ -94,14 +96,14 @@ async def answer_requests(reader: asyncio.StreamReader, writer: asyncio.StreamWr
         match = _LENGTH.search(head)
         assert match is not None
         request = json.loads(body + await reader.readexactly(int(match[1]) - len(body)))
-        await asyncio.sleep(_SECONDS_BEFORE)
+        draw = random.Random(request["seed"])
+        await asyncio.sleep(draw.uniform(*_SECONDS_BEFORE) if request["is_paced"] else _SECONDS_BEFORE[0])
         events = [*answer_to(request)]
         if not request["stream"]:
             length = f"content-length: {len(events[0])}\r\n\r\n".encode()
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + length + events[0])
             continue
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
-        draw = random.Random(request["seed"])
         moments = sorted(draw.random() for _ in events)
         seconds = draw.uniform(0.6, 1.2) if request["is_paced"] else 0
         begun = time.perf_counter()
@@ -137,7 +139,7 @@ class Client:
     async def ask(self, seed: str) -> Taken:
         """Sends a request, and returns the time that it takes."""
         messages = [{"role": "user", "content": "What is on in Oslo? " * 20} for _ in range(20)]
-        is_streamed, is_paced = self._kind != "whole", self._kind == "streamed"
+        is_streamed, is_paced = self._kind != "whole", self._kind != "burst"
         request = {"model": "m", "messages": messages, "tools": _TOOLS, "stream": is_streamed}
         body = json.dumps({**request, "seed": seed, "is_paced": is_paced}).encode()
         head = f"POST {self._url.path}/chat/completions HTTP/1.1\r\nhost: model\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -165,7 +167,7 @@ async def times(url: str, kind: str, connections: int, rounds: int, seed: str) -
     clients = [Client(url, kind) for _ in range(connections)]
 
     async def ask(i: int) -> list[Taken]:
-        if kind == "streamed":
+        if kind != "burst":
             await asyncio.sleep(random.Random(f"{seed} {i}").uniform(0, _WINDOW))
         return [await clients[i].ask(f"{seed} {i} {j}") for j in range(rounds)]
 
