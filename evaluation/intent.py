@@ -289,8 +289,7 @@ def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None
         is_active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
         return names_intent, frame.service in services, is_active
 
-    stated = [frame for frame in frames if frame.state]
-    return max(reversed(stated), key=rank, default=None)
+    return max(reversed([frame for frame in frames if frame.state]), key=rank, default=None)
 
 
 def renamed_intents(

@@ -170,8 +170,7 @@ def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, 
         some items have a score, or a predicted label.
     """
     rows = sets.keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
-    fallbacks = {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
-    words = set(map(_words, fallbacks))
+    words = set(map(_words, {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}))
     items: dict[Key, Item] = {}
     refused: list[Key] = []
     for key, placed, truth in matched((_of_user(key, placed, words) for key, placed in rows), truths):

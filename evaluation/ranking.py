@@ -242,10 +242,9 @@ def metrics_of(top: int) -> tuple[str, ...]:
 
 def score_dialogue(exchanges: Sequence[Exchange], rankings: Sequence[Sequence[str]], top: int = 1) -> list[Values]:
     """Computes the metrics of each response of a dialogue; the last response has the dialogue's."""
-    rights = [exchange.bot.strip() for exchange in exchanges]
     ranks = [
         ranking.index(right) + 1 if right in ranking else math.inf
-        for ranking, right in zip(rankings, rights, strict=True)
+        for ranking, right in zip(rankings, [exchange.bot.strip() for exchange in exchanges], strict=True)
     ]
     rows: list[Values] = []
     for exchange, ranking, rank in zip(exchanges, rankings, ranks, strict=True):

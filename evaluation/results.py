@@ -113,8 +113,7 @@ def results_of(
     for key, numbers in sorted(metrics.items()):
         name, group = (ALL, groups[key]) if key in groups else (key, WHOLE)
         for metric, value in sorted(numbers.items()):
-            is_of_variants = metric == SENSITIVITY and key == ALL and len(variants) > 1
-            place = VARIANTS if is_of_variants else name
+            place = VARIANTS if metric == SENSITIVITY and key == ALL and len(variants) > 1 else name
             low, high = intervals.get((key, metric)) or (None, None)
             n = sizes.get(ALL if key == MEAN else key)
             rows.append(ResultRow("", task, place, group, metric, finite(value), low, high, n))
@@ -191,8 +190,7 @@ def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) 
     tables = read_tables(path, {"dialogue_id", "original_service", "seen", *(row.metric for row in wanted)})
     parts = {}
     for row in wanted:
-        sets = variants if row.set == VARIANTS else [row.set]
-        of_sets = tuple(_sums(tables.get(name), row) for name in sets)
+        of_sets = tuple(_sums(tables.get(name), row) for name in (variants if row.set == VARIANTS else [row.set]))
         if of_sets and all(of_sets):
             means = [sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in of_sets]
             if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):

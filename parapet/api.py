@@ -197,8 +197,7 @@ def perturb_text(
 
     if not isinstance(text, Iterable):
         raise InputError(f"expected a text or a list of texts, found {type(text).__name__}", "text")
-    texts = [text] if isinstance(text, str) else list(text)
-    results = perturb_texts(texts, perturbation, set_name, protect, options)
+    results = perturb_texts([text] if isinstance(text, str) else list(text), perturbation, set_name, protect, options)
     return results[0] if isinstance(text, str) else results
 
 
@@ -665,8 +664,7 @@ def schema_sensitivity(
     coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = frames.add_up_coefficients(coefficients, zero)
-    return frames.means(sums).get(ALL, {}).get(metric, math.nan)
+    return frames.means(frames.add_up_coefficients(coefficients, zero)).get(ALL, {}).get(metric, math.nan)
 
 
 def schema_sensitivity_interval(

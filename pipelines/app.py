@@ -541,8 +541,7 @@ def wrap_commands(text: str, width: int = 78) -> list[str]:
         if line.lstrip().startswith("#"):
             comments += f"{line}\n"
             continue
-        parts = re.split(r" (?=--)", line)
-        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
+        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in re.split(r" (?=--)", line)]
         broken = _wrapped(" ".join(whole), width if len(line) <= width else width - 2, f"{indent}    ")
         commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
         comments = ""

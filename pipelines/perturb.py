@@ -84,8 +84,7 @@ class Perturb(PerturbationOptions, corpora.CorpusPipeline["PerturbCorpus"]):
         else:
             corpus = read_corpus(self.root, splits)
         perturbation.splits = tuple(corpus.folders)
-        where = "--messages" if self.messages else "--sgd"
-        check_languages(perturbation.name, perturbation.languages, corpus, where)
+        check_languages(perturbation.name, perturbation.languages, corpus, "--messages" if self.messages else "--sgd")
         needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
         whole = read_corpus(self.root, None) if needs_whole and splits and not self.messages else corpus
         perturbation.prepare(whole)

@@ -226,8 +226,7 @@ def fuzzy_score(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _sorted_words(text: str) -> str:
-    words = _NO_WORD.sub(" ", _NOT_ASCII.sub("", text)).lower().split()
-    return " ".join(sorted(words))
+    return " ".join(sorted(_NO_WORD.sub(" ", _NOT_ASCII.sub("", text)).lower().split()))
 
 
 class Span(msgspec.Struct):
@@ -512,8 +511,7 @@ def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FileP
     """
     if not path.endswith(".jsonl"):
         data, end = read_input(path, MAX_DIALOGUE_FILE), 0
-        dialogues = parse_dialogues(data, path)
-        for dialogue, item in zip(dialogues, _split(data.removeprefix(_MARK)), strict=True):
+        for dialogue, item in zip(parse_dialogues(data, path), _split(data.removeprefix(_MARK)), strict=True):
             start = data.index(bytes(item), end)
             end = start + len(bytes(item))
             yield dialogue, FilePart(path, start, end)

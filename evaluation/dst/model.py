@@ -217,8 +217,7 @@ def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
 
 def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
     """Maps a variant's names of services to the original's: ``Hotels_11`` of ``v1`` to ``Hotels_1``."""
-    suffix = variant.removeprefix("v")
-    shortened = ((name, name.removesuffix(suffix)) for name in services)
+    shortened = ((name, name.removesuffix(variant.removeprefix("v"))) for name in services)
     return {name: short if short in originals else name for name, short in shortened}
 
 
@@ -243,8 +242,7 @@ def _jobs(
         for file, (path, size) in set_files.items():
             members.setdefault(file, []).append(Member(name, path, paired.get(name, {}).get(file, "")))
             sizes[file] = sizes.get(file, 0) + size
-    order = sorted(members, key=lambda file: (-sizes[file], file))
-    return [Job(file, tuple(members[file])) for file in order], loose
+    return [Job(file, tuple(members[file])) for file in sorted(members, key=lambda file: (-sizes[file], file))], loose
 
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
@@ -537,9 +535,8 @@ def score(
     by_id, path = _predictions(references, predictions)
     if not config.official:
         state_frames.check_known(references.dialogues, by_id, path)
-    slots = references.of.slots()
     return list(
-        state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
+        state_frames.score_dialogues(references.dialogues, by_id, references.of.slots(), config, path, passed_over)
     ), passed_over
 
 

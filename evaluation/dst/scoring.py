@@ -356,8 +356,7 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
 
 def _share(value: float | None, interval: Sequence[float] | None) -> str:
     """Formats a share, with its interval in small print."""
-    small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
-    return percent(value) + small
+    return percent(value) + (f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else "")
 
 
 def change_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
@@ -383,7 +382,6 @@ def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = No
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
     """Makes SGD-X's table."""
-    table = variants["table"]
     rows = [
         [
             group,
@@ -393,7 +391,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Ta
             sensitivity_of(row, row["schema_sensitivity_interval"]),
         ]
         for key, group in GROUPS.items()
-        if (row := table.get(key))
+        if (row := variants["table"].get(key))
     ]
     columns = ["services", *_SGDX.values()]
     return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
@@ -605,8 +603,7 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
         places: dict[str, str] = {}
-        members = [(job, member) for job in plan.jobs for member in job.members if member.set == name]
-        for job, member in members:
+        for job, member in ((job, member) for job in plan.jobs for member in job.members if member.set == name):
             for dialogue in state_frames.parse_dialogues(
                 read_input(member.reference, MAX_DIALOGUE_FILE), member.reference
             ):

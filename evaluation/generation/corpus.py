@@ -589,8 +589,7 @@ def read_predictions(
     for name, of_set in turns.items():
         for turn in of_set:
             utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
-    rows = sets.read_rows(predictions, split, list(turns), Prediction)
-    return sets.match_turns(rows, utterances, predictions)
+    return sets.match_turns(sets.read_rows(predictions, split, list(turns), Prediction), utterances, predictions)
 
 
 def predicted_variants(predictions: str, variants: Sequence[str]) -> list[str]:

@@ -325,8 +325,7 @@ def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
         if words > best[0]:
             best = words, denied != bool(turned)
     if best[0]:
-        agreed = best[1] != claim.positive
-        return _entailed(best[0] / len(claim.topic)) if agreed else _CONTRADICTED
+        return _entailed(best[0] / len(claim.topic)) if best[1] != claim.positive else _CONTRADICTED
     if claim.topic & _stems(context):
         answered = True if AFFIRMED.search(said.lower) else False if DENIED.search(said.lower) else None
         if answered is not None:

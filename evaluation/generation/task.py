@@ -333,8 +333,7 @@ def corpus_bleu(utterances: Sequence[str], references: Sequence[str]) -> tuple[f
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
-    score = metric.corpus_score(list(utterances), [list(references)]).score
-    return float(score), str(metric.get_signature())
+    return float(metric.corpus_score(list(utterances), [list(references)]).score), str(metric.get_signature())
 
 
 class Metric(Protocol):
@@ -549,8 +548,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         for name, corpus in corpora.items():
             turns = tuple(turn for turn in corpus.turns if turn.dialogue_id in common)
             corpora[name] = msgspec.structs.replace(corpus, turns=turns)
-        named = len(corpora) > 1
-        sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
+        sets = {name if len(corpora) > 1 else "": _answered(corpora[name], predictions[name]) for name in corpora}
         for set_input in sets.values():
             task.check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
@@ -589,8 +587,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         rules = "templates" if self.templates else self.rules
         details = details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
-        groups = {SEEN_DOMAINS: SEEN, UNSEEN_DOMAINS: UNSEEN}
-        results = results_of("generation", metrics, sizes, groups)
+        results = results_of("generation", metrics, sizes, {SEEN_DOMAINS: SEEN, UNSEEN_DOMAINS: UNSEEN})
         original = next(iter(sets.values())).corpus
         refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return task.Result(
@@ -632,8 +629,7 @@ def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs
     """Leaves out the turns without an utterance, because a request was refused."""
     answered = {place: prediction for place, prediction in predictions.items() if not prediction.refused}
     if len(answered) < len(predictions):
-        turns = tuple(turn for turn in corpus.turns if turn.place in answered)
-        corpus = msgspec.structs.replace(corpus, turns=turns)
+        corpus = msgspec.structs.replace(corpus, turns=tuple(turn for turn in corpus.turns if turn.place in answered))
     return SetInputs(corpus, answered, len(predictions) - len(answered))
 
 
@@ -647,20 +643,18 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
             seen = {"seen": {True: SEEN, False: UNSEEN, None: None}[is_seen(turn)]}
             rows.append((key, {**_turn_texts(turn), **seen, **turn.values()}))
             rows += ((key, {**_act_texts(act), **seen, **act_values(act)}) for act in turn.acts)
-    metrics = (*TURN_METRICS, *ACT_METRICS, *plugins)
     return task.rows_bytes(
         [key for key, _ in rows],
-        {name: [row.get(name) for _, row in rows] for name in metrics},
+        {name: [row.get(name) for _, row in rows] for name in (*TURN_METRICS, *ACT_METRICS, *plugins)},
         {name: [row.get(name) for _, row in rows] for name in _TEXTS},
     )
 
 
 def _turn_texts(one: ScoredTurn) -> dict[str, str | None]:
-    missing = "; ".join(f"{slot}: {value}" for slot, value in missing_values(one.turn.acts, one.utterance))
     return {
         "kind": "turn",
         "service": "; ".join(dict.fromkeys(act.act.service for act in one.acts)) or None,
-        "values": missing or None,
+        "values": "; ".join(f"{slot}: {value}" for slot, value in missing_values(one.turn.acts, one.utterance)) or None,
         "outcome": one.outcome,
         "utterance": one.utterance,
     }

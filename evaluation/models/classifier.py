@@ -205,8 +205,7 @@ class Bag(nn.Module):
 
     def forward(self, tokens: Tensor, _: Tensor) -> Tensor:
         """Computes the scores of the classes; shape (texts, classes)."""
-        features = nn.functional.dropout(self.features(tokens), DROPOUT, self.training)
-        return torch.as_tensor(self.classes(features))
+        return torch.as_tensor(self.classes(nn.functional.dropout(self.features(tokens), DROPOUT, self.training)))
 
 
 class Headed(nn.Module):
@@ -259,8 +258,7 @@ class Classifier:
             for ids in training.by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()
-                scores = foreign(logits, self.labels, self.score).tolist()
-                for i, label, score in zip(ids, best, scores, strict=True):
+                for i, label, score in zip(ids, best, foreign(logits, self.labels, self.score).tolist(), strict=True):
                     answers[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
         return [answers[text] for text in texts], long
 
@@ -332,8 +330,7 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
             raise checkpoint.refused(
                 f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
             )
-        length = saving.longest(tokenizer, model, card.length, MODEL)
-        encoder, module = Pieces(tokenizer, length), Headed(model)
+        encoder, module = Pieces(tokenizer, saving.longest(tokenizer, model, card.length, MODEL)), Headed(model)
     else:
         encoder, module = Hashed(card.buckets, card.length), Bag(card.buckets, card.size, len(card.labels))
         saving.load_weights(module, folder)

@@ -193,9 +193,8 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
         raise checkpoint.refused("its tokenizer has no padding token, or does not append its end token to a text")
     if len(tokenizer) > t5.config.vocab_size:
-        known = t5.config.vocab_size
         raise checkpoint.refused(
-            f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {known:,} of them"
+            f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {t5.config.vocab_size:,} of them"
         )
     return tokenizer, t5
 
@@ -411,8 +410,7 @@ def load(folder: str, model: str, checkpoint: str | None, device: torch.device, 
     tokenizer, t5 = load_t5(whole)
     t5 = t5.double().to(device)
     if card.prefix:
-        shapes = shapes_of(t5, card.prefix)
-        prefixes = nn.ParameterDict({kind: torch.empty(shape) for kind, shape in shapes.items()})
+        prefixes = nn.ParameterDict({kind: torch.empty(shape) for kind, shape in shapes_of(t5, card.prefix).items()})
         saving.load_weights(prefixes, folder)
         attach(t5).of = dict(prefixes.double().to(device))
     return Generator(card, tokenizer, t5, search)

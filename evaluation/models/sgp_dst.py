@@ -532,11 +532,10 @@ def decided(
     leads = torch.where(certain > 0, leads, -certain)  # if no span is likely, the best one does not matter
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
-    has_span = (~nothing & (certain > 0)).tolist()
     chosen = [
         rules.Decision(option, (span[0], span[1]) if is_present else None, flag, number)
         for option, span, is_present, flag, number in zip(
-            options.tolist(), spans.tolist(), has_span, yes, score, strict=True
+            options.tolist(), spans.tolist(), (~nothing & (certain > 0)).tolist(), yes, score, strict=True
         )
     ]
     return list(zip(chosen, leads.tolist(), strict=True))
@@ -710,8 +709,7 @@ class Examples:
         # The tokens of a value; -1 if there is none, or it was cut off.
         self.spans = torch.tensor([label.place or (-1, -1) for label in labels], dtype=torch.long).view(-1, 2)
         if len(labels):
-            first = questions.first(torch.arange(len(labels)))
-            self.spans[first + self.spans[:, 0] < questions.pairs.lead] = -1
+            self.spans[questions.first(torch.arange(len(labels))) + self.spans[:, 0] < questions.pairs.lead] = -1
         empty = (self.options == 0) & (self.yes == 0) & (self.spans[:, 0] < 0) & (questions.kind != "intents")
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         self.drawn = round(negatives * len(self.empty))
@@ -751,14 +749,13 @@ class SgpLearner(TrackerLearner):
         self.module = self.modules.to(self.device)
         self._read(train)
         self.steps = steps_of(config, {kind: len(examples_of_kind) for kind, examples_of_kind in self.examples.items()})
-        warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
             for kind in self.examples
             for group in groups_of(
                 [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
                 steps=self.steps[kind],
-                warmup=warmups[kind],
+                warmup=config.by_module("warmup")[kind],
             )
         ]
         self.total_steps = sum(self.steps.values())
@@ -777,9 +774,8 @@ class SgpLearner(TrackerLearner):
         texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[rules.Kind, Examples] = {}
-        shares = self.config.by_module("negatives")
         for kind, questions_of_kind in questions.items():
-            if len(examples := Examples(questions_of_kind, labels[kind], shares[kind])):
+            if len(examples := Examples(questions_of_kind, labels[kind], self.config.by_module("negatives")[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for example in self.examples.values():

@@ -147,13 +147,12 @@ def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: s
 
 def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords]) -> RatedItem:
     acts = turn.acts if verdict.act is None else [turn.acts[verdict.act]]
-    services = list(dict.fromkeys(act.service for act in acts))
     return RatedItem(
         turn.dialogue_id,
         turn.turn,
         verdict.stratum,
         verdict.faithful,
-        "+".join(services),
+        "+".join(dict.fromkeys(act.service for act in acts)),
         tuple(plain_act(act, words[act.service]) for act in acts),
         turn.previous,
         verdict.utterance,

@@ -215,14 +215,13 @@ class Answers(msgspec.Struct, frozen=True):
         """Counts workers, assignments, answers by disposition and reason, and dead letters, with the working times."""
         outcome = Outcome(name="")
         outcome.note(self.ratings)
-        by_reason = {key: counts for key, counts in reasons([outcome]).items() if counts}
         return {
             "unit": self.hits.unit,
             "raters": self.hits.raters,
             "workers": len({rating.worker_hash for rating in self.ratings} - {""}),
             "assignments": self.assignments,
             "answers": {name: n for name, n in sorted(dispositions([outcome]).items()) if n and name != "total"},
-            "reasons": dict(sorted(by_reason.items())),
+            "reasons": dict(sorted((key, counts) for key, counts in reasons([outcome]).items() if counts)),
             "dead_letters": len(self.dead),
             "work": self.work,
         }

@@ -52,8 +52,7 @@ class Knowledge:
         """Returns the entities that satisfy constraints, in a fixed order."""
         key = service, tuple(sorted((slot, tuple(values)) for slot, values in constraints.items()))
         if key not in self._found:
-            entities = self.entities.get(service, [])
-            self._found[key] = [entity for entity in entities if satisfies(entity, constraints)]
+            self._found[key] = [entity for entity in self.entities.get(service, []) if satisfies(entity, constraints)]
         return self._found[key]
 
     def ways(self, service: str, slot: str, value: str) -> list[str]:
@@ -108,8 +107,7 @@ def placeholders(response: str) -> frozenset[str]:
 
 def placeholders_of(service: str, slot: str) -> tuple[frozenset[str], frozenset[str]]:
     """Returns a slot's placeholders: with the service or its domain (``restaurant_phone``), and without (``phone``)."""
-    owners = {service, _NUMBER.sub("", service)}
-    own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in owners)
+    own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in {service, _NUMBER.sub("", service)})
     return own, frozenset(_long(plain_name(name)) for name in (slot, f"value_{slot}"))
 
 
@@ -376,8 +374,7 @@ def reference_of(
     skipped: Counter[str] = Counter()
     for dialogue in dialogues:
         searches = tuple(_goals_of(dialogue, services, naming, entities or {}))
-        requests = tuple(_requests_of(dialogue, knowledge, skipped))
-        goals[dialogue.dialogue_id] = Goal(searches, requests)
+        goals[dialogue.dialogue_id] = Goal(searches, tuple(_requests_of(dialogue, knowledge, skipped)))
         responses[dialogue.dialogue_id] = {
             t: turn.utterance for t, turn in enumerate(dialogue.turns) if turn.speaker == "SYSTEM"
         }

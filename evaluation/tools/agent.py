@@ -114,8 +114,7 @@ class ToolCaller(Asker):
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named={legal: name for name, legal in task.legal_names.items()}, style=self.style)
-        messages = prompted(task, self.prompt, self.style)
-        return Question({"id": task.id}, messages, parameters, read, UNREADABLE, REFUSED)
+        return Question({"id": task.id}, prompted(task, self.prompt, self.style), parameters, read, UNREADABLE, REFUSED)
 
 
 def prompted(task: ToolTask, prompt: Prompt, style: str) -> list[Message]:

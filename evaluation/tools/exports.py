@@ -178,13 +178,12 @@ def _promptfoo(rows: Rows, name: str) -> Files:
     tests = []
     for expected in rows:
         tools = [{"type": "function", "function": function} for function in functions_of(expected.task)]
-        calls = _under_legal_names(expected)
         tests.append(
             {
                 "description": expected.task.id,
                 "vars": {
                     "messages": json.dumps(expected.task.messages, ensure_ascii=False),
-                    "expected": json.dumps(calls, ensure_ascii=False),
+                    "expected": json.dumps(_under_legal_names(expected), ensure_ascii=False),
                 },
                 "options": {"tools": [*tools, *expected.task.hosted]},
                 "metadata": {"category": expected.task.category, "set": name},

@@ -114,10 +114,9 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         return paths
 
     def _files(self) -> list[tuple[str, str, str]]:
-        files = list_files(self.references, self.sets)
         return [
             (name, path, predictions_of(self.predictions, name, path) if self.predictions else "")
-            for name, paths in files.items()
+            for name, paths in list_files(self.references, self.sets).items()
             for path in paths
         ]
 
@@ -205,8 +204,7 @@ def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
         return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
     if calls == [UNREADABLE]:
         return Fault("unreadable")
-    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
-    return fault_of(tools, calls, expected.calls)
+    return fault_of([msgspec.structs.asdict(tool) for tool in expected.task.function], calls, expected.calls)
 
 
 def is_reworded(expected: Expected, calls: list[Call] | None, original: str | None) -> bool:
@@ -400,7 +398,6 @@ def _wrong(rows: Sequence[Scored]) -> Examples:
         why = KINDS[row.fault.kind] + (f": {row.fault.where}" if row.fault.where else "")
         lines = {"user": row.expected.task.request, "expected": _json(row.expected.calls), "called": _json(row.calls)}
         note = "; right in the original" if row.set != ORIGINAL and row.expected.task.id in right else ""
-        place = f"{row.expected.task.id} of {row.set}: {why}{note}"
-        examples.append(dialogue_example(place, lines.items()))
+        examples.append(dialogue_example(f"{row.expected.task.id} of {row.set}: {why}{note}", lines.items()))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. All right values of a parameter are listed."
     return Examples(title="Tasks that are wrong", note=note, examples=examples)

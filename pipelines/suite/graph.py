@@ -412,8 +412,7 @@ class Graph:
             self.steps[step.name] = reduced
         else:
             first = next(iter(lost.values()))
-            reason = f"{suite_file.entry_of(first.name)} is left out"
-            self.left_out.append(LeftOut(step.name, reason, first.needs))
+            self.left_out.append(LeftOut(step.name, f"{suite_file.entry_of(first.name)} is left out", first.needs))
             del self.steps[step.name]
         return True
 

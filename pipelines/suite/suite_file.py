@@ -438,8 +438,7 @@ def _converted(raw: dict[str, Any], path: str) -> Tables:
         reason, place = reason_and_place(error)
         if unknown := re.search(r"unknown field `(.*)`", reason):
             kinds: dict[str, Any] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
-            kind = kinds.get(re.split(r"[.\[]", place)[0], Tables)
-            reason = no_such("key", unknown[1], kind.__struct_fields__)
+            reason = no_such("key", unknown[1], kinds.get(re.split(r"[.\[]", place)[0], Tables).__struct_fields__)
         raise InputError(reason, path, place) from None
 
 
