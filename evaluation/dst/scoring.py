@@ -603,11 +603,10 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
         places: dict[str, str] = {}
-        for job, member in ((job, member) for job in plan.jobs for member in job.members if member.set == name):
-            for dialogue in state_frames.parse_dialogues(
-                read_input(member.reference, MAX_DIALOGUE_FILE), member.reference
-            ):
-                places[dialogue.dialogue_id] = job.name
+        for job in plan.jobs:
+            for path in (member.reference for member in job.members if member.set == name):
+                dialogues = state_frames.parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
+                places |= {dialogue.dialogue_id: job.name for dialogue in dialogues}
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None
             for prediction, part in state_frames.read_parts(path, name):

@@ -272,11 +272,7 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
         # The original has checks in the words of each schema, and other sets in their own words; variants have the same
         # acts.
         schemas = one.checks if name in ("", ORIGINAL) else {name: one.checks[ORIGINAL]}
-        checks |= {
-            schema: tampered_f1(examples_of_schema)
-            for schema, examples_of_schema in schemas.items()
-            if schema not in checks
-        }
+        checks |= {schema: tampered_f1(pairs) for schema, pairs in schemas.items() if schema not in checks}
     by_set = {
         name: {"turns": len(one.turns), "coverage": coverage(one.turns), "agreement": agreement(one.turns)}
         for name, one in sets.items()

@@ -160,8 +160,7 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         by_meaning = {BY_MEANING: "accuracy by meaning"} if self.by_meaning else {}
         headings = {**HEADINGS, **by_meaning, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         excluded = f"{text.counted(inputs.excluded, 'task')} left out: the right calls contradict their own schema"
-        notes = [excluded] if self.exclude_contradictions else []
-        notes += [scores.NOISE_REMARK] if self.is_noisy else []
+        notes = [excluded] * self.exclude_contradictions + [scores.NOISE_REMARK] * self.is_noisy
         printed = with_defined_sensitivity(metrics, self.variants)
         return scores.Result(
             files=scores.files_of(
@@ -389,9 +388,7 @@ def report(
 def _wrong(rows: Sequence[Scored]) -> Examples:
     """Shows wrong tasks, beginning with those that are right in the original."""
     right = {row.expected.task.id for row in rows if row.set == ORIGINAL and row.fault is None}
-    wrong = sorted(
-        (row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right
-    )  # sorting is stable
+    wrong = sorted((row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right)
     examples = []
     for row in wrong[:EXAMPLES]:
         assert row.fault is not None
