@@ -133,10 +133,9 @@ def finite(value: float | None) -> float | None:
 def results_bytes(rows: Iterable[ResultRow]) -> bytes:
     """Encodes ``results.parquet``."""
     types = [pa.string()] * len(_TEXTS) + [pa.float64()] * len(_NUMBERS) + [pa.int64()] * 2
-    schema = pa.schema(list(zip(ResultRow.__struct_fields__, types, strict=True)))
     columns = list(zip(*map(astuple, rows), strict=True)) or [()] * len(types)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return parquet_bytes(pa.table(arrays, schema))
+    return parquet_bytes(pa.table(arrays, pa.schema(list(zip(ResultRow.__struct_fields__, types, strict=True)))))
 
 
 def sha256_of(path: Path) -> str:

@@ -197,7 +197,6 @@ def _original_positions(turns: Sequence[Turn], original: Sequence[Turn]) -> dict
 def _failure(
     here: ScoredFile, frame: Scored, original: ScoredFile | None, before: Scored | None, names: SlotNames
 ) -> Failure:
-    dialogue = here.dialogues[frame.dialogue_id]
     side = _side(here, frame)
     slots = dict.fromkeys([*side.expected.slot_values, *side.predicted.slot_values])
     originals = {slot: names[frame.service, slot] for slot in slots if (frame.service, slot) in names}
@@ -207,7 +206,7 @@ def _failure(
         right_on_original=None if before is None else not before.wrong,
         history=[
             (turn.speaker, _short(turn.utterance) if isinstance(turn.utterance, str) else "")
-            for turn in dialogue.turns[max(frame.turn - TURNS, 0) : frame.turn]
+            for turn in here.dialogues[frame.dialogue_id].turns[max(frame.turn - TURNS, 0) : frame.turn]
         ],
         here=side,
         original=_side(original, before) if original is not None and before is not None else None,

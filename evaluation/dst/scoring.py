@@ -546,12 +546,11 @@ class ScoreFile:
         """Adds numbers over several sets: sensitivity and replicates."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
-        original = plan.sets[ORIGINAL]
         together = state_frames.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
         coefficients: state_frames.Coefficients | None = None
         if together:
             coefficients = state_frames.measured(
-                together, lambda name: state_frames.keys_of(plan.originals[name], original.seen)
+                together, lambda name: state_frames.keys_of(plan.originals[name], plan.sets[ORIGINAL].seen)
             )
             sums.totals[SENSITIVITY] = state_frames.add_up_coefficients(coefficients, config.zero)
         result.counts.add(COMPARED, len(together))

@@ -635,9 +635,8 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
 
 
 def _read(path: Path) -> dict[str, str]:
-    lines = read_text(path).split("\n")
     acts = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         columns = [" ".join(column.split()) for column in line.split("\t")]

@@ -584,7 +584,6 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         details = details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
         results = results_of("generation", metrics, sizes, {SEEN_DOMAINS: SEEN, UNSEEN_DOMAINS: UNSEEN})
-        original = next(iter(sets.values())).corpus
         refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return task.Result(
             files=task.files_of(
@@ -594,7 +593,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             summary=_summary(metrics, details, list(inputs.metrics)),
             options={
                 "split": self.sources.split,
-                "variants": list(original.words)[1:],
+                "variants": list(next(iter(sets.values())).corpus.words)[1:],
                 "scorer": scorer.name,
                 "model": scorer.model,
                 "rules": rules,
@@ -699,15 +698,13 @@ def report(
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
     group = task.main_group(metrics)
-    checks = details["tampered_references"]
-    plugins = {name: name for name in of_all if name not in METRICS}
     sections: list[Section] = [
         task.group_table(title, first, groups, headings, numbers_in="details.json")
         for title, first, groups, headings in (
             ("Services", "service", details["by_service"], OF_TURNS),
             ("Acts", "act", details["by_act"], OF_ACTS),
             ("Types of slots", "type", details["by_slot_type"], OF_ACTS),
-            ("True and tampered references", "schema", checks, OF_CHECKS),
+            ("True and tampered references", "schema", details["tampered_references"], OF_CHECKS),
         )
     ]
     notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
@@ -717,7 +714,7 @@ def report(
     names = ", ".join(name for name in sets if name) or next(iter(sets.values())).corpus.name or "the corpus"
     return task.set_report(
         metrics,
-        {**HEADINGS, **plugins},
+        {**HEADINGS, **{name: name for name in of_all if name not in METRICS}},
         sizes={name: {} for name in metrics},
         sections=[*sections, _worst(sets)],
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
@@ -743,9 +740,8 @@ def _worst(sets: Mapping[str, ScoredSet]) -> Examples:
             n_missing = len(missing_values(scored.turn.acts, scored.utterance))
             if n_unfaithful or n_missing:
                 wrong.append((-n_unfaithful, -n_missing, name, scored))
-    worst = sorted(wrong, key=lambda found: (*found[:2], found[3].turn.place, found[2]))[:EXAMPLES]
     examples = []
-    for _, _, name, scored in worst:
+    for _, _, name, scored in sorted(wrong, key=lambda found: (*found[:2], found[3].turn.place, found[2]))[:EXAMPLES]:
         turn, utterance = scored.turn, scored.utterance
         lines = [("before", turn.previous), ("ground truth", turn.utterance), ("utterance", utterance)]
         references = [act.validated.reference for act in scored.acts if act.outcome == "unfaithful"]

@@ -284,9 +284,8 @@ class GenerationLearner(training.Learner):
     def dev(self) -> float:
         """Computes the geometric mean of the tokens' probabilities on dev: one over the perplexity."""
         inputs, targets = self._dev
-        lengths = (inputs.lengths + targets.lengths).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for ids in training.by_length(lengths, self.config.batch_size):
+        for ids in training.by_length((inputs.lengths + targets.lengths).tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
             total += self._loss(self._dev, batch).double() * int(targets.lengths[batch].sum())
         return math.exp(-float(total) / int(targets.lengths.sum()))

@@ -249,9 +249,8 @@ class SoloistLearner(Learner):
         rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
         others = self.net.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        logits = self.net.matches(torch.cat([ends, others])).squeeze(1).float()
         truth = torch.cat([torch.ones(len(ends)), torch.zeros(len(others))]).to(self.device)
-        return F.binary_cross_entropy_with_logits(logits, truth)
+        return F.binary_cross_entropy_with_logits(self.net.matches(torch.cat([ends, others])).squeeze(1).float(), truth)
 
     def dev(self) -> float:
         """Averages two shares on dev: correct belief states with greedy decoding, and correct response tokens."""

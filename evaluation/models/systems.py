@@ -421,9 +421,8 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
     """Makes the state of a service. The model may predict slots that the schema, perhaps a variant's, does not have."""
     state = reply.belief.get(name, State(NONE, [], {}))
     slots = {slot.name for slot in service.slots} if service else set()
-    unknown = {*state.slot_values, *state.requested_slots} - slots
     counts["frames"] += 1
-    counts["unknown_slots"] += len(unknown)
+    counts["unknown_slots"] += len({*state.slot_values, *state.requested_slots} - slots)
     values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
     return state_frames.Frame(
         name, State(state.active_intent, [slot for slot in sorted(state.requested_slots) if slot in slots], values)

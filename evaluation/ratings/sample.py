@@ -129,9 +129,8 @@ def draw_sample(
     for stratum in STRATA:
         places = [place for place, verdict in verdicts.items() if verdict.stratum == stratum]
         places.sort(key=lambda place: stable_digest(str(seed), "rating", *map(str, place)))
-        words = corpus.words[sets.ORIGINAL]
         taken = places[: sizes[stratum]]
-        items += (_item(turns[place[:2]], verdicts[place], words) for place in taken)
+        items += (_item(turns[place[:2]], verdicts[place], corpus.words[sets.ORIGINAL]) for place in taken)
         drawn[stratum] = {"drawn": len(taken), f"{unit}s": len(places)}
     if not items:
         raise InputError("no turn can be drawn from these scores", "--scores")

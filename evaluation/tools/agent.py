@@ -81,11 +81,10 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
             for call, result in zip(chunk.tasks, results, strict=True)
         ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
         counts = {f"called/{chunk.file.answers}": len(rows)}
         if hosted := sum(len(call.task.hosted) for call in chunk.tasks):
             counts[f"hosted_tools/{chunk.file.answers}"] = hosted
-        return Answers([part], counts)
+        return Answers([Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))], counts)
 
 
 class ToolCaller(Asker):
