@@ -208,9 +208,8 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     items: dict[Key, Item] = {}
     without_state = 0
-    for key, placed, truth in matched(
-        sets.keyed_predictions(predictions, split, labels.names, Prediction), labels.truths
-    ):
+    rows = sets.keyed_predictions(predictions, split, labels.names, Prediction)
+    for key, placed, truth in matched(rows, labels.truths):
         if not truth.label:
             without_state += 1
             continue

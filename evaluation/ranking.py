@@ -399,18 +399,17 @@ def report(
     within[RECIPROCAL_RANK] = "mean reciprocal rank"
     with_calls = {sets.group_label(name): values for name, values in metrics.items() if values[API_CALL] is not None}
     rank_groups = {sets.group_label(name): values for name, values in metrics.items()} if top > 1 else {}
-    tables = [
-        task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
-        task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
-        task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
-        wrong_answers(responses),
-    ]
     right = with_group("Right responses", metrics, group, PER_RESPONSE)
     return task.set_report(
         metrics,
         HEADINGS,
         sizes={name: {} for name in metrics},
-        sections=tables,
+        sections=[
+            task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
+            task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
+            task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
+            wrong_answers(responses),
+        ],
         tiles={**HEADINGS, API_CALL: "API calls"},
         chart=HEADINGS,
         terms=TERMS,

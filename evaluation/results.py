@@ -205,10 +205,8 @@ def read_runs(runs: Runs, columns: Iterable[str], variants: Sequence[str]) -> li
 
 def of_means(runs: Sequence[Mapping[str, Parts]]) -> dict[str, Parts]:
     """Returns what means over runs are means of: the parts of all runs, set by set."""
-    columns = [column for column in runs[0] if all(column in of_run for of_run in runs)]
-    return {
-        column: tuple(chain.from_iterable(zip(*(of_run[column] for of_run in runs), strict=True))) for column in columns
-    }
+    columns = [column for column in runs[0] if all(column in run for run in runs)]
+    return {column: tuple(chain.from_iterable(zip(*(run[column] for run in runs), strict=True))) for column in columns}
 
 
 def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:

@@ -206,9 +206,8 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     elif released:
         missing = [name for name in sources.wanted if name not in released]
         if missing:
-            raise InputError(
-                f"there is no variant {missing[0]!r} (found: {', '.join(released)})", reference, "--variant"
-            )
+            reason = f"there is no variant {missing[0]!r} (found: {', '.join(released)})"
+            raise InputError(reason, reference, "--variant")
         variants = {name: path for name, path in released.items() if name in (sources.wanted or released)}
     if ORIGINAL in variants:
         raise InputError(f"a variant cannot be called {ORIGINAL!r}", variants[ORIGINAL], "--variants")
@@ -228,9 +227,8 @@ def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
     path = layout.as_path(root)
     if not layout.is_there(path / RELEASE):
         return path, {}
-    folders = (
-        {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if layout.is_there(path / "sgd") else {}
-    )
+    corpora = path / "sgd"
+    folders = {folder.name: folder for folder in sorted(corpora.iterdir())} if layout.is_there(corpora) else {}
     if ORIGINAL not in folders:
         raise InputError("the release has no sgd/original: give a corpus as --reference", root, "--reference")
     variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
@@ -506,9 +504,8 @@ def match_turns(
         if row.turn not in known:
             numbers = [str(turn) for turn in sorted(known)]
             listed = ", ".join([*numbers[:6], "..."] if len(numbers) > 6 else numbers)
-            raise placed.error(
-                f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
-            )
+            reason = f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
+            raise placed.error(reason)
         if (row.dialogue_id, row.turn) in rows_by_set[placed.set]:
             raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
         rows_by_set[placed.set][row.dialogue_id, row.turn] = row

@@ -720,9 +720,8 @@ def _coefficients(
     _check_known(zero, statistics.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
-        raise InputError(
-            f"schema sensitivity requires the scores of at least two variants, found {len(variants)}", "scores"
-        )
+        reason = f"schema sensitivity requires the scores of at least two variants, found {len(variants)}"
+        raise InputError(reason, "scores")
     if not allow_missing:
         _check_same_dialogues(variants)
     together = frames.aligned([state_scores._dialogues for state_scores in variants.values()])

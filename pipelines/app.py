@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -74,10 +74,9 @@ class Command(options.Options, Generic[Settings]):
 
     def settings_of(self, kind: type[Struct], **own: object) -> Struct:
         """Makes a struct of the options that have the names of its fields, and of its ``own`` fields."""
-        names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
-        return kind(
-            **{flag.name: getattr(self, flag.name) for flag in flags_of(type(self)) if flag.name in names} | own
-        )
+        flags = {flag.name for flag in flags_of(type(self))}
+        shared = flags.intersection(kind.__struct_fields__)  # type: ignore[attr-defined]
+        return kind(**{name: getattr(self, name) for name in shared} | own)
 
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
@@ -161,7 +160,9 @@ class Flag(NamedTuple):
     facts: Mapping[str, Any]
 
 
-def _flags_of(config: Any) -> tuple[Flag, ...]:
+# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
+@cache
+def flags_of(config: Any) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
     hints = typing.get_type_hints(config)
     flags = []
@@ -175,10 +176,6 @@ def _flags_of(config: Any) -> tuple[Flag, ...]:
             choices = choices or facts["choices"]
             flags.append(Flag(item.name, kind, many, choices, default, facts["reads"], facts["commas"], facts))
     return tuple(flags)
-
-
-# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
-flags_of: Callable[[Any], tuple[Flag, ...]] = cache(_flags_of)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:

@@ -189,10 +189,7 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     declared: dict[str, Any] = {}
     for parameter in inspect.signature(perturbation).parameters.values():
         default, flag = parameter.default, parameter.name
-        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) or flag in (
-            "seed",
-            "max_bad",
-        ):
+        if flag in ("seed", "max_bad") or parameter.kind.name not in ("KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"):
             continue
         if hasattr(Perturb, flag) or flag in Perturb.__dataclass_fields__:
             raise InputError(f"the perturbation {name} has an option {flag!r}, a name that Parapet uses")

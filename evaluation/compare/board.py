@@ -407,10 +407,8 @@ def _best(column: Iterable[ResultRow]) -> list[ResultRow]:
 def cell(row: ResultRow | None, numbers: Numbers, noise: Collection[tuple[str, str]] = ()) -> str:
     """Formats a number, marked if its change from the original is noise; interval and change are in small print."""
     if row is None or row.value is None:
-        is_undefined = row and scores.is_undefined(
-            row, [each for each in numbers.values() if each.system == row.system]
-        )
-        return NOT_DEFINED if is_undefined else "–"
+        undefined = row and scores.is_undefined(row, [each for each in numbers.values() if each.system == row.system])
+        return NOT_DEFINED if undefined else "–"
     deviation = numbers.get((row.system, row.column + scores.SD))
     spread = f" ± {scores.shown(row.metric, deviation.value)}" if deviation else ""
     mark = f" {NOISE_MARK}" if (row.system, row.column) in noise else ""

@@ -392,9 +392,8 @@ def _score(
         if turn.speaker != "USER":
             continue
         if other.utterance is not UNSET and other.utterance != turn.utterance:
-            raise InputError(
-                "the utterance differs from the reference: check that the predictions are for this set", "", where
-            )
+            reason = "the utterance differs from the reference: check that the predictions are for this set"
+            raise InputError(reason, "", where)
         by_service = {frame.service: frame for frame in other.frames}
         refused = any(isinstance(frame.state, State) and frame.state.refused is True for frame in other.frames)
         if not config.official:

@@ -356,9 +356,8 @@ def check(code: UserCode) -> None:
     """
     if chosen := plugin_of(code.target):
         if code.arguments:
-            raise InputError(
-                f"cannot be used with a plug-in, which takes {chosen.plugin.name}=ARGUMENT", f"{code.flag}_args"
-            )
+            reason = f"cannot be used with a plug-in, which takes {chosen.plugin.name}=ARGUMENT"
+            raise InputError(reason, f"{code.flag}_args")
         plugins.make(chosen, ["predict"])
     elif ":" not in code.target:
         reason = f"{code.target!r}: expected MODULE:NAME, FILE.py:NAME or the name of a plug-in"
@@ -477,9 +476,8 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
         splits = list(dict.fromkeys(split for split in corpus.splits if corpus.files_of(split)))
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
-            raise InputError(
-                f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
-            )
+            reason = f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}"
+            raise InputError(reason, "split")
     dialogues: list[state_frames.Dialogue] = []
     check_no_id_twice(corpus.files_of(split))
     for file in (inline(corpus, file) for file in corpus.files_of(split)):

@@ -628,9 +628,8 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
     place = as_path(folder)
     paths = sorted(place.glob("*.tsv")) if place.is_dir() else []
     if not paths:
-        raise InputError(
-            "contains no templates: expected a folder with SERVICE.tsv for each service", folder, "--templates"
-        )
+        reason = "contains no templates: expected a folder with SERVICE.tsv for each service"
+        raise InputError(reason, folder, "--templates")
     return {path.stem: _read(path) for path in paths}, paths
 
 

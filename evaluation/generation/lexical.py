@@ -351,19 +351,16 @@ def _share(topic: frozenset[str], stems: frozenset[str]) -> float:
 def _said(utterance: str) -> Said:
     lower = utterance.lower().replace("’", "'")
     tokens = normal_tokens(lower)
-    clauses = tuple(
-        (_stems(part), bool(NEGATED.search(part))) for part in _CLAUSE.split(lower) if part and part.strip()
-    )
     return Said(
         lower=lower,
         text=f" {' '.join(tokens)} ",
         words=stems_of(" ".join(tokens)),
         stems=_stems(lower),
         numbers=tuple(token for token in tokens if token.isdigit()),
-        counted=tuple(
-            (number, stem) for number, word in pairwise(tokens) if number.isdigit() for stem in stems_of(word)
+        counted=tuple((n, stem) for n, word in pairwise(tokens) if n.isdigit() for stem in stems_of(word)),
+        clauses=tuple(
+            (_stems(part), bool(NEGATED.search(part))) for part in _CLAUSE.split(lower) if part and part.strip()
         ),
-        clauses=clauses,
     )
 
 

@@ -536,9 +536,8 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
                 corpus = with_templates(read_corpus(root.path, split), templates)
                 seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
                 corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
-        predictions = read_predictions(
-            self.predictions, split, {name: corpus.turns for name, corpus in corpora.items()}
-        )
+        turns_by_set = {name: corpus.turns for name, corpus in corpora.items()}
+        predictions = read_predictions(self.predictions, split, turns_by_set)
         dialogues = {name: {turn.dialogue_id for turn in corpus.turns} for name, corpus in corpora.items()}
         common = common_dialogues(dialogues)
         for name, corpus in corpora.items():

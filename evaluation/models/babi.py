@@ -112,9 +112,8 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
     types = types_of(read_facts(path))
     known = {word for words in types.values() for word in words}
     if not any(word in known for text in candidates for word in text.split()):
-        raise InputError(
-            "no candidate has a value of this knowledge base: check that they belong to the same domain", path
-        )
+        reason = "no candidate has a value of this knowledge base: check that they belong to the same domain"
+        raise InputError(reason, path)
     return types
 
 

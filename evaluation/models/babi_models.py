@@ -777,10 +777,8 @@ class RuleBot(babi.Answerer):
     def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the only answer at each turn of each dialogue; empty if no rule applies."""
         bots = [restaurants_bot.Bot(self.rules) for _ in dialogues]
-        rankings = [
-            [[answer] for _, answer in restaurants_bot.answered(bot, dialogue)]
-            for bot, dialogue in zip(bots, dialogues, strict=True)
-        ]
+        answers = [restaurants_bot.answered(*pair) for pair in zip(bots, dialogues, strict=True)]
+        rankings = [[[answer] for _, answer in of_dialogue] for of_dialogue in answers]
         self.not_understood = sum(bot.not_understood for bot in bots)
         return rankings
 

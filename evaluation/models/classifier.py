@@ -61,9 +61,8 @@ def read_training(config: configs.ClassifierConfig, train: Sequence[str]) -> Cor
         raise errors.InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}
     if len(labels) < 2:
-        raise errors.InputError(
-            f"all turns have the label {labels.pop()!r}, so there is nothing to learn", train[0], "--train"
-        )
+        reason = f"all turns have the label {labels.pop()!r}, so there is nothing to learn"
+        raise errors.InputError(reason, train[0], "--train")
     lost = [turn for turn in chosen_by if turn.label not in labels]
     if lost:
         message = "dev: %s turns have labels that training lacks, such as %r, and count as wrong"

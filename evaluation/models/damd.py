@@ -287,9 +287,8 @@ def vocabulary_of(steps: Sequence[Texts], size: int) -> Vocabulary:
     names = sorted({word for words in spans for word in words if is_name(word)})
     room = size - len(SPECIAL) - len(names)
     if room < 0:
-        raise InputError(
-            f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
-        )
+        reason = f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words"
+        raise InputError(reason, "--vocabulary")
     counts = Counter(word for words in texts for word in words if not is_name(word))
     return Vocabulary([*names, *sorted(counts, key=lambda word: (-counts[word], word))[:room]])
 
@@ -382,9 +381,7 @@ class Decoder(nn.Module):
         self, word: Tensor, state: Tensor, pointer: Tensor, sources: Sequence[Source], keys: Sequence[Tensor]
     ) -> Tensor:
         """Computes the state after a word; shape (steps, hidden)."""
-        means = [
-            a(state, source, source_keys) for a, source, source_keys in zip(self.attentions, sources, keys, strict=True)
-        ]
+        means = [attend(state, *pair) for attend, *pair in zip(self.attentions, sources, keys, strict=True)]
         return torch.as_tensor(self.cell(torch.cat([word, *means, pointer], 1), state))
 
     def scores(self, states: Tensor, sources: Sequence[Source]) -> tuple[Tensor, Tensor, Tensor]:

@@ -128,9 +128,8 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
         if turn.acts and turn.utterance.strip()
     ]
     if not rows:
-        raise InputError(
-            f"no system turn of {split!r} has both acts and an utterance, so there is nothing to learn", root
-        )
+        reason = f"no system turn of {split!r} has both acts and an utterance, so there is nothing to learn"
+        raise InputError(reason, root)
     if len(rows) < len(corpus.turns):
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")

@@ -176,9 +176,8 @@ def check(folder: str, model: str, checkpoint: str | None) -> tuple[Card, Checkp
     if not card.prefix:
         return card, saving.inside(folder, model)
     if checkpoint is None:
-        raise InputError(
-            "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
-        )
+        reason = "the model consists of prefixes only: give the folder of the T5 that they were trained with"
+        raise InputError(reason, "--checkpoint")
     trained_with = checkpoints.inspect(checkpoint, saving.BY_MODEL[model], "--checkpoint")
     if digest(checkpoint) != card.checkpoint:
         raise trained_with.refused(

@@ -249,9 +249,8 @@ def read_hits(folder: str) -> Hits:
     raters, naturalness = 0, False
     for record in read_manifest(folder):
         if record.task != RATINGS or not record.items:
-            raise InputError(
-                "contains tasks of another kind: make them with 'parapet hits --task ratings'", folder, "--hits"
-            )
+            reason = "contains tasks of another kind: make them with 'parapet hits --task ratings'"
+            raise InputError(reason, folder, "--hits")
         page = pages.setdefault(record.task_id.partition(":")[0], {})
         numbers = dict.fromkeys(field.rpartition("_")[2] for field in record.fields)
         item_of = dict(zip(numbers, record.items, strict=True))

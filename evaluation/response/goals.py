@@ -287,13 +287,13 @@ def _entities(search: Search, response: _Prepared, knowledge: Knowledge) -> list
         constraints = {slot: knowledge.meant(search.service, slot, values) for slot, values in state.items()}
         return knowledge.find(search.service, constraints)
     known = knowledge.find(search.service, search.constraints) if search.results is None else search.results
-    mentioned = [
+    if not search.naming:
+        return None
+    return [
         entity
         for entity in known
-        if search.naming
-        and all(_is_mentioned(entity, slot, search.service, response, knowledge) for slot in search.naming)
-    ]
-    return mentioned or None
+        if all(_is_mentioned(entity, slot, search.service, response, knowledge) for slot in search.naming)
+    ] or None
 
 
 def _is_mentioned(entity: Entity, slot: str, service: str, response: _Prepared, knowledge: Knowledge) -> bool:
