@@ -364,14 +364,12 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
     confused = [[pair["label"], pair["predicted"], f"{pair['items']:,}"] for pair in everything["most_confused"]]
-    columns = ["intent", "predicted", "items"]
+    columns, note = ["intent", "predicted", "items"], f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}."
     tables = [
         Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
         task.group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
         task.group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
-        item_table(
-            "Wrong items", f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}.", items, wrong[:EXAMPLES]
-        ),
+        item_table("Wrong items", note, items, wrong[:EXAMPLES]),
     ]
     return task.set_report(
         metrics,

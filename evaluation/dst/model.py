@@ -411,9 +411,8 @@ def predicted(
         service that is not in the schemas.
     """
     wanted = [example for reference in references for example in examples(reference, services)]
-    last = {
-        example.dialogue_id: i for i, example in enumerate(wanted)
-    }  # dialogue id to the position of its last example
+    # Dialogue id to the position of its last example.
+    last = {example.dialogue_id: i for i, example in enumerate(wanted)}
     states: list[state_frames.State] = []
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
@@ -426,9 +425,8 @@ def predicted(
         for dialogue in references
     }
     for example, state in zip(wanted, states, strict=True):
-        by_id[example.dialogue_id].turns[example.turn].frames.append(
-            state_frames.Frame(example.service.service_name, state)
-        )
+        frame = state_frames.Frame(example.service.service_name, state)
+        by_id[example.dialogue_id].turns[example.turn].frames.append(frame)
     return by_id
 
 
@@ -554,9 +552,7 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, st
         place, name = str(predictions), references.of.name
         files = sets.prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
         place = place if len(files) > 1 else next(iter(files.values()))
-        rows: list[state_frames.Predicted] = [
-            row for path in files.values() for row in state_frames.read_predictions(path)
-        ]
+        rows = [row for path in files.values() for row in state_frames.read_predictions(path)]
     else:
         rows = state_frames.predictions_in_memory(predictions, place)
     return state_frames.as_dialogues(references.dialogues, rows, place), place

@@ -126,9 +126,7 @@ def unreadable_state(service: Service) -> dict[str, Any]:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = value[0] if value else ""
-    if value is None or isinstance(value, dict):
-        return ""
-    return str(value).strip()
+    return "" if value is None or isinstance(value, dict) else str(value).strip()
 
 
 def _of_tools(reply: Reply, service: Service) -> Mapping[str, Any]:

@@ -420,9 +420,8 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
         for slot in service.slots:
             if kinds[service.service_name][slot.name] == "categorical":
                 pools[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
-        pools[pool_key(service.service_name, "intent", "marker")] = {
-            (intent.name, intent.name) for intent in service.intents
-        }
+        intents = {(intent.name, intent.name) for intent in service.intents}
+        pools[pool_key(service.service_name, "intent", "marker")] = intents
     for dialogue in dialogues:
         for turn in dialogue.turns:
             for frame in turn.frames:

@@ -183,9 +183,7 @@ _VALUE = re.compile(r" (?:is|are) ")
 _PARTS = re.compile(r", | and ")
 _CLAUSE = re.compile(r"(?<![.;!?,])[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
 
-_OF_PHRASE = {
-    phrase: act for of_act in (PHRASES, PAPER_PHRASES) for act, phrases in of_act.items() for phrase in phrases
-}
+_OF_PHRASE = {phrase: act for acts in (PHRASES, PAPER_PHRASES) for act, phrases in acts.items() for phrase in phrases}
 
 
 class Claim(msgspec.Struct, frozen=True):

@@ -853,9 +853,8 @@ def scripted_card(
         script, before, after = task6_rules.optimised(script, finder, frozenset(texts), held_out)
         message = "%.1f %% of the responses of --dev are right, %.1f %% in the order of the file"
         logging.info(message, 100 * after, 100 * before)
-    return babi.Card(
-        model="rules", task=babi.task_of([*train, *dev]), candidates=texts, knowledge=values, script=script
-    )
+    task = babi.task_of([*train, *dev])
+    return babi.Card(model="rules", task=task, candidates=texts, knowledge=values, script=script)
 
 
 def files_of_rules(card: babi.Card) -> dict[str, bytes]:

@@ -447,11 +447,10 @@ class BaselineTracker(Tracker):
             name = row.service.service_name
             state = next_state(row, options, last.get((number, name), rules.START))
             last[number, name] = states[number, position, name] = state
-        predicted = [
+        return [
             states[number, example.turn, example.service.service_name]
             for example, number in zip(batch, numbers, strict=True)
-        ]
-        return predicted, sum(row.system < 1 for row in rows)
+        ], sum(row.system < 1 for row in rows)
 
     def _options(self, rows: Sequence[TurnRow]) -> list[Outputs]:
         if not rows:

@@ -385,15 +385,12 @@ class _Prediction:
     def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
         self.tracker, self.examples = tracker, examples
         self.dialogues, self.numbers = rules.longest_of(examples)
-        self.texts = Texts(
-            tracker.tokenizer, ["", *(text for dialogue in self.dialogues for _, text in dialogue.history)]
-        )
+        said = [text for dialogue in self.dialogues for _, text in dialogue.history]
+        self.texts = Texts(tracker.tokenizer, ["", *said])
         self.device = next(tracker.modules.parameters()).device
         self.cut = 0
         self._combine = self._questions("combine")
-        self._said: list[dict[tuple[int, str], list[int]]] = [
-            self._ask_combine(dialogue) for dialogue in self.dialogues
-        ]
+        self._said = list(map(self._ask_combine, self.dialogues))
         self._decisions = self._decide(self._combine)
 
     def states(self) -> tuple[list[State], int]:
@@ -406,11 +403,10 @@ class _Prediction:
             for i, turn in turns.items():
                 memories[i].conclude(step_states[i], turn.services)
                 states[i].update({(turn.position, name): state for name, state in step_states[i].items()})
-        result = [
-            states[i][dialogue.turn, dialogue.service.service_name]
-            for dialogue, i in zip(self.examples, self.numbers, strict=True)
-        ]
-        return result, self.cut
+        return [
+            states[i][example.turn, example.service.service_name]
+            for example, i in zip(self.examples, self.numbers, strict=True)
+        ], self.cut
 
     def _questions(self, kind: Any) -> Questions:
         return Questions(self.texts, kind, self.tracker.length)

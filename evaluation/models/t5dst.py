@@ -252,11 +252,10 @@ class T5Tracker(Tracker):
             decisions = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
-        states = [
+        return [
             state_of(question.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
             for question, prompts in zip(batch, questions.prompts, strict=True)
-        ]
-        return states, pairs.cut
+        ], pairs.cut
 
     def greedy(self, tokens: Tensor, mask: Tensor) -> list[tuple[list[int], float]]:
         """Decodes greedily: returns the tokens of the answers, and the margin of the closest choice.

@@ -234,12 +234,11 @@ class Answers(msgspec.Struct, frozen=True):
         if self.dead:
             warnings.append(f"{text.counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
-        files = {
+        return {
             "responses.parquet": parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA)),
             "shortfall.csv": csv_bytes(short[0], short[1:]),
             "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, self.dead))),
-        }
-        return files, warnings
+        }, warnings
 
 
 def read_hits(folder: str) -> Hits:

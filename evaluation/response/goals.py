@@ -84,9 +84,7 @@ def satisfies(entity: Entity, constraints: Constraints) -> bool:
 def _fits(slot: str, have: str, wanted: str) -> bool:
     if slot in _NO_LATER:
         return have.zfill(5) <= wanted.zfill(5)
-    if slot in _NO_EARLIER:
-        return have.zfill(5) >= wanted.zfill(5)
-    return have == wanted
+    return have.zfill(5) >= wanted.zfill(5) if slot in _NO_EARLIER else have == wanted
 
 
 _PLACEHOLDER = re.compile(r"\[([^\[\]]{1,100})\]")
