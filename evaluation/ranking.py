@@ -337,10 +337,7 @@ class Ranking(task.Task[Answers], frozen=True, kw_only=True):
         )
         sizes = Counter(response.key[0] for response in responses)
         results = results_of("ranking", metrics, {**sizes, ALL: len(responses)})
-        refused = Counter({file.group: 0 for file in inputs.files})
-        for file in inputs.files:
-            refused[file.group] += file.refused
-        refused = +refused
+        refused = sum((Counter({file.group: file.refused}) for file in inputs.files), Counter[str]())
         headings = {_within(metric, self.top): label for metric, label in HEADINGS.items()}
         lines = [task.line(name, values, headings, 1) for name, values in metrics.items()]
         if self.top > 1:

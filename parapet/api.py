@@ -404,9 +404,8 @@ def compose(
     from parapet.transforms.crowd.vet import read_schemas
     from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 
-    distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
-    options = Options(seed, selection, allow_partial, *distances, rules, allow_not_blind)
+    options = Options(seed, selection, allow_partial, name_distance, description_distance, rules, allow_not_blind)
     task = SchemaTask(read_schemas(services), options)
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
     sheets, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)

@@ -173,10 +173,8 @@ def failures(
             before = frames_before.get(key)
             also_wrong = before is None or bool(before.wrong)
             change = frame.values[JOINT] - before.values[JOINT] if before is not None else 0.0
-            order = stable_hash(seed, FOLDER, name)
-            ranked.append(
-                ((also_wrong, earlier[also_wrong], change, order, name, frame.turn, frame.frame), frame, before)
-            )
+            order = change, stable_hash(seed, FOLDER, name), name, frame.turn, frame.frame
+            ranked.append(((also_wrong, earlier[also_wrong], *order), frame, before))
             earlier[also_wrong] += 1
     ranked.sort(key=itemgetter(0))
     shown = [(rank, _failure(here, frame, original, before, names)) for rank, frame, before in ranked[:SHOWN]]

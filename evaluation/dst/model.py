@@ -251,9 +251,8 @@ def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
     for scored_set in sets:
         lacking = [job.name for job in jobs if scored_set.name not in {member.set for member in job.members}]
         if scored_set.kind == "variant" and lacking:
-            missing.append(
-                f"{scored_set.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else "")
-            )
+            more = f" (and {len(lacking) - 1} more)" if lacking[1:] else ""
+            missing.append(f"{scored_set.name} has no {lacking[0]}{more}")
     return missing
 
 
@@ -381,13 +380,11 @@ def examples(dialogue: state_frames.Dialogue, services: Mapping[str, Service]) -
     frames: list[tuple[Context, ...]] = []
     for position, turn in enumerate(dialogue.turns):
         history.append((turn.speaker, turn.utterance if isinstance(turn.utterance, str) else ""))
-        frames.append(
-            tuple(
-                Context(services[frame.service], tuple(frame.actions or ()) if turn.speaker == "SYSTEM" else ())
-                for frame in turn.frames
-                if frame.service in services
-            )
-        )
+        known, is_system = [frame for frame in turn.frames if frame.service in services], turn.speaker == "SYSTEM"
+        contexts = [
+            Context(services[frame.service], tuple(frame.actions or ()) if is_system else ()) for frame in known
+        ]
+        frames.append(tuple(contexts))
         if turn.speaker == "USER":
             for frame in turn.frames:
                 service = services.get(frame.service)
@@ -418,12 +415,10 @@ def predicted(
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
         advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
-    by_id = {
-        dialogue.dialogue_id: state_frames.Dialogue(
-            dialogue.dialogue_id, [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
-        )
-        for dialogue in references
-    }
+    by_id = {}
+    for dialogue in references:
+        turns = [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
+        by_id[dialogue.dialogue_id] = state_frames.Dialogue(dialogue.dialogue_id, turns)
     for example, state in zip(wanted, states, strict=True):
         frame = state_frames.Frame(example.service.service_name, state)
         by_id[example.dialogue_id].turns[example.turn].frames.append(frame)
@@ -531,9 +526,9 @@ def score(
     by_id, path = _predictions(references, predictions)
     if not config.official:
         state_frames.check_known(references.dialogues, by_id, path)
-    return list(
-        state_frames.score_dialogues(references.dialogues, by_id, references.of.slots(), config, path, passed_over)
-    ), passed_over
+    slots = references.of.slots()
+    scored = state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
+    return list(scored), passed_over
 
 
 def _predictions(references: References, predictions: Any) -> tuple[dict[str, state_frames.Dialogue], str]:

@@ -429,9 +429,7 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
                     kind = _kind(kinds, frame.service, action.act, action.slot)
                     if action.values and kind != "categorical":
                         values = action.values if action.canonical_values is UNSET else action.canonical_values
-                        pairs = (
-                            (value, form) for value, form in zip(action.values, values, strict=False) if form != _ANY
-                        )
+                        pairs = [pair for pair in zip(action.values, values, strict=False) if pair[1] != _ANY]
                         pools.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
     return {key: tuple(sorted(pairs)) for key, pairs in pools.items()}
 
@@ -526,12 +524,10 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
             raise InputError(error.reason, path, error.where) from None
     if not any(turn.acts for turn in turns):
         raise InputError("no system turn has an action, so there is nothing for utterances to express", root, split)
-    used = {act.service for turn in turns for act in turn.acts}
+    used = [by_name[name] for name in sorted({act.service for turn in turns for act in turn.acts})]
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
     for name, place in variants.items():
-        words[name] = varied_words(
-            (by_name[service_name] for service_name in sorted(used)), read_root(place, leave_out_bad=True), name
-        )
+        words[name] = varied_words(used, read_root(place, leave_out_bad=True), name)
     seen = sets.services_of_train(root, schemas)
     ordered = sorted(turns, key=lambda turn: turn.place)
     return Corpus(split, tuple(ordered), words, pools_of((dialogue for _, dialogue in dialogues), by_name, kinds), seen)
