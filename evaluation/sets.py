@@ -83,13 +83,11 @@ def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: s
 def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, where: str) -> AnyRow:
     """Parses a row. Raises InputError as :func:`read_lines`."""
     try:
-        row = decoder.decode(line)
+        return decoder.decode(line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason, at = f"this is not JSON: {error}", ""
-    else:
-        return row
     raise InputError(f"{at}: {reason}" if at else reason, path, where)
 
 
@@ -334,11 +332,8 @@ def prediction_files(
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
-            raise InputError(
-                f"is a file, which can only have predictions for the original: give a folder for {name}",
-                root,
-                "--predictions",
-            )
+            reason = f"is a file, which can only have predictions for the original: give a folder for {name}"
+            raise InputError(reason, root, "--predictions")
         return {root.name: str(root)}
     for place in (root / name / split, root / name):
         if files := _listed(place, suffixes):

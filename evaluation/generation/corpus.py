@@ -93,7 +93,7 @@ def _words(element: Slot | Intent) -> Words:
     return Words(name, " ".join(element.description.split()).rstrip(" .?!:;") or name)
 
 
-def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], variant: str) -> dict[str, ServiceWords]:
+def varied_words(services: Sequence[Service], splits: Iterable[SplitSchemas], variant: str) -> dict[str, ServiceWords]:
     """Returns each service's words in a variant, by the original's names; slots correspond by position.
 
     Args:
@@ -105,7 +105,6 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
       InputError: the variant lacks a service, or has another number of slots or intents for it.
     """
     by_name = {service.service_name: service for split in splits for service in split.services}
-    services = list(services)
     suffix = name_suffix([service.service_name for service in services], by_name)
     by_service = {}
     for service in services:

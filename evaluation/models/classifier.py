@@ -326,9 +326,8 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
         checkpoint = saving.inside(folder, card.model)
         tokenizer, model = saving.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
-            raise checkpoint.refused(
-                f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
-            )
+            reason = f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
+            raise checkpoint.refused(reason)
         encoder, module = Pieces(tokenizer, saving.longest(tokenizer, model, card.length, MODEL)), Headed(model)
     else:
         encoder, module = Hashed(card.buckets, card.length), Bag(card.buckets, card.size, len(card.labels))

@@ -180,9 +180,8 @@ def check(folder: str, model: str, checkpoint: str | None) -> tuple[Card, Checkp
         raise InputError(reason, "--checkpoint")
     trained_with = checkpoints.inspect(checkpoint, saving.BY_MODEL[model], "--checkpoint")
     if digest(checkpoint) != card.checkpoint:
-        raise trained_with.refused(
-            f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
-        )
+        reason = f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
+        raise trained_with.refused(reason)
     return card, trained_with
 
 
@@ -192,9 +191,8 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
         raise checkpoint.refused("its tokenizer has no padding token, or does not append its end token to a text")
     if len(tokenizer) > t5.config.vocab_size:
-        raise checkpoint.refused(
-            f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {t5.config.vocab_size:,} of them"
-        )
+        known = f"the model knows only {t5.config.vocab_size:,} of them"
+        raise checkpoint.refused(f"its tokenizer has {len(tokenizer):,} tokens, but {known}")
     return tokenizer, t5
 
 

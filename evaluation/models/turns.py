@@ -73,10 +73,8 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
         return iter(turns_of_lines(path, task))
     if ood.is_of_ood(path):
         if task != ood.OOD:
-            raise InputError(
-                f"is the output of 'parapet ood', which has labels for --task ood: give a corpus for --task {task}",
-                path,
-            )
+            reason = "is the output of 'parapet ood', which has labels for --task ood"
+            raise InputError(f"{reason}: give a corpus for --task {task}", path)
         truths, _ = ood.read_truths(sets.Sources(path, split))
         return (Turn(key, truth.utterance, truth.label) for key, truth in truths.items())
     if task == ood.OOD:
