@@ -208,9 +208,8 @@ def _match(predictions: str, split: str, labels: Labels) -> Items:
     """Matches the predictions with the labels."""
     items: dict[Key, Item] = {}
     without_state = 0
-    for key, placed, truth in matched(
-        sets.keyed_predictions(predictions, split, labels.names, Prediction), labels.truths
-    ):
+    rows = sets.keyed_predictions(predictions, split, labels.names, Prediction)
+    for key, placed, truth in matched(rows, labels.truths):
         if not truth.label:
             without_state += 1
             continue
@@ -289,8 +288,7 @@ def frame_of(frames: Iterable[Frame], services: Collection[str]) -> Frame | None
         is_active = bool(frame.state) and frame.state.active_intent not in ("", NONE)  # type: ignore[union-attr]
         return names_intent, frame.service in services, is_active
 
-    stated = [frame for frame in frames if frame.state]
-    return max(reversed(stated), key=rank, default=None)
+    return max(reversed([frame for frame in frames if frame.state]), key=rank, default=None)
 
 
 def renamed_intents(
@@ -366,14 +364,12 @@ def report(items: Mapping[Key, Item], metrics: Metrics, details: Mapping[str, De
     wrong = [key for key in sorted(items) if items[key].label != items[key].predicted]
     unknown = {name: {"predicted": n} for name, n in everything["only_predicted"].items()}
     confused = [[pair["label"], pair["predicted"], f"{pair['items']:,}"] for pair in everything["most_confused"]]
-    columns = ["intent", "predicted", "items"]
+    columns, note = ["intent", "predicted", "items"], f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}."
     tables = [
         Table(title="Most frequent confusions", columns=columns, rows=confused, text_columns=2),
         task.group_table("Intents, the lowest F1 first", "intent", dict(ranked), OF_INTENTS, numbers_in="details.json"),
         task.group_table("Predicted, but not in the reference", "intent", unknown, {"predicted": "predicted"}),
-        item_table(
-            "Wrong items", f"The first {min(EXAMPLES, len(wrong)):,} of {len(wrong):,}.", items, wrong[:EXAMPLES]
-        ),
+        item_table("Wrong items", note, items, wrong[:EXAMPLES]),
     ]
     return task.set_report(
         metrics,

@@ -170,8 +170,7 @@ def read_items(predictions: str, split: str, truths: Truths) -> tuple[dict[Key, 
         some items have a score, or a predicted label.
     """
     rows = sets.keyed_predictions(predictions, split, list(dict.fromkeys(key[0] for key in truths)), Detected)
-    fallbacks = {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}
-    words = set(map(_words, fallbacks))
+    words = set(map(_words, {FALLBACK, *FALLBACKS, *(truth.fallback for truth in truths.values() if truth.fallback)}))
     items: dict[Key, Item] = {}
     refused: list[Key] = []
     for key, placed, truth in matched((_of_user(key, placed, words) for key, placed in rows), truths):
@@ -371,10 +370,8 @@ class OodDetection(task.Task[Detections], frozen=True, kw_only=True):
             raise InputError(f"--dev contains turns of {self.dev_split}, too: {other}", "--dev_split")
         if not in_folder and as_path(dev) == as_path(self.predictions):
             raise InputError(f"is the same as --predictions: {other}", dev, "--dev")
-        if in_folder:
-            truths, _ = read_truths(msgspec.structs.replace(self.sources, split=self.dev_split))
-        else:
-            truths, _ = read_truths(sets.Sources(dev, self.dev_split))
+        other_split = msgspec.structs.replace(self.sources, split=self.dev_split)
+        truths, _ = read_truths(other_split if in_folder else sets.Sources(dev, self.dev_split))
         items, _ = read_items(dev, self.dev_split, truths)
         pairs = scored(items.values())
         if not pairs:
@@ -463,10 +460,9 @@ def worst(items: Mapping[Key, Item]) -> list[Table]:
     """Lists the turns of each class with the worst scores; without scores, the wrong ones."""
     tables = []
     for label, title, sign in ((OOD, "Out-of-domain turns", 1), (IN_DOMAIN, "In-domain turns", -1)):
-        wrong = [
-            key for key in sorted(items) if items[key].label == label and items[key].predicted not in (None, label)
-        ]
-        keys = [key for key in sorted(items) if items[key].label == label and items[key].score is not None] or wrong
+        of_class = [key for key in sorted(items) if items[key].label == label]
+        wrong = [key for key in of_class if items[key].predicted not in (None, label)]
+        keys = [key for key in of_class if items[key].score is not None] or wrong
         keys.sort(key=lambda key: sign * (items[key].score or 0.0))
         if keys:
             note = f"The first {min(EXAMPLES, len(keys)):,} of {len(keys):,}, the worst scores first; "

@@ -242,10 +242,9 @@ def metrics_of(top: int) -> tuple[str, ...]:
 
 def score_dialogue(exchanges: Sequence[Exchange], rankings: Sequence[Sequence[str]], top: int = 1) -> list[Values]:
     """Computes the metrics of each response of a dialogue; the last response has the dialogue's."""
-    rights = [exchange.bot.strip() for exchange in exchanges]
     ranks = [
         ranking.index(right) + 1 if right in ranking else math.inf
-        for ranking, right in zip(rankings, rights, strict=True)
+        for ranking, right in zip(rankings, [exchange.bot.strip() for exchange in exchanges], strict=True)
     ]
     rows: list[Values] = []
     for exchange, ranking, rank in zip(exchanges, rankings, ranks, strict=True):
@@ -338,10 +337,7 @@ class Ranking(task.Task[Answers], frozen=True, kw_only=True):
         )
         sizes = Counter(response.key[0] for response in responses)
         results = results_of("ranking", metrics, {**sizes, ALL: len(responses)})
-        refused = Counter({file.group: 0 for file in inputs.files})
-        for file in inputs.files:
-            refused[file.group] += file.refused
-        refused = +refused
+        refused = sum((Counter({file.group: file.refused}) for file in inputs.files), Counter[str]())
         headings = {_within(metric, self.top): label for metric, label in HEADINGS.items()}
         lines = [task.line(name, values, headings, 1) for name, values in metrics.items()]
         if self.top > 1:
@@ -400,18 +396,17 @@ def report(
     within[RECIPROCAL_RANK] = "mean reciprocal rank"
     with_calls = {sets.group_label(name): values for name, values in metrics.items() if values[API_CALL] is not None}
     rank_groups = {sets.group_label(name): values for name, values in metrics.items()} if top > 1 else {}
-    tables = [
-        task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
-        task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
-        task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
-        wrong_answers(responses),
-    ]
     right = with_group("Right responses", metrics, group, PER_RESPONSE)
     return task.set_report(
         metrics,
         HEADINGS,
         sizes={name: {} for name in metrics},
-        sections=tables,
+        sections=[
+            task.group_table("Files", "file", files, of_file, numbers_in="details.json"),
+            task.group_table("Within the first answers", "set", rank_groups, within, numbers_in="metrics.json"),
+            task.group_table("API calls", "set", with_calls, CALLS, numbers_in="metrics.json"),
+            wrong_answers(responses),
+        ],
         tiles={**HEADINGS, API_CALL: "API calls"},
         chart=HEADINGS,
         terms=TERMS,

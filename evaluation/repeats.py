@@ -111,8 +111,7 @@ def _noise_in_sensitivity(results: Sequence[TaskResults], anywhere: ResultRow) -
     dialogues, values = scores.read_values([result.path for result in results], metric, (sets.ORIGINAL, *variants))
     size, policy = min(len(variants), len(results)), results[0].options.get("zero", "zero")
     repeated = statistics.sensitivities(values[:, 0], size, policy)
-    reworded = np.mean([statistics.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0)
-    excess = reworded - repeated
+    excess = np.mean([statistics.sensitivities(of_run[1:], size, policy) for of_run in values], axis=0) - repeated
     known = np.isfinite(excess)
     if known.any():
         replicates = statistics.means(statistics.replicated("0", [(dialogues, excess)]))
@@ -139,10 +138,9 @@ def combine(paths: Sequence[str]) -> Combined:
     digests = {sets.run_name(i): scores.sha256_of(as_path(path) / MANIFEST) for i, path in enumerate(paths)}
     rows = over_runs(paths)
     together = scores.defined([row for row in rows if row.run is None])
-    means = _mean([_read_json(path, "metrics.json") for path in paths])
     files = {
         RESULTS: scores.results_bytes(rows),
-        "metrics.json": task.json_bytes(means),
+        "metrics.json": task.json_bytes(_mean([_read_json(path, "metrics.json") for path in paths])),
         "report.html": page(report(together)).encode(),
     }
     return Combined(files, {**header, "counts": counts, "runs": digests}, summary(together))
@@ -205,8 +203,7 @@ class Spread(NamedTuple):
 
     def power(self, k: int) -> str:
         """Formats pass^k, which belongs to the main metric; empty if there is none."""
-        is_main = self.row.metric == scores.main_metric(self.row.task)
-        return self.shown(f"{scores.POWER}{k}") if is_main else ""
+        return self.shown(f"{scores.POWER}{k}") if self.row.metric == scores.main_metric(self.row.task) else ""
 
 
 def spreads(rows: Sequence[ResultRow]) -> list[Spread]:
@@ -241,8 +238,7 @@ def spread_tables(rows: Sequence[ResultRow]) -> list[Table]:
             reworded, repeated, excess, interval = each.compared
             value = scores.shown(SENSITIVITY, each.row.value)
             of_noise.append([*name, value, reworded, repeated, f"{excess}\n{interval}"])
-    passes = [f"{scores.POWER}{k}" for k in powers]
-    columns = [*first, "number", "runs", "mean", "noise floor", "of means", *passes]
+    columns = [*first, "number", "runs", "mean", "noise floor", "of means", *(f"{scores.POWER}{k}" for k in powers)]
     compared = [*first, "of the variants", "of as many as repeats", "of repeats of the original", "excess"]
     texts = len(first)
     both = (
@@ -282,8 +278,7 @@ def summary(rows: Sequence[ResultRow]) -> list[str]:
 
 def report(rows: Sequence[ResultRow]) -> Report:
     """Makes the page of several runs from the numbers of all of them together."""
-    numbers = spreads(rows)
-    main = main_of(numbers)
+    main = main_of(spreads(rows))
     runs = counted(main[0].runs, "run")
     pages = {f"{sets.run_name(i)}/report.html": f"page of run {i}" for i in range(main[0].runs)}
     return Report(

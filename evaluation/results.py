@@ -113,8 +113,7 @@ def results_of(
     for key, numbers in sorted(metrics.items()):
         name, group = (ALL, groups[key]) if key in groups else (key, WHOLE)
         for metric, value in sorted(numbers.items()):
-            is_of_variants = metric == SENSITIVITY and key == ALL and len(variants) > 1
-            place = VARIANTS if is_of_variants else name
+            place = VARIANTS if metric == SENSITIVITY and key == ALL and len(variants) > 1 else name
             low, high = intervals.get((key, metric)) or (None, None)
             n = sizes.get(ALL if key == MEAN else key)
             rows.append(ResultRow("", task, place, group, metric, finite(value), low, high, n))
@@ -134,10 +133,9 @@ def finite(value: float | None) -> float | None:
 def results_bytes(rows: Iterable[ResultRow]) -> bytes:
     """Encodes ``results.parquet``."""
     types = [pa.string()] * len(_TEXTS) + [pa.float64()] * len(_NUMBERS) + [pa.int64()] * 2
-    schema = pa.schema(list(zip(ResultRow.__struct_fields__, types, strict=True)))
     columns = list(zip(*map(astuple, rows), strict=True)) or [()] * len(types)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-    return parquet_bytes(pa.table(arrays, schema))
+    return parquet_bytes(pa.table(arrays, pa.schema(list(zip(ResultRow.__struct_fields__, types, strict=True)))))
 
 
 def sha256_of(path: Path) -> str:
@@ -191,8 +189,7 @@ def read_rows(path: str, numbers: Iterable[ResultRow], variants: Sequence[str]) 
     tables = read_tables(path, {"dialogue_id", "original_service", "seen", *(row.metric for row in wanted)})
     parts = {}
     for row in wanted:
-        sets = variants if row.set == VARIANTS else [row.set]
-        of_sets = tuple(_sums(tables.get(name), row) for name in sets)
+        of_sets = tuple(_sums(tables.get(name), row) for name in (variants if row.set == VARIANTS else [row.set]))
         if of_sets and all(of_sets):
             means = [sum(total for total, _ in sums.values()) / sum(n for _, n in sums.values()) for sums in of_sets]
             if math.isclose(sum(means) / len(means), row.value or 0.0, rel_tol=1e-9, abs_tol=1e-12):
@@ -208,10 +205,8 @@ def read_runs(runs: Runs, columns: Iterable[str], variants: Sequence[str]) -> li
 
 def of_means(runs: Sequence[Mapping[str, Parts]]) -> dict[str, Parts]:
     """Returns what means over runs are means of: the parts of all runs, set by set."""
-    columns = [column for column in runs[0] if all(column in of_run for of_run in runs)]
-    return {
-        column: tuple(chain.from_iterable(zip(*(of_run[column] for of_run in runs), strict=True))) for column in columns
-    }
+    columns = [column for column in runs[0] if all(column in run for run in runs)]
+    return {column: tuple(chain.from_iterable(zip(*(run[column] for run in runs), strict=True))) for column in columns}
 
 
 def read_tables(path: str, columns: Collection[str]) -> dict[str, pa.Table]:

@@ -83,13 +83,11 @@ def parse_lines(handle: BinaryIO, decoder: msgspec.json.Decoder[AnyRow], path: s
 def parse_line(line: bytes, decoder: msgspec.json.Decoder[AnyRow], path: str, where: str) -> AnyRow:
     """Parses a row. Raises InputError as :func:`read_lines`."""
     try:
-        row = decoder.decode(line)
+        return decoder.decode(line)
     except msgspec.ValidationError as error:
         reason, at = reason_and_place(error)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason, at = f"this is not JSON: {error}", ""
-    else:
-        return row
     raise InputError(f"{at}: {reason}" if at else reason, path, where)
 
 
@@ -206,9 +204,8 @@ def find_sets(sources: Sources) -> list[SetRoot]:
     elif released:
         missing = [name for name in sources.wanted if name not in released]
         if missing:
-            raise InputError(
-                f"there is no variant {missing[0]!r} (found: {', '.join(released)})", reference, "--variant"
-            )
+            reason = f"there is no variant {missing[0]!r} (found: {', '.join(released)})"
+            raise InputError(reason, reference, "--variant")
         variants = {name: path for name, path in released.items() if name in (sources.wanted or released)}
     if ORIGINAL in variants:
         raise InputError(f"a variant cannot be called {ORIGINAL!r}", variants[ORIGINAL], "--variants")
@@ -228,9 +225,8 @@ def open_reference(root: str) -> tuple[Path, dict[str, Path]]:
     path = layout.as_path(root)
     if not layout.is_there(path / RELEASE):
         return path, {}
-    folders = (
-        {folder.name: folder for folder in sorted((path / "sgd").iterdir())} if layout.is_there(path / "sgd") else {}
-    )
+    corpora = path / "sgd"
+    folders = {folder.name: folder for folder in sorted(corpora.iterdir())} if layout.is_there(corpora) else {}
     if ORIGINAL not in folders:
         raise InputError("the release has no sgd/original: give a corpus as --reference", root, "--reference")
     variants = {name: folder for name, folder in folders.items() if name[:1] == "v" and name[1:].isdigit()}
@@ -336,11 +332,8 @@ def prediction_files(
         raise InputError("there is no such file or folder", root, "--predictions")
     if root.is_file():
         if name != ORIGINAL:
-            raise InputError(
-                f"is a file, which can only have predictions for the original: give a folder for {name}",
-                root,
-                "--predictions",
-            )
+            reason = f"is a file, which can only have predictions for the original: give a folder for {name}"
+            raise InputError(reason, root, "--predictions")
         return {root.name: str(root)}
     for place in (root / name / split, root / name):
         if files := _listed(place, suffixes):
@@ -506,9 +499,8 @@ def match_turns(
         if row.turn not in known:
             numbers = [str(turn) for turn in sorted(known)]
             listed = ", ".join([*numbers[:6], "..."] if len(numbers) > 6 else numbers)
-            raise placed.error(
-                f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
-            )
+            reason = f"turn {row.turn} of {row.dialogue_id!r} is not a turn of the system, whose turns are {listed}"
+            raise placed.error(reason)
         if (row.dialogue_id, row.turn) in rows_by_set[placed.set]:
             raise placed.error(f"dialogue {row.dialogue_id!r} turn {row.turn} appears twice")
         rows_by_set[placed.set][row.dialogue_id, row.turn] = row

@@ -64,8 +64,7 @@ def replicated(seed: str, statistics: Sequence[Statistic], replicates: int = REP
     for j, (dialogue_ids, values) in enumerate(statistics):
         known = ~np.isnan(np.asarray(values, dtype=float))
         at = np.array([place[name] for name in dialogue_ids], dtype=np.intp)[known]
-        total = np.bincount(at, np.asarray(values, dtype=float)[known], len(names))
-        sums[:, j, 0] = np.rint(np.ldexp(total, POINT))
+        sums[:, j, 0] = np.rint(np.ldexp(np.bincount(at, np.asarray(values, dtype=float)[known], len(names)), POINT))
         sums[:, j, 1] = np.bincount(at, minlength=len(names))
     return resampled(names, sums, lambda name: weights(seed, name, replicates))
 
@@ -302,8 +301,7 @@ def holm(values: Sequence[float]) -> list[float]:
     """Corrects p-values for multiple tests (Holm 1979), in the same order."""
     order = np.argsort(values, kind="stable")
     corrected = np.zeros(len(values))
-    factors = np.arange(len(values), 0, -1)
-    corrected[order] = np.maximum.accumulate(np.minimum(1.0, factors * np.asarray(values)[order]))
+    corrected[order] = np.maximum.accumulate(np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order]))
     return [float(value) for value in corrected]
 
 

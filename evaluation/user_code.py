@@ -131,9 +131,8 @@ def check(code: UserCode, method: str) -> Any:
     elif code.arguments:
         reason = f"{code.target} is an object of type {type(target).__name__} already, so it takes no arguments"
         raise InputError(reason, f"{code.flag}_args")
-    called = getattr(target, method, None)
     can_be_called = any("__call__" in vars(base) for base in target.__mro__) if is_class else callable(target)
-    if not callable(called) and not can_be_called:
+    if not callable(getattr(target, method, None)) and not can_be_called:
         raise code.refused(f"has no method {method}(batch)")
     return target
 

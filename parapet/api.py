@@ -197,8 +197,7 @@ def perturb_text(
 
     if not isinstance(text, Iterable):
         raise InputError(f"expected a text or a list of texts, found {type(text).__name__}", "text")
-    texts = [text] if isinstance(text, str) else list(text)
-    results = perturb_texts(texts, perturbation, set_name, protect, options)
+    results = perturb_texts([text] if isinstance(text, str) else list(text), perturbation, set_name, protect, options)
     return results[0] if isinstance(text, str) else results
 
 
@@ -405,9 +404,8 @@ def compose(
     from parapet.transforms.crowd.vet import read_schemas
     from parapet.transforms.crowd.worker_ids import load_worker_key, without_ids
 
-    distances = (name_distance, description_distance)
     rules = (vetting_rules,) if isinstance(vetting_rules, str) else tuple(vetting_rules)
-    options = Options(seed, selection, allow_partial, *distances, rules, allow_not_blind)
+    options = Options(seed, selection, allow_partial, name_distance, description_distance, rules, allow_not_blind)
     task = SchemaTask(read_schemas(services), options)
     response_files, assignments = _paths_and_records(responses, "responses", Assignment)
     sheets, decided = _paths_and_records(decisions if decisions is not None else [], "decisions", Decision)
@@ -665,8 +663,7 @@ def schema_sensitivity(
     coefficients = _coefficients(scores, metric, zero, allow_missing)
     if coefficients is None:
         return math.nan
-    sums = frames.add_up_coefficients(coefficients, zero)
-    return frames.means(sums).get(ALL, {}).get(metric, math.nan)
+    return frames.means(frames.add_up_coefficients(coefficients, zero)).get(ALL, {}).get(metric, math.nan)
 
 
 def schema_sensitivity_interval(
@@ -722,9 +719,8 @@ def _coefficients(
     _check_known(zero, statistics.POLICIES, "zero")
     variants = _variants(scores)
     if len(variants) < 2:
-        raise InputError(
-            f"schema sensitivity requires the scores of at least two variants, found {len(variants)}", "scores"
-        )
+        reason = f"schema sensitivity requires the scores of at least two variants, found {len(variants)}"
+        raise InputError(reason, "scores")
     if not allow_missing:
         _check_same_dialogues(variants)
     together = frames.aligned([state_scores._dialogues for state_scores in variants.values()])

@@ -66,12 +66,10 @@ throughout a chat: OUT/chats and, in the format of bAbI, OUT/babi. OUT/suspects 
             replacing.check_model(self.spacy_model)
         if self.splits and (len(self.splits) != len(SPLITS) or abs(sum(self.splits) - 1) > 1e-9):
             raise InputError("must be the shares of train, dev and test, such as 0.8,0.1,0.1", "--splits")
-        like_paper = self.placeholders == "paper"
         model, kept = self.spacy_model or None, frozenset(self.keep)
-        rules = replacing.Rules(tuple(entities), model, self.phone_regions, kept, like_paper)
-        bots = frozenset(name.lower() for name in self.bots)
+        rules = replacing.Rules(tuple(entities), model, self.phone_regions, kept, self.placeholders == "paper")
         splits = SplitConfig(self.splits, self.seed) if self.splits else None
-        return Config(self.output, tuple(files), rules, bots, splits)
+        return Config(self.output, tuple(files), rules, frozenset(name.lower() for name in self.bots), splits)
 
     def wire(self, pipeline: beam.Pipeline, config: Config) -> None:
         """Replaces names in the chats, and writes chats, suspects, statistics and a page."""

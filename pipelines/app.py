@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -74,10 +74,9 @@ class Command(options.Options, Generic[Settings]):
 
     def settings_of(self, kind: type[Struct], **own: object) -> Struct:
         """Makes a struct of the options that have the names of its fields, and of its ``own`` fields."""
-        names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
-        return kind(
-            **{flag.name: getattr(self, flag.name) for flag in flags_of(type(self)) if flag.name in names} | own
-        )
+        flags = {flag.name for flag in flags_of(type(self))}
+        shared = flags.intersection(kind.__struct_fields__)  # type: ignore[attr-defined]
+        return kind(**{name: getattr(self, name) for name in shared} | own)
 
     def check(self) -> Settings:
         """Reads what the options name. Raises InputError, before anything is done, for what cannot be used."""
@@ -161,7 +160,9 @@ class Flag(NamedTuple):
     facts: Mapping[str, Any]
 
 
-def _flags_of(config: Any) -> tuple[Flag, ...]:
+# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
+@cache
+def flags_of(config: Any) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
     hints = typing.get_type_hints(config)
     flags = []
@@ -175,10 +176,6 @@ def _flags_of(config: Any) -> tuple[Flag, ...]:
             choices = choices or facts["choices"]
             flags.append(Flag(item.name, kind, many, choices, default, facts["reads"], facts["commas"], facts))
     return tuple(flags)
-
-
-# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
-flags_of: Callable[[Any], tuple[Flag, ...]] = cache(_flags_of)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
@@ -338,9 +335,8 @@ _METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
 class Formatter(argparse.HelpFormatter):
     """Formats flags in two columns, and ``FILE...`` for one or more files."""
 
-    def __init__(self, prog: str, width: int = 0) -> None:
-        columns = min(shutil.get_terminal_size().columns, _MOST_COLUMNS)
-        super().__init__(prog, max_help_position=24, width=width or columns - 2)
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24, width=min(shutil.get_terminal_size().columns, _MOST_COLUMNS) - 2)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         if action.nargs == argparse.ONE_OR_MORE:
@@ -541,8 +537,7 @@ def wrap_commands(text: str, width: int = 78) -> list[str]:
         if line.lstrip().startswith("#"):
             comments += f"{line}\n"
             continue
-        parts = re.split(r" (?=--)", line)
-        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in parts]
+        whole = [part.replace(" ", "\xa0") if len(part) < width - 8 else part for part in re.split(r" (?=--)", line)]
         broken = _wrapped(" ".join(whole), width if len(line) <= width else width - 2, f"{indent}    ")
         commands.append(comments + " \\\n".join(broken).replace("\xa0", " "))
         comments = ""

@@ -89,8 +89,7 @@ class BabiTask6(CorpusPipeline["Config"]):
         )
         outputs = read.calls | "Spread calls" >> beam.Reshuffle() | "Dialogues" >> write
         texts = beam.pvalue.AsList(outputs.others[task6.BABI])
-        finish = self.finish(config, task6.metadata_files, knowledge, texts, shown=task6.SHOWN)
-        _ = outputs | "Finish" >> finish
+        _ = outputs | "Finish" >> self.finish(config, task6.metadata_files, knowledge, texts, shown=task6.SHOWN)
 
     def lines(self, config: Config, statistics: Any) -> Iterator[str]:
         """Yields the size of each split."""

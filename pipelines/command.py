@@ -215,9 +215,8 @@ def check_all_apart(command: app.Command[Any]) -> None:
         if flag.name in _READ_AGAIN:
             continue
         if is_below(output, path):
-            raise InputError(
-                f"is the same as --{flag.name} or lies inside it: choose another folder", output, "--output"
-            )
+            reason = f"is the same as --{flag.name} or lies inside it: choose another folder"
+            raise InputError(reason, output, "--output")
         if is_below(path, output):
             raise InputError(f"contains --{flag.name}: choose a folder beside it", output, "--output")
 
@@ -453,9 +452,8 @@ def check_dataflow(options: Any, places: Iterable[tuple[str, str]]) -> None:
     staging = values.get("staging_location") or values["temp_location"]
     for flag, path in [("--temp_location", values["temp_location"]), ("--staging_location", staging), *places]:
         if not path.startswith("gs://"):
-            raise InputError(
-                "is a local path, which Dataflow's workers cannot read: give a gs:// path", f"{flag} {path}"
-            )
+            reason = "is a local path, which Dataflow's workers cannot read: give a gs:// path"
+            raise InputError(reason, f"{flag} {path}")
 
 
 def manifest_identity(output: str) -> tuple[int, int] | None:

@@ -69,10 +69,8 @@ class ComposeVariations(crowd_answers.Composing["RewritingTask"]):
         """Prints what was composed and what to do next. Returns the exit status."""
         statistics = self.statistics()
         kinds = ", ".join(f"{numbers['turns']:,} {kind}" for kind, numbers in statistics["kinds"].items())
-        headline = (
-            f"{statistics['complete']:,} of {command.counted(statistics['turns'], 'user turn')} have a good answer of "
-            f"all four kinds: {kinds}"
-        )
+        complete = f"{statistics['complete']:,} of {command.counted(statistics['turns'], 'user turn')}"
+        headline = f"{complete} have a good answer of all four kinds: {kinds}"
         short: int = statistics["short"]
         missing = f"{command.counted(short, 'rewriting')} still missing" if short else ""
         nothing = "" if statistics["answers"]["used"] else "no rewriting could be used"

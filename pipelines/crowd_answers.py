@@ -97,9 +97,8 @@ class Composing(app.Pipeline[Task]):
         read = pipeline | ReadAnswers(self.sources.responses, encoding=self.encoding, kind=task.kind).with_outputs()
         distinct = read.assignments | Dedupe().with_outputs()
         outcomes, dead, *others = self.compose(distinct.assignments, task)
-        outcomes | WriteComposition(
-            task, distinct.assignments, [read.dead_letters, distinct.dead_letters, *dead], *others
-        )
+        dead_letters = [read.dead_letters, distinct.dead_letters, *dead]
+        outcomes | WriteComposition(task, distinct.assignments, dead_letters, *others)
 
     def compose(self, assignments: beam.PCollection, task: Task) -> tuple[Any, ...]:
         """Composes answers. Returns outcomes, collections of dead letters, and what WriteComposition takes else."""
@@ -119,17 +118,14 @@ class Composing(app.Pipeline[Task]):
 
         out, statistics = self.output, self.statistics()
         answers = statistics["answers"]
-        letters = [
-            msgspec.json.decode(line, type=DeadLetter) for line in read_written(out, layout.DEAD_LETTERS).splitlines()
-        ]
+        lines = read_written(out, layout.DEAD_LETTERS).splitlines()
+        letters = [msgspec.json.decode(line, type=DeadLetter) for line in lines]
         command.say(headline)
         command.say("answers: " + "; ".join(f"{n:,} {IN_WORDS.get(name, name)}" for name, n in answers.items()))
         command.say(f"report: {out}/report.html")
         if answers["review"]:
-            command.say(
-                f"review: {command.counted(answers['review'], 'answer')} held for review; decide in {out}/review.html, "
-                "then run again with --decisions"
-            )
+            held = command.counted(answers["review"], "answer")
+            command.say(f"review: {held} held for review; decide in {out}/review.html, then run again with --decisions")
         if missing:
             logging.warning("%s, see %s/shortfall.csv", missing, out)
         for warning in statistics.get("warnings", ()):

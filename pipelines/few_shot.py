@@ -61,9 +61,8 @@ class FewShot(corpora.CorpusPipeline["WriteFewShot"]):
         for flag, split in zip(("--train_split", "--test_split"), splits, strict=True):
             if split not in schemas:
                 others = ", ".join(schemas) or "none"
-                raise InputError(
-                    f"there are no dialogues in {split!r}; these splits have some: {others}", self.root, flag
-                )
+                reason = f"there are no dialogues in {split!r}; these splits have some: {others}"
+                raise InputError(reason, self.root, flag)
         for line in dict.fromkeys(str(bad.error) for split in splits for bad in schemas[split].bad):
             logging.warning("%s", line)
         known = domains_in(schemas[splits[self.unseen_services]])

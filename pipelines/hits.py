@@ -154,9 +154,8 @@ class Hits(app.Pipeline["MakeHits"]):
         from parapet.transforms.crowd.hits.make_hits import MakeHits
         from parapet.transforms.crowd.hits.page import Settings
 
-        workers = self.assignments or assignments
         times = self.auto_approval_hours, self.lifetime_days
-        terms = Terms(self.hourly_wage, self.reward, workers, *times, self.max_per_worker or 0)
+        terms = Terms(self.hourly_wage, self.reward, self.assignments or assignments, *times, self.max_per_worker or 0)
         settings = Settings(terms, sandbox=self.sandbox, tasks=tasks, seed=self.seed, **more)
         recorded = {**msgspec.to_builtins(terms), "sandbox": self.sandbox, **recorded}
         return MakeHits(units, settings, RunInfo("hits", self.output, recorded))

@@ -84,8 +84,7 @@ class Perturb(PerturbationOptions, corpora.CorpusPipeline["PerturbCorpus"]):
         else:
             corpus = read_corpus(self.root, splits)
         perturbation.splits = tuple(corpus.folders)
-        where = "--messages" if self.messages else "--sgd"
-        check_languages(perturbation.name, perturbation.languages, corpus, where)
+        check_languages(perturbation.name, perturbation.languages, corpus, "--messages" if self.messages else "--sgd")
         needs_whole = perturbation.needs_corpus() or perturbation.analyzes_all_splits
         whole = read_corpus(self.root, None) if needs_whole and splits and not self.messages else corpus
         perturbation.prepare(whole)
@@ -190,10 +189,7 @@ def declared_options(perturbation: type[Perturbation]) -> type[PerturbationOptio
     declared: dict[str, Any] = {}
     for parameter in inspect.signature(perturbation).parameters.values():
         default, flag = parameter.default, parameter.name
-        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) or flag in (
-            "seed",
-            "max_bad",
-        ):
+        if flag in ("seed", "max_bad") or parameter.kind.name not in ("KEYWORD_ONLY", "POSITIONAL_OR_KEYWORD"):
             continue
         if hasattr(Perturb, flag) or flag in Perturb.__dataclass_fields__:
             raise InputError(f"the perturbation {name} has an option {flag!r}, a name that Parapet uses")

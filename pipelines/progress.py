@@ -126,10 +126,8 @@ def text_of(event: Event, seconds: float = 0) -> str:
     """
     if not event.unit:
         return event.spent
-    if event.total is None:
-        parts = [_counted(event.done, event.unit)]
-    else:
-        parts = [f"{event.done:,} of {event.total:,} {event.unit}"]
+    whole = f"{event.done:,} of {event.total:,} {event.unit}" if event.total is not None else ""
+    parts = [whole or _counted(event.done, event.unit)]
     if event.done and seconds:
         rate = event.done / seconds
         parts.append(f"{rate:,.0f}/s" if rate >= 1 else f"{60 * rate:,.0f}/min")

@@ -72,9 +72,8 @@ on and never written, and neither are texts without --log."""
         variants = {ORIGINAL: None} | {name: read_variant(name, folder) for name, folder in folders.items()}
         if self.variant not in variants:
             raise InputError(f"there is no variant {self.variant!r} (found: {', '.join(variants)})", "--variant")
-        record, perturb = server.Record(Path(self.record) if self.record else None), None
-        if self.perturb:
-            perturb = server.perturbing(self.perturb, self.seed)
+        record = server.Record(Path(self.record) if self.record else None)
+        perturb = server.perturbing(self.perturb, self.seed) if self.perturb else None
         return {
             name: server.ToolServerSide(variant, record) if self.mcp else server.ModelSide(variant, record, perturb)
             for name, variant in variants.items()

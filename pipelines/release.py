@@ -111,8 +111,7 @@ class Build(app.Pipeline[Contents]):
         if pipeline.options.get_all_options().get("template_location"):
             raise InputError("cannot be used here, as the command also finishes the release", "--template_location")
         building.prepare(self.output, contents.release)
-        staging = building.staging_of(self.output, contents.release)
-        pipeline | "Build data" >> building.BuildData(contents.plan, staging)
+        pipeline | "Build data" >> building.BuildData(contents.plan, building.staging_of(self.output, contents.release))
 
     def report(self, contents: Contents, counters: dict[str, int]) -> None:
         """Checks the pipeline's output, writes the documents and publishes. Raises InputError if a check fails."""
@@ -209,8 +208,7 @@ class Diff(app.Command["tuple[Release, Release]"]):
         if damaged := [f"{side}: {reason}" for side, release in sides for reason in verify.damage(release)]:
             print("\n".join(damaged))
             raise InputError("the releases were not compared: 'parapet release verify' shows the details")
-        difference = reading.compare(*releases)
-        print("\n".join(reading.diff_lines(difference)))
+        print("\n".join(reading.diff_lines(reading.compare(*releases))))
 
 
 class Push(app.Command["tuple[Path, Manifest, str, str]"]):

@@ -121,8 +121,7 @@ def compare_systems(systems: Mapping[str, Sequence[str]], config: Config) -> Boa
             parts[name, scores.AVERAGE] = tuple(chain(*of_shares))
     # Intervals are those of the evaluation, or else computed from the rows.
     lacking = [key for key, row in numbers.items() if row.low is None and key in parts]
-    computed = statistics.intervals([parts[key] for key in lacking], config.seed)
-    for key, interval in zip(lacking, computed, strict=True):
+    for key, interval in zip(lacking, statistics.intervals([parts[key] for key in lacking], config.seed), strict=True):
         if interval:
             low, high = (end * (100 if key[1] == scores.AVERAGE else 1) for end in interval)
             numbers[key] = replace(numbers[key], low=low, high=high)
@@ -166,8 +165,7 @@ def _read_parts(tasks: Sequence[TaskResults], columns: Sequence[ResultRow]) -> d
     for results in tasks:
         names = scores.with_groups(columns, results.rows)
         wanted = [row for row in results.rows if row.column in names]
-        runs = scores.read_runs(results.runs, [row.column for row in wanted], results.variants)
-        of_rows = scores.of_means(runs)
+        of_rows = scores.of_means(scores.read_runs(results.runs, [row.column for row in wanted], results.variants))
         parts |= {(results.system, column): of_number for column, of_number in of_rows.items()}
         for row in wanted:
             own = set().union(*of_rows.get(row.column, ()))
@@ -409,10 +407,8 @@ def _best(column: Iterable[ResultRow]) -> list[ResultRow]:
 def cell(row: ResultRow | None, numbers: Numbers, noise: Collection[tuple[str, str]] = ()) -> str:
     """Formats a number, marked if its change from the original is noise; interval and change are in small print."""
     if row is None or row.value is None:
-        is_undefined = row and scores.is_undefined(
-            row, [each for each in numbers.values() if each.system == row.system]
-        )
-        return NOT_DEFINED if is_undefined else "–"
+        undefined = row and scores.is_undefined(row, [each for each in numbers.values() if each.system == row.system])
+        return NOT_DEFINED if undefined else "–"
     deviation = numbers.get((row.system, row.column + scores.SD))
     spread = f" ± {scores.shown(row.metric, deviation.value)}" if deviation else ""
     mark = f" {NOISE_MARK}" if (row.system, row.column) in noise else ""

@@ -132,15 +132,13 @@ def headline(board: Board) -> str:
 
     costly = VARIANTS if VARIANTS in sets else max(sets, key=lambda name: sum(loss(system, name) for system in systems))
     by_loss = sorted(systems, key=lambda system: loss(system, costly), reverse=True)
-    changes = {
-        name: _change_text(board, rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])
-    }
+    changes = {name: _change(board, rows[name, ORIGINAL], rows[name, costly]) for name in (by_loss[0], by_loss[-1])}
     reworded = "tools" if rows[by_loss[0], costly].task == "tool_calls" else "schemas"
     changes[by_loss[0]] += f" when {reworded} are reworded" if costly == VARIANTS else f" on {costly}"
     return "; ".join(f"{name} {change}" for name, change in changes.items())
 
 
-def _change_text(board: Board, original: ResultRow, row: ResultRow) -> str:
+def _change(board: Board, original: ResultRow, row: ResultRow) -> str:
     """Says how a number differs from that on the original: it falls or rises if the paired test is clear.
 
     A number that is no mean over rows is not tested: it falls or rises if the intervals are apart.

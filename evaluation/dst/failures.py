@@ -173,10 +173,8 @@ def failures(
             before = frames_before.get(key)
             also_wrong = before is None or bool(before.wrong)
             change = frame.values[JOINT] - before.values[JOINT] if before is not None else 0.0
-            order = stable_hash(seed, FOLDER, name)
-            ranked.append(
-                ((also_wrong, earlier[also_wrong], change, order, name, frame.turn, frame.frame), frame, before)
-            )
+            order = change, stable_hash(seed, FOLDER, name), name, frame.turn, frame.frame
+            ranked.append(((also_wrong, earlier[also_wrong], *order), frame, before))
             earlier[also_wrong] += 1
     ranked.sort(key=itemgetter(0))
     shown = [(rank, _failure(here, frame, original, before, names)) for rank, frame, before in ranked[:SHOWN]]
@@ -197,7 +195,6 @@ def _original_positions(turns: Sequence[Turn], original: Sequence[Turn]) -> dict
 def _failure(
     here: ScoredFile, frame: Scored, original: ScoredFile | None, before: Scored | None, names: SlotNames
 ) -> Failure:
-    dialogue = here.dialogues[frame.dialogue_id]
     side = _side(here, frame)
     slots = dict.fromkeys([*side.expected.slot_values, *side.predicted.slot_values])
     originals = {slot: names[frame.service, slot] for slot in slots if (frame.service, slot) in names}
@@ -207,7 +204,7 @@ def _failure(
         right_on_original=None if before is None else not before.wrong,
         history=[
             (turn.speaker, _short(turn.utterance) if isinstance(turn.utterance, str) else "")
-            for turn in dialogue.turns[max(frame.turn - TURNS, 0) : frame.turn]
+            for turn in here.dialogues[frame.dialogue_id].turns[max(frame.turn - TURNS, 0) : frame.turn]
         ],
         here=side,
         original=_side(original, before) if original is not None and before is not None else None,

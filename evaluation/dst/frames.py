@@ -226,8 +226,7 @@ def fuzzy_score(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _sorted_words(text: str) -> str:
-    words = _NO_WORD.sub(" ", _NOT_ASCII.sub("", text)).lower().split()
-    return " ".join(sorted(words))
+    return " ".join(sorted(_NO_WORD.sub(" ", _NOT_ASCII.sub("", text)).lower().split()))
 
 
 class Span(msgspec.Struct):
@@ -393,9 +392,8 @@ def _score(
         if turn.speaker != "USER":
             continue
         if other.utterance is not UNSET and other.utterance != turn.utterance:
-            raise InputError(
-                "the utterance differs from the reference: check that the predictions are for this set", "", where
-            )
+            reason = "the utterance differs from the reference: check that the predictions are for this set"
+            raise InputError(reason, "", where)
         by_service = {frame.service: frame for frame in other.frames}
         refused = any(isinstance(frame.state, State) and frame.state.refused is True for frame in other.frames)
         if not config.official:
@@ -512,8 +510,7 @@ def read_parts(path: str, set_name: str = "") -> Iterator[tuple[Predicted, FileP
     """
     if not path.endswith(".jsonl"):
         data, end = read_input(path, MAX_DIALOGUE_FILE), 0
-        dialogues = parse_dialogues(data, path)
-        for dialogue, item in zip(dialogues, _split(data.removeprefix(_MARK)), strict=True):
+        for dialogue, item in zip(parse_dialogues(data, path), _split(data.removeprefix(_MARK)), strict=True):
             start = data.index(bytes(item), end)
             end = start + len(bytes(item))
             yield dialogue, FilePart(path, start, end)

@@ -217,8 +217,7 @@ def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
 
 def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
     """Maps a variant's names of services to the original's: ``Hotels_11`` of ``v1`` to ``Hotels_1``."""
-    suffix = variant.removeprefix("v")
-    shortened = ((name, name.removesuffix(suffix)) for name in services)
+    shortened = ((name, name.removesuffix(variant.removeprefix("v"))) for name in services)
     return {name: short if short in originals else name for name, short in shortened}
 
 
@@ -243,8 +242,7 @@ def _jobs(
         for file, (path, size) in set_files.items():
             members.setdefault(file, []).append(Member(name, path, paired.get(name, {}).get(file, "")))
             sizes[file] = sizes.get(file, 0) + size
-    order = sorted(members, key=lambda file: (-sizes[file], file))
-    return [Job(file, tuple(members[file])) for file in order], loose
+    return [Job(file, tuple(members[file])) for file in sorted(members, key=lambda file: (-sizes[file], file))], loose
 
 
 def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
@@ -253,9 +251,8 @@ def unmatched(sets: Iterable[Set], jobs: Sequence[Job]) -> list[str]:
     for scored_set in sets:
         lacking = [job.name for job in jobs if scored_set.name not in {member.set for member in job.members}]
         if scored_set.kind == "variant" and lacking:
-            missing.append(
-                f"{scored_set.name} has no {lacking[0]}" + (f" (and {len(lacking) - 1} more)" if lacking[1:] else "")
-            )
+            more = f" (and {len(lacking) - 1} more)" if lacking[1:] else ""
+            missing.append(f"{scored_set.name} has no {lacking[0]}{more}")
     return missing
 
 
@@ -358,9 +355,8 @@ def check(code: UserCode) -> None:
     """
     if chosen := plugin_of(code.target):
         if code.arguments:
-            raise InputError(
-                f"cannot be used with a plug-in, which takes {chosen.plugin.name}=ARGUMENT", f"{code.flag}_args"
-            )
+            reason = f"cannot be used with a plug-in, which takes {chosen.plugin.name}=ARGUMENT"
+            raise InputError(reason, f"{code.flag}_args")
         plugins.make(chosen, ["predict"])
     elif ":" not in code.target:
         reason = f"{code.target!r}: expected MODULE:NAME, FILE.py:NAME or the name of a plug-in"
@@ -384,13 +380,11 @@ def examples(dialogue: state_frames.Dialogue, services: Mapping[str, Service]) -
     frames: list[tuple[Context, ...]] = []
     for position, turn in enumerate(dialogue.turns):
         history.append((turn.speaker, turn.utterance if isinstance(turn.utterance, str) else ""))
-        frames.append(
-            tuple(
-                Context(services[frame.service], tuple(frame.actions or ()) if turn.speaker == "SYSTEM" else ())
-                for frame in turn.frames
-                if frame.service in services
-            )
-        )
+        known, is_system = [frame for frame in turn.frames if frame.service in services], turn.speaker == "SYSTEM"
+        contexts = [
+            Context(services[frame.service], tuple(frame.actions or ()) if is_system else ()) for frame in known
+        ]
+        frames.append(tuple(contexts))
         if turn.speaker == "USER":
             for frame in turn.frames:
                 service = services.get(frame.service)
@@ -414,24 +408,20 @@ def predicted(
         service that is not in the schemas.
     """
     wanted = [example for reference in references for example in examples(reference, services)]
-    last = {
-        example.dialogue_id: i for i, example in enumerate(wanted)
-    }  # dialogue id to the position of its last example
+    # Dialogue id to the position of its last example.
+    last = {example.dialogue_id: i for i, example in enumerate(wanted)}
     states: list[state_frames.State] = []
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
         advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
-    by_id = {
-        dialogue.dialogue_id: state_frames.Dialogue(
-            dialogue.dialogue_id, [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
-        )
-        for dialogue in references
-    }
+    by_id = {}
+    for dialogue in references:
+        turns = [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]
+        by_id[dialogue.dialogue_id] = state_frames.Dialogue(dialogue.dialogue_id, turns)
     for example, state in zip(wanted, states, strict=True):
-        by_id[example.dialogue_id].turns[example.turn].frames.append(
-            state_frames.Frame(example.service.service_name, state)
-        )
+        frame = state_frames.Frame(example.service.service_name, state)
+        by_id[example.dialogue_id].turns[example.turn].frames.append(frame)
     return by_id
 
 
@@ -479,9 +469,8 @@ def of_corpus(corpus: Corpus, split: str | None, name: str) -> References:
         splits = list(dict.fromkeys(split for split in corpus.splits if corpus.files_of(split)))
         split = TEST if TEST in splits or not splits else splits[0]
         if split not in splits or (split != TEST and len(splits) > 1):
-            raise InputError(
-                f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}", "split"
-            )
+            reason = f"is required: must be one of the splits that have dialogues: {', '.join(splits) or 'none'}"
+            raise InputError(reason, "split")
     dialogues: list[state_frames.Dialogue] = []
     check_no_id_twice(corpus.files_of(split))
     for file in (inline(corpus, file) for file in corpus.files_of(split)):
@@ -538,9 +527,8 @@ def score(
     if not config.official:
         state_frames.check_known(references.dialogues, by_id, path)
     slots = references.of.slots()
-    return list(
-        state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
-    ), passed_over
+    scored = state_frames.score_dialogues(references.dialogues, by_id, slots, config, path, passed_over)
+    return list(scored), passed_over
 
 
 def _predictions(references: References, predictions: Any) -> tuple[dict[str, state_frames.Dialogue], str]:
@@ -559,9 +547,7 @@ def _predictions(references: References, predictions: Any) -> tuple[dict[str, st
         place, name = str(predictions), references.of.name
         files = sets.prediction_files(place, references.split, name if is_there(as_path(place) / name) else ORIGINAL)
         place = place if len(files) > 1 else next(iter(files.values()))
-        rows: list[state_frames.Predicted] = [
-            row for path in files.values() for row in state_frames.read_predictions(path)
-        ]
+        rows = [row for path in files.values() for row in state_frames.read_predictions(path)]
     else:
         rows = state_frames.predictions_in_memory(predictions, place)
     return state_frames.as_dialogues(references.dialogues, rows, place), place

@@ -356,8 +356,7 @@ def _by_set(sets: Mapping[str, Any]) -> Dots:
 
 def _share(value: float | None, interval: Sequence[float] | None) -> str:
     """Formats a share, with its interval in small print."""
-    small = f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else ""
-    return percent(value) + small
+    return percent(value) + (f"\n{percent(interval[0])} to {percent(interval[1])}" if interval else "")
 
 
 def change_of(row: Mapping[str, Any], interval: Sequence[float] | None = None) -> str:
@@ -383,7 +382,6 @@ def sensitivity_of(row: Mapping[str, Any], interval: Sequence[float] | None = No
 
 def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Table:
     """Makes SGD-X's table."""
-    table = variants["table"]
     rows = [
         [
             group,
@@ -393,7 +391,7 @@ def _sensitivity(variants: Mapping[str, Any], original: Mapping[str, Any]) -> Ta
             sensitivity_of(row, row["schema_sensitivity_interval"]),
         ]
         for key, group in GROUPS.items()
-        if (row := table.get(key))
+        if (row := variants["table"].get(key))
     ]
     columns = ["services", *_SGDX.values()]
     return Table(title="Joint goal accuracy under variants, as in SGD-X", columns=columns, rows=rows)
@@ -548,12 +546,11 @@ class ScoreFile:
         """Adds numbers over several sets: sensitivity and replicates."""
         plan, config = self.config.plan, self.config
         variants = plan.variants if all(name in scored for name in (ORIGINAL, *plan.variants)) else []
-        original = plan.sets[ORIGINAL]
         together = state_frames.aligned([scored[name] for name in variants], _FLAG) if len(variants) > 1 else []
         coefficients: state_frames.Coefficients | None = None
         if together:
             coefficients = state_frames.measured(
-                together, lambda name: state_frames.keys_of(plan.originals[name], original.seen)
+                together, lambda name: state_frames.keys_of(plan.originals[name], plan.sets[ORIGINAL].seen)
             )
             sums.totals[SENSITIVITY] = state_frames.add_up_coefficients(coefficients, config.zero)
         result.counts.add(COMPARED, len(together))
@@ -605,12 +602,10 @@ def with_parts(plan: Plan, official: bool) -> Iterator[tuple[Job, Parts]]:
     parts: dict[str, Parts] = {job.name: {} for job in plan.jobs}
     for name in dict(plan.loose):
         places: dict[str, str] = {}
-        members = [(job, member) for job in plan.jobs for member in job.members if member.set == name]
-        for job, member in members:
-            for dialogue in state_frames.parse_dialogues(
-                read_input(member.reference, MAX_DIALOGUE_FILE), member.reference
-            ):
-                places[dialogue.dialogue_id] = job.name
+        for job in plan.jobs:
+            for path in (member.reference for member in job.members if member.set == name):
+                dialogues = state_frames.parse_dialogues(read_input(path, MAX_DIALOGUE_FILE), path)
+                places |= {dialogue.dialogue_id: job.name for dialogue in dialogues}
         for path in (path for set_name, path in plan.loose if set_name == name):
             before = None
             for prediction, part in state_frames.read_parts(path, name):

@@ -126,9 +126,7 @@ def unreadable_state(service: Service) -> dict[str, Any]:
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = value[0] if value else ""
-    if value is None or isinstance(value, dict):
-        return ""
-    return str(value).strip()
+    return "" if value is None or isinstance(value, dict) else str(value).strip()
 
 
 def _of_tools(reply: Reply, service: Service) -> Mapping[str, Any]:
@@ -204,14 +202,9 @@ def as_said(slot: Slot, value: str, history: Sequence[tuple[str, str]]) -> str:
     if value.casefold() in (DONTCARE, "don't care", "dont care", "any"):
         return DONTCARE
     if slot.is_categorical:
-        return _allowed(slot.possible_values, value)
+        return next((allowed for allowed in slot.possible_values if _key(allowed) == _key(value)), value)
     texts = [utterance for _, utterance in reversed(history)]
     return _in_same_letters(value, texts) or _same_moment(value, texts) or value
-
-
-def _allowed(possible: Iterable[str], value: str) -> str:
-    wanted = _key(value)
-    return next((allowed for allowed in possible if _key(allowed) == wanted), value)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -93,7 +93,7 @@ def _words(element: Slot | Intent) -> Words:
     return Words(name, " ".join(element.description.split()).rstrip(" .?!:;") or name)
 
 
-def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], variant: str) -> dict[str, ServiceWords]:
+def varied_words(services: Sequence[Service], splits: Iterable[SplitSchemas], variant: str) -> dict[str, ServiceWords]:
     """Returns each service's words in a variant, by the original's names; slots correspond by position.
 
     Args:
@@ -105,7 +105,6 @@ def varied_words(services: Iterable[Service], splits: Iterable[SplitSchemas], va
       InputError: the variant lacks a service, or has another number of slots or intents for it.
     """
     by_name = {service.service_name: service for split in splits for service in split.services}
-    services = list(services)
     suffix = name_suffix([service.service_name for service in services], by_name)
     by_service = {}
     for service in services:
@@ -420,9 +419,8 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
         for slot in service.slots:
             if kinds[service.service_name][slot.name] == "categorical":
                 pools[service.service_name, slot.name] = {(value, value) for value in slot.possible_values}
-        pools[pool_key(service.service_name, "intent", "marker")] = {
-            (intent.name, intent.name) for intent in service.intents
-        }
+        intents = {(intent.name, intent.name) for intent in service.intents}
+        pools[pool_key(service.service_name, "intent", "marker")] = intents
     for dialogue in dialogues:
         for turn in dialogue.turns:
             for frame in turn.frames:
@@ -430,9 +428,7 @@ def pools_of(dialogues: Iterable[Dialogue], services: Mapping[str, Service], kin
                     kind = _kind(kinds, frame.service, action.act, action.slot)
                     if action.values and kind != "categorical":
                         values = action.values if action.canonical_values is UNSET else action.canonical_values
-                        pairs = (
-                            (value, form) for value, form in zip(action.values, values, strict=False) if form != _ANY
-                        )
+                        pairs = [pair for pair in zip(action.values, values, strict=False) if pair[1] != _ANY]
                         pools.setdefault(pool_key(frame.service, action.slot, kind), set()).update(pairs)
     return {key: tuple(sorted(pairs)) for key, pairs in pools.items()}
 
@@ -527,12 +523,10 @@ def read(root: str | Path, split: str, variants: Mapping[str, Path] = {}) -> Cor
             raise InputError(error.reason, path, error.where) from None
     if not any(turn.acts for turn in turns):
         raise InputError("no system turn has an action, so there is nothing for utterances to express", root, split)
-    used = {act.service for turn in turns for act in turn.acts}
+    used = [by_name[name] for name in sorted({act.service for turn in turns for act in turn.acts})]
     words = {ORIGINAL: {name: words_of(service) for name, service in by_name.items()}}
     for name, place in variants.items():
-        words[name] = varied_words(
-            (by_name[service_name] for service_name in sorted(used)), read_root(place, leave_out_bad=True), name
-        )
+        words[name] = varied_words(used, read_root(place, leave_out_bad=True), name)
     seen = sets.services_of_train(root, schemas)
     ordered = sorted(turns, key=lambda turn: turn.place)
     return Corpus(split, tuple(ordered), words, pools_of((dialogue for _, dialogue in dialogues), by_name, kinds), seen)
@@ -589,8 +583,7 @@ def read_predictions(
     for name, of_set in turns.items():
         for turn in of_set:
             utterances[name].setdefault(turn.dialogue_id, {})[turn.turn] = turn.utterance
-    rows = sets.read_rows(predictions, split, list(turns), Prediction)
-    return sets.match_turns(rows, utterances, predictions)
+    return sets.match_turns(sets.read_rows(predictions, split, list(turns), Prediction), utterances, predictions)
 
 
 def predicted_variants(predictions: str, variants: Sequence[str]) -> list[str]:
@@ -629,16 +622,14 @@ def read_templates(folder: str) -> tuple[Templates, list[Path]]:
     place = as_path(folder)
     paths = sorted(place.glob("*.tsv")) if place.is_dir() else []
     if not paths:
-        raise InputError(
-            "contains no templates: expected a folder with SERVICE.tsv for each service", folder, "--templates"
-        )
+        reason = "contains no templates: expected a folder with SERVICE.tsv for each service"
+        raise InputError(reason, folder, "--templates")
     return {path.stem: _read(path) for path in paths}, paths
 
 
 def _read(path: Path) -> dict[str, str]:
-    lines = read_text(path).split("\n")
     acts = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         columns = [" ".join(column.split()) for column in line.split("\t")]

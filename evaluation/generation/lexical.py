@@ -183,9 +183,7 @@ _VALUE = re.compile(r" (?:is|are) ")
 _PARTS = re.compile(r", | and ")
 _CLAUSE = re.compile(r"(?<![.;!?,])[.;!?,]+(?:\s|$)|\bbut\b|\band\b|\bhowever\b|\bthough\b|\balthough\b")
 
-_OF_PHRASE = {
-    phrase: act for of_act in (PHRASES, PAPER_PHRASES) for act, phrases in of_act.items() for phrase in phrases
-}
+_OF_PHRASE = {phrase: act for acts in (PHRASES, PAPER_PHRASES) for act, phrases in acts.items() for phrase in phrases}
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -325,8 +323,7 @@ def _boolean(claim: Claim, said: Said, context: str) -> Judgement:
         if words > best[0]:
             best = words, denied != bool(turned)
     if best[0]:
-        agreed = best[1] != claim.positive
-        return _entailed(best[0] / len(claim.topic)) if agreed else _CONTRADICTED
+        return _entailed(best[0] / len(claim.topic)) if best[1] != claim.positive else _CONTRADICTED
     if claim.topic & _stems(context):
         answered = True if AFFIRMED.search(said.lower) else False if DENIED.search(said.lower) else None
         if answered is not None:
@@ -352,19 +349,16 @@ def _share(topic: frozenset[str], stems: frozenset[str]) -> float:
 def _said(utterance: str) -> Said:
     lower = utterance.lower().replace("’", "'")
     tokens = normal_tokens(lower)
-    clauses = tuple(
-        (_stems(part), bool(NEGATED.search(part))) for part in _CLAUSE.split(lower) if part and part.strip()
-    )
     return Said(
         lower=lower,
         text=f" {' '.join(tokens)} ",
         words=stems_of(" ".join(tokens)),
         stems=_stems(lower),
         numbers=tuple(token for token in tokens if token.isdigit()),
-        counted=tuple(
-            (number, stem) for number, word in pairwise(tokens) if number.isdigit() for stem in stems_of(word)
+        counted=tuple((n, stem) for n, word in pairwise(tokens) if n.isdigit() for stem in stems_of(word)),
+        clauses=tuple(
+            (_stems(part), bool(NEGATED.search(part))) for part in _CLAUSE.split(lower) if part and part.strip()
         ),
-        clauses=clauses,
     )
 
 

@@ -104,8 +104,7 @@ class Cached:
         return [self._known[keys[pair]] for pair in pairs]
 
     def _key(self, pair: Pair) -> str:
-        parts = json.dumps([self.name, self.model, *pair]).encode()
-        return hashlib.sha256(parts).hexdigest()[:32]
+        return hashlib.sha256(json.dumps([self.name, self.model, *pair]).encode()).hexdigest()[:32]
 
 
 AT_ONCE = 512  # questions: enough to fill a model's batches, with memory that does not grow with the corpus
@@ -292,8 +291,7 @@ def first_entailing(
     alone = ask(((premises[0][1], hypotheses) for premises, hypotheses in questions), scorer)
     entailing: list[Premise | None] = ["utterance" if any_entailed(judged) else None for judged in alone]
     left = [i for i, (premises, _) in enumerate(questions) if entailing[i] is None and len(premises) > 1]
-    augmented = ask(((questions[i][0][1][1], questions[i][1]) for i in left), scorer)
-    for i, judged in zip(left, augmented, strict=True):
+    for i, judged in zip(left, ask(((questions[i][0][1][1], questions[i][1]) for i in left), scorer), strict=True):
         if any_entailed(judged):
             entailing[i] = "augmented"
     return list(zip(entailing, alone, strict=True))

@@ -272,11 +272,7 @@ def details_of(sets: Mapping[str, ScoredSet], **options: object) -> Details:
         # The original has checks in the words of each schema, and other sets in their own words; variants have the same
         # acts.
         schemas = one.checks if name in ("", ORIGINAL) else {name: one.checks[ORIGINAL]}
-        checks |= {
-            schema: tampered_f1(examples_of_schema)
-            for schema, examples_of_schema in schemas.items()
-            if schema not in checks
-        }
+        checks |= {schema: tampered_f1(pairs) for schema, pairs in schemas.items() if schema not in checks}
     by_set = {
         name: {"turns": len(one.turns), "coverage": coverage(one.turns), "agreement": agreement(one.turns)}
         for name, one in sets.items()
@@ -333,8 +329,7 @@ def corpus_bleu(utterances: Sequence[str], references: Sequence[str]) -> tuple[f
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
-    score = metric.corpus_score(list(utterances), [list(references)]).score
-    return float(score), str(metric.get_signature())
+    return float(metric.corpus_score(list(utterances), [list(references)]).score), str(metric.get_signature())
 
 
 class Metric(Protocol):
@@ -541,16 +536,14 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
                 corpus = with_templates(read_corpus(root.path, split), templates)
                 seen = original.seen if corpus.seen is None else corpus.seen  # it has the original's services
                 corpora[root.name] = msgspec.structs.replace(corpus, seen=seen)
-        predictions = read_predictions(
-            self.predictions, split, {name: corpus.turns for name, corpus in corpora.items()}
-        )
+        turns_by_set = {name: corpus.turns for name, corpus in corpora.items()}
+        predictions = read_predictions(self.predictions, split, turns_by_set)
         dialogues = {name: {turn.dialogue_id for turn in corpus.turns} for name, corpus in corpora.items()}
         common = common_dialogues(dialogues)
         for name, corpus in corpora.items():
             turns = tuple(turn for turn in corpus.turns if turn.dialogue_id in common)
             corpora[name] = msgspec.structs.replace(corpus, turns=turns)
-        named = len(corpora) > 1
-        sets = {name if named else "": _answered(corpora[name], predictions[name]) for name in corpora}
+        sets = {name if len(corpora) > 1 else "": _answered(corpora[name], predictions[name]) for name in corpora}
         for set_input in sets.values():
             task.check_scored(set_input.predictions, self.predictions)
         return Inputs(sets, scorer, metrics)
@@ -589,9 +582,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
         rules = "templates" if self.templates else self.rules
         details = details_of(sets, scorer=names, rules=rules, validation=self.validation)
         sizes = {ALL: details["turns"], **{name: len(scored.turns) for name, scored in sets.items()}}
-        groups = {SEEN_DOMAINS: SEEN, UNSEEN_DOMAINS: UNSEEN}
-        results = results_of("generation", metrics, sizes, groups)
-        original = next(iter(sets.values())).corpus
+        results = results_of("generation", metrics, sizes, {SEEN_DOMAINS: SEEN, UNSEEN_DOMAINS: UNSEEN})
         refused = {name: set_input.refused for name, set_input in inputs.sets.items() if set_input.refused}
         return task.Result(
             files=task.files_of(
@@ -601,7 +592,7 @@ class Generation(task.Task[Inputs], frozen=True, kw_only=True):
             summary=_summary(metrics, details, list(inputs.metrics)),
             options={
                 "split": self.sources.split,
-                "variants": list(original.words)[1:],
+                "variants": list(next(iter(sets.values())).corpus.words)[1:],
                 "scorer": scorer.name,
                 "model": scorer.model,
                 "rules": rules,
@@ -632,8 +623,7 @@ def _answered(corpus: Corpus, predictions: dict[Place, Prediction]) -> SetInputs
     """Leaves out the turns without an utterance, because a request was refused."""
     answered = {place: prediction for place, prediction in predictions.items() if not prediction.refused}
     if len(answered) < len(predictions):
-        turns = tuple(turn for turn in corpus.turns if turn.place in answered)
-        corpus = msgspec.structs.replace(corpus, turns=turns)
+        corpus = msgspec.structs.replace(corpus, turns=tuple(turn for turn in corpus.turns if turn.place in answered))
     return SetInputs(corpus, answered, len(predictions) - len(answered))
 
 
@@ -647,20 +637,18 @@ def rows_of(sets: Mapping[str, ScoredSet], plugins: Sequence[str]) -> bytes:
             seen = {"seen": {True: SEEN, False: UNSEEN, None: None}[is_seen(turn)]}
             rows.append((key, {**_turn_texts(turn), **seen, **turn.values()}))
             rows += ((key, {**_act_texts(act), **seen, **act_values(act)}) for act in turn.acts)
-    metrics = (*TURN_METRICS, *ACT_METRICS, *plugins)
     return task.rows_bytes(
         [key for key, _ in rows],
-        {name: [row.get(name) for _, row in rows] for name in metrics},
+        {name: [row.get(name) for _, row in rows] for name in (*TURN_METRICS, *ACT_METRICS, *plugins)},
         {name: [row.get(name) for _, row in rows] for name in _TEXTS},
     )
 
 
 def _turn_texts(one: ScoredTurn) -> dict[str, str | None]:
-    missing = "; ".join(f"{slot}: {value}" for slot, value in missing_values(one.turn.acts, one.utterance))
     return {
         "kind": "turn",
         "service": "; ".join(dict.fromkeys(act.act.service for act in one.acts)) or None,
-        "values": missing or None,
+        "values": "; ".join(f"{slot}: {value}" for slot, value in missing_values(one.turn.acts, one.utterance)) or None,
         "outcome": one.outcome,
         "utterance": one.utterance,
     }
@@ -709,15 +697,13 @@ def report(
     """Makes the report from ``metrics.json``, ``details.json`` and the turns."""
     of_all, scorer, covered = metrics[ALL], details["scorer"], details["coverage"]
     group = task.main_group(metrics)
-    checks = details["tampered_references"]
-    plugins = {name: name for name in of_all if name not in METRICS}
     sections: list[Section] = [
         task.group_table(title, first, groups, headings, numbers_in="details.json")
         for title, first, groups, headings in (
             ("Services", "service", details["by_service"], OF_TURNS),
             ("Acts", "act", details["by_act"], OF_ACTS),
             ("Types of slots", "type", details["by_slot_type"], OF_ACTS),
-            ("True and tampered references", "schema", checks, OF_CHECKS),
+            ("True and tampered references", "schema", details["tampered_references"], OF_CHECKS),
         )
     ]
     notes = [SCORERS[scorer["name"]].format(model=scorer["model"]), *_judge(scorer), RULES[details["rules"]]]
@@ -727,7 +713,7 @@ def report(
     names = ", ".join(name for name in sets if name) or next(iter(sets.values())).corpus.name or "the corpus"
     return task.set_report(
         metrics,
-        {**HEADINGS, **plugins},
+        {**HEADINGS, **{name: name for name in of_all if name not in METRICS}},
         sizes={name: {} for name in metrics},
         sections=[*sections, _worst(sets)],
         tiles={**SHORT, "sgsacc": f"SGSAcc ({scorer['name']})", "bleu": "BLEU"},
@@ -753,9 +739,8 @@ def _worst(sets: Mapping[str, ScoredSet]) -> Examples:
             n_missing = len(missing_values(scored.turn.acts, scored.utterance))
             if n_unfaithful or n_missing:
                 wrong.append((-n_unfaithful, -n_missing, name, scored))
-    worst = sorted(wrong, key=lambda found: (*found[:2], found[3].turn.place, found[2]))[:EXAMPLES]
     examples = []
-    for _, _, name, scored in worst:
+    for _, _, name, scored in sorted(wrong, key=lambda found: (*found[:2], found[3].turn.place, found[2]))[:EXAMPLES]:
         turn, utterance = scored.turn, scored.utterance
         lines = [("before", turn.previous), ("ground truth", turn.utterance), ("utterance", utterance)]
         references = [act.validated.reference for act in scored.acts if act.outcome == "unfaithful"]

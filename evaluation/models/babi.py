@@ -68,14 +68,15 @@ def read_corpus(train: Sequence[str], dev: Sequence[str], candidates: str, knowl
     allowed = frozenset(texts)
     read = {path: read_dialogues(path) for path in [*train, *dev]}
     for path in train:
-        lost = lost_answers(read[path], allowed)
-        if lost:
+        if lost := lost_answers(read[path], allowed):
             number, answer = lost[0]
             more = f" ({len(lost):,} such answers)" if len(lost) > 1 else ""
             reason = f"{answer!r} is not among the candidates{more}: check that {candidates} belongs to this task"
             raise InputError(reason, path, f"dialogue from line {number}")
     for path in dev:
-        warn_of_lost(lost_answers(read[path], allowed), path)
+        if lost := lost_answers(read[path], allowed):
+            message = "%s: %s responses are not among the candidates, the first in the dialogue from line %d"
+            logging.warning(message, path, f"{len(lost):,}", lost[0][0])
     learned, held_out = ([dialogue for path in paths for dialogue in read[path]] for paths in (train, dev))
     return Corpus(learned, held_out, texts, read_knowledge(knowledge, texts), task)
 
@@ -112,9 +113,8 @@ def read_knowledge(path: str | None, candidates: Sequence[str]) -> dict[str, lis
     types = types_of(read_facts(path))
     known = {word for words in types.values() for word in words}
     if not any(word in known for text in candidates for word in text.split()):
-        raise InputError(
-            "no candidate has a value of this knowledge base: check that they belong to the same domain", path
-        )
+        reason = "no candidate has a value of this knowledge base: check that they belong to the same domain"
+        raise InputError(reason, path)
     return types
 
 
@@ -173,13 +173,6 @@ def lost_answers(dialogues: Iterable[BabiDialogue], allowed: frozenset[str]) -> 
         for exchange in dialogue.exchanges
         if exchange.bot.strip() not in allowed
     ]
-
-
-def warn_of_lost(lost: Sequence[tuple[int, str]], path: str) -> None:
-    """Warns about answers that a model cannot choose."""
-    if lost:
-        message = "%s: %s responses are not among the candidates, the first in the dialogue from line %d"
-        logging.warning(message, path, f"{len(lost):,}", lost[0][0])
 
 
 def tokens_of(text: str, bigrams: bool) -> list[str]:

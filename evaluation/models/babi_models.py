@@ -376,8 +376,7 @@ class Embeddings(Net):
             lines, places = turns.history(ids)
             words, groups = turns.words.of_groups(turns.line[lines], places)
             counts = torch.bincount(groups, minlength=len(ids))
-            starts = counts.cumsum(0) - counts
-            query = F.embedding_bag(words, self.words, starts, mode="sum", sparse=self.sparse)
+            query = F.embedding_bag(words, self.words, counts.cumsum(0) - counts, mode="sum", sparse=self.sparse)
         return self.scores(query, turns, ids, turns.first[ids], chosen)
 
 
@@ -482,9 +481,8 @@ class BabiLearner(training.Learner):
         self.vocabulary = Vocabulary(words, corpus.candidates, corpus.knowledge)
         self.nets = [make(config.model, self.vocabulary, shape, config.initial).to(device) for shape in shapes(config)]
         self.module = self.nets[0] if len(self.nets) == 1 else nn.ModuleList(self.nets)
-        entities = self.nets[0].matches.entities
         self.train, self._dev = (
-            encode(dialogues, numbers, babi.numbers_of(words), entities, device, config.bigrams)
+            encode(dialogues, numbers, babi.numbers_of(words), self.nets[0].matches.entities, device, config.bigrams)
             for dialogues in (corpus.train, corpus.dev)
         )
         parameters, rate = self.module.parameters(), config.learning_rate
@@ -566,8 +564,7 @@ class BabiLearner(training.Learner):
             scores = [self._scores(net, turns, chosen) for net in self.nets]
         within = [score > score[:, :1] - self.config.margin for score in scores]  # always includes the right candidate
         wrong = torch.stack([near.sum(1) > 1 for near in within])
-        right = (~wrong.any(0)).tolist()
-        self._ahead = min(MOST_AHEAD, 2 * ([*right, False].index(False)) + 1)
+        self._ahead = min(MOST_AHEAD, 2 * ([*(~wrong.any(0)).tolist(), False].index(False)) + 1)
         return {
             number: (
                 chosen[i],
@@ -608,8 +605,7 @@ class BabiLearner(training.Learner):
         words = {*self.vocabulary.words}.union(
             *(babi.tokens_of(text, self.config.bigrams) for text in self.vocabulary.candidates)
         )
-        devs = zip(("dev_share_off", "dev_share_on"), self._devs, strict=False)
-        return {"vocabulary": len(words), **dict(devs)}
+        return {"vocabulary": len(words), **dict(zip(("dev_share_off", "dev_share_on"), self._devs, strict=False))}
 
 
 def shapes(config: configs.BabiConfig) -> list[babi.Shape]:
@@ -663,8 +659,7 @@ class Nearest(babi.Answerer):
 
     def _ranking(self, utterance: str, top: int) -> list[str]:
         responses = (text for similar in self.similar(utterance) for text in self.pairs[similar])
-        different = dict.fromkeys(chain(responses, self.responses))
-        return list(islice(different, top))
+        return list(islice(dict.fromkeys(chain(responses, self.responses)), top))
 
     def _same(self, utterance: str) -> Iterator[str]:
         if utterance in self.pairs:
@@ -714,9 +709,8 @@ class TfIdf(babi.Answerer):
         columns = torch.tensor([self.words[word] for bag in bags for word in bag])
         counts = torch.tensor([n for bag in bags for n in bag.values()], dtype=torch.float64)
         weights = counts * self.idf[columns]
-        shape = (len(bags), len(self.words))
         self.bags = torch.sparse_coo_tensor(
-            torch.stack([rows, columns]), weights, shape, check_invariants=True
+            torch.stack([rows, columns]), weights, (len(bags), len(self.words)), check_invariants=True
         ).coalesce()
         self.squares = torch.zeros(len(bags), dtype=torch.float64).index_add_(0, rows, weights**2)
         self.matches = Matches(candidates, knowledge)
@@ -746,8 +740,7 @@ class TfIdf(babi.Answerer):
         of_types = self.matches.features(there).sum(2) * self.of_type**2
         products, squares = products + of_types, squares + of_types
         # A candidate of which every word is in all utterances has weight zero.
-        scores = torch.where(squares > 0, products / squares.clamp_min(1e-300).sqrt(), 0.0)
-        return scores.round(decimals=DIGITS)
+        return torch.where(squares > 0, products / squares.clamp_min(1e-300).sqrt(), 0.0).round(decimals=DIGITS)
 
 
 def share_right(model: babi.Answerer, dialogues: Sequence[formats.BabiDialogue]) -> float:
@@ -784,10 +777,8 @@ class RuleBot(babi.Answerer):
     def ranked(self, dialogues: Sequence[formats.BabiDialogue], top: int) -> list[list[list[str]]]:
         """Returns the only answer at each turn of each dialogue; empty if no rule applies."""
         bots = [restaurants_bot.Bot(self.rules) for _ in dialogues]
-        rankings = [
-            [[answer] for _, answer in restaurants_bot.answered(bot, dialogue)]
-            for bot, dialogue in zip(bots, dialogues, strict=True)
-        ]
+        answers = [restaurants_bot.answered(*pair) for pair in zip(bots, dialogues, strict=True)]
+        rankings = [[[answer] for _, answer in of_dialogue] for of_dialogue in answers]
         self.not_understood = sum(bot.not_understood for bot in bots)
         return rankings
 
@@ -862,9 +853,8 @@ def scripted_card(
         script, before, after = task6_rules.optimised(script, finder, frozenset(texts), held_out)
         message = "%.1f %% of the responses of --dev are right, %.1f %% in the order of the file"
         logging.info(message, 100 * after, 100 * before)
-    return babi.Card(
-        model="rules", task=babi.task_of([*train, *dev]), candidates=texts, knowledge=values, script=script
-    )
+    task = babi.task_of([*train, *dev])
+    return babi.Card(model="rules", task=task, candidates=texts, knowledge=values, script=script)
 
 
 def files_of_rules(card: babi.Card) -> dict[str, bytes]:

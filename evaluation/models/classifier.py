@@ -61,9 +61,8 @@ def read_training(config: configs.ClassifierConfig, train: Sequence[str]) -> Cor
         raise errors.InputError("there are too few dialogues to hold some out: give --dev", train[0], "--train")
     labels = {turn.label for turn in learned}
     if len(labels) < 2:
-        raise errors.InputError(
-            f"all turns have the label {labels.pop()!r}, so there is nothing to learn", train[0], "--train"
-        )
+        reason = f"all turns have the label {labels.pop()!r}, so there is nothing to learn"
+        raise errors.InputError(reason, train[0], "--train")
     lost = [turn for turn in chosen_by if turn.label not in labels]
     if lost:
         message = "dev: %s turns have labels that training lacks, such as %r, and count as wrong"
@@ -205,8 +204,7 @@ class Bag(nn.Module):
 
     def forward(self, tokens: Tensor, _: Tensor) -> Tensor:
         """Computes the scores of the classes; shape (texts, classes)."""
-        features = nn.functional.dropout(self.features(tokens), DROPOUT, self.training)
-        return torch.as_tensor(self.classes(features))
+        return torch.as_tensor(self.classes(nn.functional.dropout(self.features(tokens), DROPOUT, self.training)))
 
 
 class Headed(nn.Module):
@@ -259,8 +257,7 @@ class Classifier:
             for ids in training.by_length(rows.lengths.tolist(), self.batch):
                 logits = self.module(*rows.padded(torch.tensor(ids), self.encoder.pad)).cpu()
                 best = logits.round(decimals=DIGITS).argmax(1).tolist()
-                scores = foreign(logits, self.labels, self.score).tolist()
-                for i, label, score in zip(ids, best, scores, strict=True):
+                for i, label, score in zip(ids, best, foreign(logits, self.labels, self.score).tolist(), strict=True):
                     answers[different[i]] = Answer(self.labels[label], round(score, DIGITS) + 0.0)
         return [answers[text] for text in texts], long
 
@@ -329,11 +326,9 @@ def load(folder: str, device: str, batch: int) -> tuple[Card, Classifier]:
         checkpoint = saving.inside(folder, card.model)
         tokenizer, model = saving.load(checkpoint, "AutoModelForSequenceClassification")
         if model.config.num_labels != len(card.labels):
-            raise checkpoint.refused(
-                f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
-            )
-        length = saving.longest(tokenizer, model, card.length, MODEL)
-        encoder, module = Pieces(tokenizer, length), Headed(model)
+            reason = f"has {model.config.num_labels} classes, but {MODEL} beside it has {len(card.labels)}"
+            raise checkpoint.refused(reason)
+        encoder, module = Pieces(tokenizer, saving.longest(tokenizer, model, card.length, MODEL)), Headed(model)
     else:
         encoder, module = Hashed(card.buckets, card.length), Bag(card.buckets, card.size, len(card.labels))
         saving.load_weights(module, folder)

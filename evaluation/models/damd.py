@@ -41,8 +41,7 @@ def _spans(text: str) -> list[tuple[str, tuple[int, int]]]:
 
     Lone surrogates, which model files cannot hold, become question marks.
     """
-    whole = text.encode("utf-8", "replace").decode()
-    return [(match[0].lower(), match.span()) for match in _WORD.finditer(whole)]
+    return [(match[0].lower(), match.span()) for match in _WORD.finditer(text.encode("utf-8", "replace").decode())]
 
 
 def response_words(text: str) -> list[str]:
@@ -288,12 +287,10 @@ def vocabulary_of(steps: Sequence[Texts], size: int) -> Vocabulary:
     names = sorted({word for words in spans for word in words if is_name(word)})
     room = size - len(SPECIAL) - len(names)
     if room < 0:
-        raise InputError(
-            f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words", "--vocabulary"
-        )
+        reason = f"{size}: must be larger, because the names and placeholders alone are {len(names):,} words"
+        raise InputError(reason, "--vocabulary")
     counts = Counter(word for words in texts for word in words if not is_name(word))
-    frequent = sorted(counts, key=lambda word: (-counts[word], word))
-    return Vocabulary([*names, *frequent[:room]])
+    return Vocabulary([*names, *sorted(counts, key=lambda word: (-counts[word], word))[:room]])
 
 
 def is_name(word: str) -> bool:
@@ -335,8 +332,7 @@ class Encoder(nn.Module):
         """Computes (state of each word, last state); shapes (steps, words, hidden) and (steps, hidden)."""
         packed = pack_padded_sequence(embedded, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         states, last = self.gru(packed)
-        both = pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0]
-        forward, backward = both.chunk(2, 2)
+        forward, backward = pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])[0].chunk(2, 2)
         return forward + backward, last.sum(0)
 
 
@@ -385,9 +381,7 @@ class Decoder(nn.Module):
         self, word: Tensor, state: Tensor, pointer: Tensor, sources: Sequence[Source], keys: Sequence[Tensor]
     ) -> Tensor:
         """Computes the state after a word; shape (steps, hidden)."""
-        means = [
-            a(state, source, source_keys) for a, source, source_keys in zip(self.attentions, sources, keys, strict=True)
-        ]
+        means = [attend(state, *pair) for attend, *pair in zip(self.attentions, sources, keys, strict=True)]
         return torch.as_tensor(self.cell(torch.cat([word, *means, pointer], 1), state))
 
     def scores(self, states: Tensor, sources: Sequence[Source]) -> tuple[Tensor, Tensor, Tensor]:
@@ -613,8 +607,7 @@ class DamdLearner(training.Learner):
         self.surfaces = surfaces_of(train)
         self.net = Net(len(self.vocabulary), config.embedding, config.hidden).to(self.device)
         self.module = self.net
-        parameters = self.net.parameters()
-        self.optimiser = torch.optim.Adam(parameters, config.learning_rate, weight_decay=DECAY, fused=True)
+        self.optimiser = torch.optim.Adam(self.net.parameters(), config.learning_rate, weight_decay=DECAY, fused=True)
         self.train = Learned(texts, self.vocabulary, self.device)
         self.longest = {name: int(SPARE * int(self.train.rows[name].lengths.max())) + 1 for name in OUTPUTS}
         self._dev = Learned([texts_of(step) for step in dev], self.vocabulary, self.device)
@@ -773,12 +766,11 @@ class Damd:
 
     def _words(self, written: Source, own: Sequence[Sequence[str]]) -> list[list[str]]:
         """Returns the generated words, without the end."""
-        rows = zip(written.numbers.tolist(), written.mask.tolist(), own, strict=True)
         return [
             self.vocabulary.text(
                 [number for number, kept in zip(numbers, mask, strict=True) if kept and number != END], words
             )
-            for numbers, mask, words in rows
+            for numbers, mask, words in zip(written.numbers.tolist(), written.mask.tolist(), own, strict=True)
         ]
 
 

@@ -99,9 +99,8 @@ def joint_goal_accuracy(model: Model, frames: Sequence[Labelled]) -> float:
         service = frame.asked.service
         if service.slots:
             of_service = slots.setdefault(id(service), state_frames.slots_of(service))
-            values, _ = state_frames.score_frame(
-                frame.state, msgspec.convert(state, state_frames.State, from_attributes=True), of_service
-            )
+            predicted_state = msgspec.convert(state, state_frames.State, from_attributes=True)
+            values, _ = state_frames.score_frame(frame.state, predicted_state, of_service)
             scores.append(values[state_frames.JOINT])
     return sum(scores) / len(scores) if scores else 0.0
 

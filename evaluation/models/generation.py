@@ -118,19 +118,15 @@ def read_examples(root: str, split: str, templates: Templates = NONE) -> Example
     openings: dict[str, str] = {}
     for turn in corpus.turns:
         openings.setdefault(turn.dialogue_id, turn.previous)
+    words = corpus.words[ORIGINAL]
     rows = [
-        Example(
-            text_of(turn.acts, corpus.words[ORIGINAL], templates),
-            " ".join(turn.utterance.split()),
-            openings[turn.dialogue_id],
-        )
+        Example(text_of(turn.acts, words, templates), " ".join(turn.utterance.split()), openings[turn.dialogue_id])
         for turn in corpus.turns
         if turn.acts and turn.utterance.strip()
     ]
     if not rows:
-        raise InputError(
-            f"no system turn of {split!r} has both acts and an utterance, so there is nothing to learn", root
-        )
+        reason = f"no system turn of {split!r} has both acts and an utterance, so there is nothing to learn"
+        raise InputError(reason, root)
     if len(rows) < len(corpus.turns):
         left = len(corpus.turns) - len(rows)
         logging.warning("%s: %s system turns without an act or an utterance are left out", root, f"{left:,}")
@@ -190,11 +186,8 @@ def sources(flags: Sources, templates: Templates = NONE) -> list[Source]:
     for name, path, kind in roots:
         if kind == "variant":
             if templates:
-                reason = (
-                    "the model was trained with --templates, which do not depend on the schema, so its "
-                    "utterances would be the same as for the original"
-                )
-                raise InputError(reason, "--variants")
+                reason = "the model was trained with --templates, which do not depend on the schema"
+                raise InputError(f"{reason}, so its utterances would be the same as for the original", "--variants")
             words = varied_words(services, read_root(path, leave_out_bad=True), name)
             sources.append(Source(name, original.files, original.kinds, words))
         else:

@@ -176,14 +176,12 @@ def check(folder: str, model: str, checkpoint: str | None) -> tuple[Card, Checkp
     if not card.prefix:
         return card, saving.inside(folder, model)
     if checkpoint is None:
-        raise InputError(
-            "the model consists of prefixes only: give the folder of the T5 that they were trained with", "--checkpoint"
-        )
+        reason = "the model consists of prefixes only: give the folder of the T5 that they were trained with"
+        raise InputError(reason, "--checkpoint")
     trained_with = checkpoints.inspect(checkpoint, saving.BY_MODEL[model], "--checkpoint")
     if digest(checkpoint) != card.checkpoint:
-        raise trained_with.refused(
-            f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
-        )
+        reason = f"is not the T5 that the prefixes were trained with, which has the digest {card.checkpoint}"
+        raise trained_with.refused(reason)
     return card, trained_with
 
 
@@ -193,10 +191,8 @@ def load_t5(checkpoint: Checkpoint) -> tuple[Any, Any]:
     if tokenizer.pad_token_id is None or tokenizer("a")["input_ids"][-1:] != [tokenizer.eos_token_id]:
         raise checkpoint.refused("its tokenizer has no padding token, or does not append its end token to a text")
     if len(tokenizer) > t5.config.vocab_size:
-        known = t5.config.vocab_size
-        raise checkpoint.refused(
-            f"its tokenizer has {len(tokenizer):,} tokens, but the model knows only {known:,} of them"
-        )
+        known = f"the model knows only {t5.config.vocab_size:,} of them"
+        raise checkpoint.refused(f"its tokenizer has {len(tokenizer):,} tokens, but {known}")
     return tokenizer, t5
 
 
@@ -285,9 +281,8 @@ class GenerationLearner(training.Learner):
     def dev(self) -> float:
         """Computes the geometric mean of the tokens' probabilities on dev: one over the perplexity."""
         inputs, targets = self._dev
-        lengths = (inputs.lengths + targets.lengths).tolist()
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for ids in training.by_length(lengths, self.config.batch_size):
+        for ids in training.by_length((inputs.lengths + targets.lengths).tolist(), self.config.batch_size):
             batch = torch.tensor(ids)
             total += self._loss(self._dev, batch).double() * int(targets.lengths[batch].sum())
         return math.exp(-float(total) / int(targets.lengths.sum()))
@@ -411,8 +406,7 @@ def load(folder: str, model: str, checkpoint: str | None, device: torch.device, 
     tokenizer, t5 = load_t5(whole)
     t5 = t5.double().to(device)
     if card.prefix:
-        shapes = shapes_of(t5, card.prefix)
-        prefixes = nn.ParameterDict({kind: torch.empty(shape) for kind, shape in shapes.items()})
+        prefixes = nn.ParameterDict({kind: torch.empty(shape) for kind, shape in shapes_of(t5, card.prefix).items()})
         saving.load_weights(prefixes, folder)
         attach(t5).of = dict(prefixes.double().to(device))
     return Generator(card, tokenizer, t5, search)

@@ -142,8 +142,7 @@ def labels_of(row: TurnRow, before: State, after: State) -> Outputs:
 
 def next_state(row: TurnRow, options: Outputs, before: State) -> State:
     """Updates the state of a service by the options that were chosen for a turn."""
-    slots = row.service.slots
-    requested = [slot.name for slot, flag in zip(slots, options.requested, strict=False) if flag]
+    requested = [slot.name for slot, flag in zip(row.service.slots, options.requested, strict=False) if flag]
     categorical, free = with_values(row.service)
     possible = possible_values(categorical)
     new = {}
@@ -162,8 +161,7 @@ def next_state(row: TurnRow, options: Outputs, before: State) -> State:
 
 def stacked(rows: Sequence[Tensor], fill: int) -> Tensor:
     """Pads rows of different lengths. A row of ``fill`` alone follows, so that no dimension is zero."""
-    padding = rows[0].new_full((1, *rows[0].shape[1:]), fill)
-    return pad_sequence([*rows, padding], batch_first=True, padding_value=fill)
+    return pad_sequence([*rows, rows[0].new_full((1, *rows[0].shape[1:]), fill)], batch_first=True, padding_value=fill)
 
 
 class Elements(NamedTuple):
@@ -402,8 +400,7 @@ def choose(scores: Outputs, batch: BaselineBatch) -> tuple[Outputs, Tensor]:
 
     def best(scores: Tensor, matters: Tensor) -> Tensor:
         highest = scores.topk(min(2, scores.shape[2]))
-        lead = highest.values[..., 0] - highest.values[..., -1]
-        leads.append(lead.masked_fill(~matters, torch.inf))
+        leads.append((highest.values[..., 0] - highest.values[..., -1]).masked_fill(~matters, torch.inf))
         return highest.indices[..., 0]
 
     slots = torch.arange(scores.requested.shape[1], device=scores.requested.device)
@@ -450,11 +447,10 @@ class BaselineTracker(Tracker):
             name = row.service.service_name
             state = next_state(row, options, last.get((number, name), rules.START))
             last[number, name] = states[number, position, name] = state
-        predicted = [
+        return [
             states[number, example.turn, example.service.service_name]
             for example, number in zip(batch, numbers, strict=True)
-        ]
-        return predicted, sum(row.system < 1 for row in rows)
+        ], sum(row.system < 1 for row in rows)
 
     def _options(self, rows: Sequence[TurnRow]) -> list[Outputs]:
         if not rows:

@@ -385,15 +385,12 @@ class _Prediction:
     def __init__(self, tracker: SgpTracker, examples: Sequence[Example]) -> None:
         self.tracker, self.examples = tracker, examples
         self.dialogues, self.numbers = rules.longest_of(examples)
-        self.texts = Texts(
-            tracker.tokenizer, ["", *(text for dialogue in self.dialogues for _, text in dialogue.history)]
-        )
+        said = [text for dialogue in self.dialogues for _, text in dialogue.history]
+        self.texts = Texts(tracker.tokenizer, ["", *said])
         self.device = next(tracker.modules.parameters()).device
         self.cut = 0
         self._combine = self._questions("combine")
-        self._said: list[dict[tuple[int, str], list[int]]] = [
-            self._ask_combine(dialogue) for dialogue in self.dialogues
-        ]
+        self._said = list(map(self._ask_combine, self.dialogues))
         self._decisions = self._decide(self._combine)
 
     def states(self) -> tuple[list[State], int]:
@@ -406,11 +403,10 @@ class _Prediction:
             for i, turn in turns.items():
                 memories[i].conclude(step_states[i], turn.services)
                 states[i].update({(turn.position, name): state for name, state in step_states[i].items()})
-        result = [
-            states[i][dialogue.turn, dialogue.service.service_name]
-            for dialogue, i in zip(self.examples, self.numbers, strict=True)
-        ]
-        return result, self.cut
+        return [
+            states[i][example.turn, example.service.service_name]
+            for example, i in zip(self.examples, self.numbers, strict=True)
+        ], self.cut
 
     def _questions(self, kind: Any) -> Questions:
         return Questions(self.texts, kind, self.tracker.length)
@@ -532,11 +528,10 @@ def decided(
     leads = torch.where(certain > 0, leads, -certain)  # if no span is likely, the best one does not matter
     leads = torch.minimum(torch.minimum(leads, confidence.abs()), margins.abs())
     spans = torch.stack([begins, ends], 1).cpu() - questions.first(ids)[:, None]
-    has_span = (~nothing & (certain > 0)).tolist()
     chosen = [
         rules.Decision(option, (span[0], span[1]) if is_present else None, flag, number)
         for option, span, is_present, flag, number in zip(
-            options.tolist(), spans.tolist(), has_span, yes, score, strict=True
+            options.tolist(), spans.tolist(), (~nothing & (certain > 0)).tolist(), yes, score, strict=True
         )
     ]
     return list(zip(chosen, leads.tolist(), strict=True))
@@ -710,8 +705,7 @@ class Examples:
         # The tokens of a value; -1 if there is none, or it was cut off.
         self.spans = torch.tensor([label.place or (-1, -1) for label in labels], dtype=torch.long).view(-1, 2)
         if len(labels):
-            first = questions.first(torch.arange(len(labels)))
-            self.spans[first + self.spans[:, 0] < questions.pairs.lead] = -1
+            self.spans[questions.first(torch.arange(len(labels))) + self.spans[:, 0] < questions.pairs.lead] = -1
         empty = (self.options == 0) & (self.yes == 0) & (self.spans[:, 0] < 0) & (questions.kind != "intents")
         self.full, self.empty = (~empty).nonzero().squeeze(1), empty.nonzero().squeeze(1)
         self.drawn = round(negatives * len(self.empty))
@@ -751,14 +745,13 @@ class SgpLearner(TrackerLearner):
         self.module = self.modules.to(self.device)
         self._read(train)
         self.steps = steps_of(config, {kind: len(examples_of_kind) for kind, examples_of_kind in self.examples.items()})
-        warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
             for kind in self.examples
             for group in groups_of(
                 [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
                 steps=self.steps[kind],
-                warmup=warmups[kind],
+                warmup=config.by_module("warmup")[kind],
             )
         ]
         self.total_steps = sum(self.steps.values())
@@ -777,9 +770,8 @@ class SgpLearner(TrackerLearner):
         texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[rules.Kind, Examples] = {}
-        shares = self.config.by_module("negatives")
         for kind, questions_of_kind in questions.items():
-            if len(examples := Examples(questions_of_kind, labels[kind], shares[kind])):
+            if len(examples := Examples(questions_of_kind, labels[kind], self.config.by_module("negatives")[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for example in self.examples.values():

@@ -178,8 +178,7 @@ class Learned:
         token_ids = ids.to(tokens.device)
         columns = torch.arange(tokens.shape[1], device=tokens.device)
         belief = (columns >= self.belief[token_ids][:, None]) & (columns < self.database[token_ids][:, None])
-        response = (columns >= self.response[token_ids][:, None]) & mask.bool()
-        return tokens, mask, belief, response
+        return tokens, mask, belief, (columns >= self.response[token_ids][:, None]) & mask.bool()
 
 
 class SoloistLearner(Learner):
@@ -238,8 +237,7 @@ class SoloistLearner(Learner):
         hidden = self.net.hidden(tokens, mask)
         kept = (belief | response)[:, 1:]
         # Scores over the whole vocabulary are only computed where they are needed.
-        logits = self.net.logits(hidden[:, :-1][kept])
-        loss = F.cross_entropy(logits.float(), tokens[:, 1:][kept])
+        loss = F.cross_entropy(self.net.logits(hidden[:, :-1][kept]).float(), tokens[:, 1:][kept])
         if not self.config.consistency:
             return loss
         ends = hidden[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
@@ -251,9 +249,8 @@ class SoloistLearner(Learner):
         rows = Rows([step.row(self.config.max_length) for step in spoiled], self.device)
         tokens, mask = rows.padded(torch.arange(len(spoiled)), 0)
         others = self.net.hidden(tokens, mask)[torch.arange(len(tokens), device=self.device), mask.sum(1) - 1]
-        logits = self.net.matches(torch.cat([ends, others])).squeeze(1).float()
         truth = torch.cat([torch.ones(len(ends)), torch.zeros(len(others))]).to(self.device)
-        return F.binary_cross_entropy_with_logits(logits, truth)
+        return F.binary_cross_entropy_with_logits(self.net.matches(torch.cat([ends, others])).squeeze(1).float(), truth)
 
     def dev(self) -> float:
         """Averages two shares on dev: correct belief states with greedy decoding, and correct response tokens."""
@@ -312,13 +309,11 @@ def go_on(model: Any, prompts: Sequence[Sequence[int]], end: int, most: int, bat
       most: the maximum number of tokens.
       batch: prompts at a time.
     """
-    device = next(model.parameters()).device
-    rows = Rows(prompts, device)
+    rows = Rows(prompts, next(model.parameters()).device)
     sequences: list[list[int]] = [[] for _ in prompts]
     for ids in by_length(rows.lengths.tolist(), batch):
         tokens, mask = rows.padded(torch.tensor(ids), 0, left=True)
-        written = _written(model, tokens, mask, end, most)
-        for i, row in zip(ids, written, strict=True):
+        for i, row in zip(ids, _written(model, tokens, mask, end, most), strict=True):
             sequences[i] = row[: row.index(end)] if end in row else row
     return sequences
 

@@ -330,11 +330,9 @@ def after(belief: Mapping[str, State], frames: Sequence[Frame]) -> Belief:
     """
     states = {name: State(state.active_intent, [], state.slot_values) for name, state in belief.items()}
     for frame in frames:
-        if frame.state:
-            annotated = frame.state
-            states[frame.service] = State(
-                annotated.active_intent, list(annotated.requested_slots), dict(annotated.slot_values)
-            )
+        if state := frame.state:
+            requested, values = list(state.requested_slots), dict(state.slot_values)
+            states[frame.service] = State(state.active_intent, requested, values)
     return states
 
 
@@ -378,12 +376,8 @@ class Job(inference.DialoguesJob[System], frozen=True, kw_only=True):
         """Encodes dialogues with states, and responses as JSON lines."""
         file = chunk.file
         states, responses, counts = answered(chunk.dialogues, self.sets[file.set].services, model)
-        parts = [
-            inference.Part(file.predictions, (file.predictions, chunk.number), states),
-            inference.Part(
-                f"{RESPONSES}/{file.set}/{self.split}/{RESPONSES}.jsonl", (file.predictions, chunk.number), responses
-            ),
-        ]
+        order, path = (file.predictions, chunk.number), f"{RESPONSES}/{file.set}/{self.split}/{RESPONSES}.jsonl"
+        parts = [inference.Part(file.predictions, order, states), inference.Part(path, order, responses)]
         return Answers(parts, {f"{kind}/{file.set}": n for kind, n in sorted(counts.items()) if n})
 
 
@@ -421,13 +415,11 @@ def _frame(name: str, reply: Reply, service: Service | None, counts: Counter[str
     """Makes the state of a service. The model may predict slots that the schema, perhaps a variant's, does not have."""
     state = reply.belief.get(name, State(NONE, [], {}))
     slots = {slot.name for slot in service.slots} if service else set()
-    unknown = {*state.slot_values, *state.requested_slots} - slots
     counts["frames"] += 1
-    counts["unknown_slots"] += len(unknown)
+    counts["unknown_slots"] += len({*state.slot_values, *state.requested_slots} - slots)
     values = {slot: values for slot, values in sorted(state.slot_values.items()) if slot in slots}
-    return state_frames.Frame(
-        name, State(state.active_intent, [slot for slot in sorted(state.requested_slots) if slot in slots], values)
-    )
+    requested = [slot for slot in sorted(state.requested_slots) if slot in slots]
+    return state_frames.Frame(name, State(state.active_intent, requested, values))
 
 
 def _line(dialogue_id: str, turn: int, reply: Reply) -> bytes:

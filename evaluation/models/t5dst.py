@@ -111,10 +111,9 @@ def target(
 
 def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
     """Returns the equivalent value that was mentioned last; the first of several, or if none was mentioned."""
-    wanted = [value.casefold() for value in values]
     for _, utterance in reversed(history):
         lowered = utterance.casefold()
-        positions = [lowered.rfind(value) for value in wanted]
+        positions = [lowered.rfind(value.casefold()) for value in values]
         if max(positions) >= 0:
             return values[positions.index(max(positions))]
     return values[0]
@@ -253,11 +252,10 @@ class T5Tracker(Tracker):
             decisions = pairs.decisions(self.batch, decide)
         texts = self.tokenizer.batch_decode(decisions, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         answers = iter(texts)
-        states = [
+        return [
             state_of(question.service, [(prompt, next(answers)) for prompt in prompts], self.card.answers)
             for question, prompts in zip(batch, questions.prompts, strict=True)
-        ]
-        return states, pairs.cut
+        ], pairs.cut
 
     def greedy(self, tokens: Tensor, mask: Tensor) -> list[tuple[list[int], float]]:
         """Decodes greedily: returns the tokens of the answers, and the margin of the closest choice.

@@ -187,8 +187,7 @@ def fit(
     Raises:
       InputError: the state is damaged or belongs to another training, or the loss is not finite.
     """
-    device = next(learner.module.parameters()).device
-    state = load_state(output, header, device)
+    state = load_state(output, header, next(learner.module.parameters()).device)
     log: list[Measurement] = []
     best: dict[str, Tensor] = {}
     position = Position()
@@ -306,8 +305,7 @@ class Interval:
 def _epoch(learner: Learner, config: configs.TrainingConfig, number: int) -> list[Tensor]:
     """Draws the batches of an epoch."""
     saving.seed_all(config.seed, "epoch", str(number))
-    generator = torch.Generator().manual_seed(torch.initial_seed())
-    batches = list(learner.batches(generator))
+    batches = list(learner.batches(torch.Generator().manual_seed(torch.initial_seed())))
     if not batches:
         raise InputError("there is nothing to learn from: no example is left", "--train")
     return batches
@@ -483,10 +481,9 @@ def bucketed(lengths: Tensor, batch: int, generator: torch.Generator) -> Iterato
       batch: examples in a batch.
       generator: the random generator.
     """
-    order = torch.randperm(len(lengths), generator=generator)
     batches = [
         batch_ids
-        for pool in order.split(batch * POOL)
+        for pool in torch.randperm(len(lengths), generator=generator).split(batch * POOL)
         for batch_ids in pool[lengths[pool].argsort(stable=True)].split(batch)
     ]
     for i in torch.randperm(len(batches), generator=generator).tolist():
@@ -528,8 +525,7 @@ class Rows:
         offsets = columns - (width - lengths)[:, None] if left else columns.expand(len(ids), width)
         mask = (offsets >= 0) & (offsets < lengths[:, None])
         tokens = torch.full((len(ids), width), fill, dtype=torch.long)
-        places = (self.starts[ids][:, None] + offsets)[mask]
-        tokens[mask] = self.flat[places].long()
+        tokens[mask] = self.flat[(self.starts[ids][:, None] + offsets)[mask]].long()
         return tokens.to(self.device, non_blocking=True), mask.long().to(self.device, non_blocking=True)
 
 
@@ -601,8 +597,7 @@ class Pairs:
         places = torch.tensor([(*dialogue, *schema) for dialogue, schema in rows], dtype=torch.long).view(-1, 4)
         starts, self.ends, self.schemas, schema_ends = places.unbind(1)
         self.widths = schema_ends - self.schemas
-        room = (limit - self.lead - self.widths).clamp(min=0)
-        self.starts = torch.maximum(starts, self.ends - room)
+        self.starts = torch.maximum(starts, self.ends - (limit - self.lead - self.widths).clamp(min=0))
         self.cut = int((self.starts > starts).sum())
         self.stretches = self.ends - self.starts  # lengths of the dialogues
         self.lengths = self.lead + self.stretches + self.widths

@@ -73,16 +73,13 @@ def read_turns(path: str, split: str, task: str) -> Iterator[Turn]:
         return iter(turns_of_lines(path, task))
     if ood.is_of_ood(path):
         if task != ood.OOD:
-            raise InputError(
-                f"is the output of 'parapet ood', which has labels for --task ood: give a corpus for --task {task}",
-                path,
-            )
+            reason = "is the output of 'parapet ood', which has labels for --task ood"
+            raise InputError(f"{reason}: give a corpus for --task {task}", path)
         truths, _ = ood.read_truths(sets.Sources(path, split))
         return (Turn(key, truth.utterance, truth.label) for key, truth in truths.items())
     if task == ood.OOD:
         raise InputError("contains no set of 'parapet ood': give its output, or JSON lines with ood or in_domain", path)
-    corpus = corpora.read_corpus(path, [split])
-    return (turn for path in corpus.paths() for turn in turns_of_corpus(path, "", {}))
+    return (turn for path in corpora.read_corpus(path, [split]).paths() for turn in turns_of_corpus(path, "", {}))
 
 
 def turns_of_lines(path: str, task: str) -> list[Turn]:
@@ -169,9 +166,8 @@ def find(given: sets.Sources, task: str) -> Reference:
         return reference
     plan = make_plan(given)
     sources = [tuple((member.set, member.reference) for member in job.members) for job in plan.jobs]
-    services = plan.sets[sets.ORIGINAL].services
     renamed = {
-        name: intent.renamed_intents(name, set_plan.services, services)
+        name: intent.renamed_intents(name, set_plan.services, plan.sets[sets.ORIGINAL].services)
         for name, set_plan in plan.sets.items()
         if set_plan.kind == "variant"
     }

@@ -129,9 +129,8 @@ def draw_sample(
     for stratum in STRATA:
         places = [place for place, verdict in verdicts.items() if verdict.stratum == stratum]
         places.sort(key=lambda place: stable_digest(str(seed), "rating", *map(str, place)))
-        words = corpus.words[sets.ORIGINAL]
         taken = places[: sizes[stratum]]
-        items += (_item(turns[place[:2]], verdicts[place], words) for place in taken)
+        items += (_item(turns[place[:2]], verdicts[place], corpus.words[sets.ORIGINAL]) for place in taken)
         drawn[stratum] = {"drawn": len(taken), f"{unit}s": len(places)}
     if not items:
         raise InputError("no turn can be drawn from these scores", "--scores")
@@ -147,13 +146,12 @@ def _check_same(place: Place, turn: SystemTurn | None, verdict: Verdict, root: s
 
 def _item(turn: SystemTurn, verdict: Verdict, words: Mapping[str, ServiceWords]) -> RatedItem:
     acts = turn.acts if verdict.act is None else [turn.acts[verdict.act]]
-    services = list(dict.fromkeys(act.service for act in acts))
     return RatedItem(
         turn.dialogue_id,
         turn.turn,
         verdict.stratum,
         verdict.faithful,
-        "+".join(services),
+        "+".join(dict.fromkeys(act.service for act in acts)),
         tuple(plain_act(act, words[act.service]) for act in acts),
         turn.previous,
         verdict.utterance,

@@ -215,14 +215,13 @@ class Answers(msgspec.Struct, frozen=True):
         """Counts workers, assignments, answers by disposition and reason, and dead letters, with the working times."""
         outcome = Outcome(name="")
         outcome.note(self.ratings)
-        by_reason = {key: counts for key, counts in reasons([outcome]).items() if counts}
         return {
             "unit": self.hits.unit,
             "raters": self.hits.raters,
             "workers": len({rating.worker_hash for rating in self.ratings} - {""}),
             "assignments": self.assignments,
             "answers": {name: n for name, n in sorted(dispositions([outcome]).items()) if n and name != "total"},
-            "reasons": dict(sorted(by_reason.items())),
+            "reasons": dict(sorted((key, counts) for key, counts in reasons([outcome]).items() if counts)),
             "dead_letters": len(self.dead),
             "work": self.work,
         }
@@ -235,12 +234,11 @@ class Answers(msgspec.Struct, frozen=True):
         if self.dead:
             warnings.append(f"{text.counted(len(self.dead), 'record')} could not be used, see dead_letters.jsonl")
         rows = [rating.row() for rating in sorted(self.ratings, key=_row_order)]
-        files = {
+        return {
             "responses.parquet": parquet_bytes(pa.Table.from_pylist(rows, RATINGS_SCHEMA)),
             "shortfall.csv": csv_bytes(short[0], short[1:]),
             "dead_letters.jsonl": b"".join(line + b"\n" for line in sorted(map(msgspec.json.encode, self.dead))),
-        }
-        return files, warnings
+        }, warnings
 
 
 def read_hits(folder: str) -> Hits:
@@ -250,9 +248,8 @@ def read_hits(folder: str) -> Hits:
     raters, naturalness = 0, False
     for record in read_manifest(folder):
         if record.task != RATINGS or not record.items:
-            raise InputError(
-                "contains tasks of another kind: make them with 'parapet hits --task ratings'", folder, "--hits"
-            )
+            reason = "contains tasks of another kind: make them with 'parapet hits --task ratings'"
+            raise InputError(reason, folder, "--hits")
         page = pages.setdefault(record.task_id.partition(":")[0], {})
         numbers = dict.fromkeys(field.rpartition("_")[2] for field in record.fields)
         item_of = dict(zip(numbers, record.items, strict=True))

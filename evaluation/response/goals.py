@@ -52,8 +52,7 @@ class Knowledge:
         """Returns the entities that satisfy constraints, in a fixed order."""
         key = service, tuple(sorted((slot, tuple(values)) for slot, values in constraints.items()))
         if key not in self._found:
-            entities = self.entities.get(service, [])
-            self._found[key] = [entity for entity in entities if satisfies(entity, constraints)]
+            self._found[key] = [entity for entity in self.entities.get(service, []) if satisfies(entity, constraints)]
         return self._found[key]
 
     def ways(self, service: str, slot: str, value: str) -> list[str]:
@@ -85,9 +84,7 @@ def satisfies(entity: Entity, constraints: Constraints) -> bool:
 def _fits(slot: str, have: str, wanted: str) -> bool:
     if slot in _NO_LATER:
         return have.zfill(5) <= wanted.zfill(5)
-    if slot in _NO_EARLIER:
-        return have.zfill(5) >= wanted.zfill(5)
-    return have == wanted
+    return have.zfill(5) >= wanted.zfill(5) if slot in _NO_EARLIER else have == wanted
 
 
 _PLACEHOLDER = re.compile(r"\[([^\[\]]{1,100})\]")
@@ -108,8 +105,7 @@ def placeholders(response: str) -> frozenset[str]:
 
 def placeholders_of(service: str, slot: str) -> tuple[frozenset[str], frozenset[str]]:
     """Returns a slot's placeholders: with the service or its domain (``restaurant_phone``), and without (``phone``)."""
-    owners = {service, _NUMBER.sub("", service)}
-    own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in owners)
+    own = frozenset(_long(plain_name(f"{owner}_{slot}")) for owner in {service, _NUMBER.sub("", service)})
     return own, frozenset(_long(plain_name(name)) for name in (slot, f"value_{slot}"))
 
 
@@ -289,13 +285,13 @@ def _entities(search: Search, response: _Prepared, knowledge: Knowledge) -> list
         constraints = {slot: knowledge.meant(search.service, slot, values) for slot, values in state.items()}
         return knowledge.find(search.service, constraints)
     known = knowledge.find(search.service, search.constraints) if search.results is None else search.results
-    mentioned = [
+    if not search.naming:
+        return None
+    return [
         entity
         for entity in known
-        if search.naming
-        and all(_is_mentioned(entity, slot, search.service, response, knowledge) for slot in search.naming)
-    ]
-    return mentioned or None
+        if all(_is_mentioned(entity, slot, search.service, response, knowledge) for slot in search.naming)
+    ] or None
 
 
 def _is_mentioned(entity: Entity, slot: str, service: str, response: _Prepared, knowledge: Knowledge) -> bool:
@@ -376,8 +372,7 @@ def reference_of(
     skipped: Counter[str] = Counter()
     for dialogue in dialogues:
         searches = tuple(_goals_of(dialogue, services, naming, entities or {}))
-        requests = tuple(_requests_of(dialogue, knowledge, skipped))
-        goals[dialogue.dialogue_id] = Goal(searches, requests)
+        goals[dialogue.dialogue_id] = Goal(searches, tuple(_requests_of(dialogue, knowledge, skipped)))
         responses[dialogue.dialogue_id] = {
             t: turn.utterance for t, turn in enumerate(dialogue.turns) if turn.speaker == "SYSTEM"
         }

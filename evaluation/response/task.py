@@ -270,9 +270,8 @@ class ResponseTask(task.Task[Inputs], frozen=True, kw_only=True):
         if self.predictions == OWN:
             responses = {name: own_responses(reference.responses) for name, reference in references.items()}
         else:
-            split = self.sources.split if self.sources else TEST
             turns = {name: reference.responses for name, reference in references.items()}
-            responses = read_responses(self.predictions, split, turns)
+            responses = read_responses(self.predictions, self.sources.split if self.sources else TEST, turns)
         common = common_dialogues({name: reference.responses for name, reference in references.items()})
         sets = {}
         for name, reference in references.items():

@@ -81,11 +81,10 @@ class Job(inference.Job[TaskFile, Tasks, Agent], frozen=True, kw_only=True):
             for call, result in zip(chunk.tasks, results, strict=True)
         ]
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        part = Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))
         counts = {f"called/{chunk.file.answers}": len(rows)}
         if hosted := sum(len(call.task.hosted) for call in chunk.tasks):
             counts[f"hosted_tools/{chunk.file.answers}"] = hosted
-        return Answers([part], counts)
+        return Answers([Part(chunk.file.answers, (chunk.number,), data.encode("utf-8", "surrogatepass"))], counts)
 
 
 class ToolCaller(Asker):
@@ -114,8 +113,7 @@ class ToolCaller(Asker):
         if self.style == "json":
             parameters = in_json({"calls": _calls_schema(functions)}, "calls")
         read = partial(_calls, named={legal: name for name, legal in task.legal_names.items()}, style=self.style)
-        messages = prompted(task, self.prompt, self.style)
-        return Question({"id": task.id}, messages, parameters, read, UNREADABLE, REFUSED)
+        return Question({"id": task.id}, prompted(task, self.prompt, self.style), parameters, read, UNREADABLE, REFUSED)
 
 
 def prompted(task: ToolTask, prompt: Prompt, style: str) -> list[Message]:

@@ -116,7 +116,7 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> str | None:
         is_variable = True
     elif inner is not None and not any(_fits(items, right_value, inner) for right_value in right):
         return "wrong_type"
-    if is_variable:
+    if is_variable or kind not in (dict, list, str):
         is_right = value in right
     elif kind is dict:
         is_right = any(_same_dict(value, right_value) for right_value in right)
@@ -124,12 +124,10 @@ def _value_fault(schema: Any, value: Any, right: Sequence[Any]) -> str | None:
         is_right = any(_same_dicts(items, right_value) for right_value in right)
     elif kind is str:
         is_right = plain(value) in [plain(right_value) for right_value in right if isinstance(right_value, str)]
-    elif kind is list:
+    else:
         is_right = [plain(item) for item in items] in [
             [plain(item) for item in right_value] for right_value in right if isinstance(right_value, list | str)
         ]
-    else:
-        is_right = value in right
     return None if is_right else "wrong_value"
 
 
@@ -164,9 +162,7 @@ def _same_dict(value: Any, right: Any) -> bool:
 
 def _same_dicts(value: Sequence[Any], right: Any) -> bool:
     """Whether a list has the right dictionaries in order."""
-    if not isinstance(right, list | str) or len(value) != len(right):
-        return False
-    return all(_same_dict(*pair) for pair in zip(value, right, strict=True))
+    return isinstance(right, list | str) and len(value) == len(right) and all(map(_same_dict, value, right))
 
 
 _UNITS: Mapping[str, Mapping[str, float]] = {

@@ -113,12 +113,10 @@ def _with_types(schema: Any) -> Any:
 def _inspect(rows: Rows, name: str) -> Files:
     samples = []
     for expected in rows:
-        calls = _under_legal_names(expected)
-        metadata = {"category": expected.task.category, "tools": functions_of(expected.task), "ground_truth": calls}
+        task, calls = expected.task, _under_legal_names(expected)
+        metadata = {"category": task.category, "tools": functions_of(task), "ground_truth": calls}
         target = json.dumps(right_calls(msgspec.structs.replace(expected, calls=calls)), ensure_ascii=False)
-        samples.append(
-            {"id": expected.task.id, "input": expected.task.messages, "target": target, "metadata": metadata}
-        )
+        samples.append({"id": task.id, "input": task.messages, "target": target, "metadata": metadata})
     return {f"{name}.jsonl": _lines(samples)}
 
 
@@ -178,13 +176,12 @@ def _promptfoo(rows: Rows, name: str) -> Files:
     tests = []
     for expected in rows:
         tools = [{"type": "function", "function": function} for function in functions_of(expected.task)]
-        calls = _under_legal_names(expected)
         tests.append(
             {
                 "description": expected.task.id,
                 "vars": {
                     "messages": json.dumps(expected.task.messages, ensure_ascii=False),
-                    "expected": json.dumps(calls, ensure_ascii=False),
+                    "expected": json.dumps(_under_legal_names(expected), ensure_ascii=False),
                 },
                 "options": {"tools": [*tools, *expected.task.hosted]},
                 "metadata": {"category": expected.task.category, "set": name},

@@ -114,10 +114,9 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         return paths
 
     def _files(self) -> list[tuple[str, str, str]]:
-        files = list_files(self.references, self.sets)
         return [
             (name, path, predictions_of(self.predictions, name, path) if self.predictions else "")
-            for name, paths in files.items()
+            for name, paths in list_files(self.references, self.sets).items()
             for path in paths
         ]
 
@@ -161,8 +160,7 @@ class ToolCalls(scores.Task[Inputs], frozen=True, kw_only=True):
         by_meaning = {BY_MEANING: "accuracy by meaning"} if self.by_meaning else {}
         headings = {**HEADINGS, **by_meaning, **({SENSITIVITY: "schema sensitivity"} if self.variants else {})}
         excluded = f"{text.counted(inputs.excluded, 'task')} left out: the right calls contradict their own schema"
-        notes = [excluded] if self.exclude_contradictions else []
-        notes += [scores.NOISE_REMARK] if self.is_noisy else []
+        notes = [excluded] * self.exclude_contradictions + [scores.NOISE_REMARK] * self.is_noisy
         printed = with_defined_sensitivity(metrics, self.variants)
         return scores.Result(
             files=scores.files_of(
@@ -205,8 +203,7 @@ def task_fault(expected: Expected, calls: list[Call] | None) -> Fault | None:
         return Fault("unreadable") if expected.calls else None  # as in BFCL, an unreadable answer calls nothing
     if calls == [UNREADABLE]:
         return Fault("unreadable")
-    tools = [msgspec.structs.asdict(tool) for tool in expected.task.function]
-    return fault_of(tools, calls, expected.calls)
+    return fault_of([msgspec.structs.asdict(tool) for tool in expected.task.function], calls, expected.calls)
 
 
 def is_reworded(expected: Expected, calls: list[Call] | None, original: str | None) -> bool:
@@ -391,16 +388,13 @@ def report(
 def _wrong(rows: Sequence[Scored]) -> Examples:
     """Shows wrong tasks, beginning with those that are right in the original."""
     right = {row.expected.task.id for row in rows if row.set == ORIGINAL and row.fault is None}
-    wrong = sorted(
-        (row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right
-    )  # sorting is stable
+    wrong = sorted((row for row in rows if row.fault is not None), key=lambda row: row.expected.task.id not in right)
     examples = []
     for row in wrong[:EXAMPLES]:
         assert row.fault is not None
         why = KINDS[row.fault.kind] + (f": {row.fault.where}" if row.fault.where else "")
         lines = {"user": row.expected.task.request, "expected": _json(row.expected.calls), "called": _json(row.calls)}
         note = "; right in the original" if row.set != ORIGINAL and row.expected.task.id in right else ""
-        place = f"{row.expected.task.id} of {row.set}: {why}{note}"
-        examples.append(dialogue_example(place, lines.items()))
+        examples.append(dialogue_example(f"{row.expected.task.id} of {row.set}: {why}{note}", lines.items()))
     note = f"{len(examples):,} of {text.counted(len(wrong), 'wrong task')}. All right values of a parameter are listed."
     return Examples(title="Tasks that are wrong", note=note, examples=examples)

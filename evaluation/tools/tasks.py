@@ -230,13 +230,11 @@ def _check(task: ToolTask, truth: _Truth | None, path: str, where: str) -> None:
     names = [tool.name for tool in task.function]
     for call in truth.ground_truth if truth else ():
         if len(call) != 1:
-            raise InputError(
-                f"the correct calls of {task.id!r} must have the form {{FUNCTION: {{PARAMETER: [VALUE]}}}}", path, where
-            )
+            reason = f"the correct calls of {task.id!r} must have the form {{FUNCTION: {{PARAMETER: [VALUE]}}}}"
+            raise InputError(reason, path, where)
         if (name := next(iter(call))) not in names:
-            raise InputError(
-                f"the correct call of {task.id!r} is {name!r}, which is not a tool of the task", path, where
-            )
+            reason = f"the correct call of {task.id!r} is {name!r}, which is not a tool of the task"
+            raise InputError(reason, path, where)
 
 
 def _by_id(path: str, kind: type[Any]) -> dict[str, tuple[str, Any]]:

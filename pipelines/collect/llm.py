@@ -110,9 +110,8 @@ kept at once, so a rerun costs nothing; after a run that was cut off, at most th
         calls = f"{counted(used['calls'], 'call')}, {used['kept']:,} more were answered already in {self.kept_in}"
         say(f"{endpoint.model}: {calls}; {tokens_of(endpoint, used['sent'], used['answered'])}")
         if reason:
-            raise InputError(
-                f"{reason}; {counted(len(work) - len(done), 'form')} left to fill in, run again to continue"
-            )
+            left = counted(len(work) - len(done), "form")
+            raise InputError(f"{reason}; {left} left to fill in, run again to continue")
         if chat.left_out:
             left_out = ", ".join(sorted(chat.left_out))
             logging.warning("left out of all requests, as the endpoint does not take it: %s", left_out)

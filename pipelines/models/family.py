@@ -306,12 +306,11 @@ def plan_sets(sources: Sources) -> tuple[dict[str, Set], tuple[DialogueFile, ...
     plan = make_plan(sources)
     for remark in plan.remarks:
         logging.warning("%s", remark)
-    files = tuple(
+    return plan.sets, tuple(
         DialogueFile(member.set, member.reference, f"predictions/{member.set}/{sources.split}/{job.name}")
         for job in plan.jobs
         for member in job.members
     )
-    return plan.sets, files
 
 
 def named_digest(path: str) -> dict[str, str]:

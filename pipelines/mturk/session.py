@@ -322,9 +322,7 @@ class Pay(Session):
             unknown = counted(len(lines) - len(known), "assignment")
             advice = f"compose again from {batch.folder / batches.ASSIGNMENTS}, or add --all"
             logging.warning("%s not in the audit, left unchanged: %s", unknown, advice)
-        decisions = {
-            each: self.feedback[each] if each in known else "" for each in lines if action.all or each in known
-        }
+        decisions = {key: self.feedback[key] if key in known else "" for key in lines if action.all or key in known}
         late = [each for each in decisions if decisions[each] and lines[each]["AssignmentStatus"] == "Approved"]
         if late:
             logging.warning("too late to reject, because they are approved already: %s", ", ".join(late))

@@ -205,8 +205,7 @@ def _visible_difference(plan: Plan) -> Iterator[str]:
         with contextlib.suppress(InputError):  # a step makes the tasks, or refuses them
             size = len(read_tasks(str(place)))
     else:
-        files = dialogue_files(place, split) or dialogue_files(place, "")
-        size = sum(len(dialogue_ids(path)) for path in files)
+        size = sum(len(dialogue_ids(path)) for path in (dialogue_files(place, split) or dialogue_files(place, "")))
     if size and graph.scores:
         shown = Study(Variance(_DISAGREE, has_difference=True)).difference(size)
         differences = "no difference" if shown is None else f"differences of {100 * shown:.0f} points"

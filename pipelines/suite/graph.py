@@ -89,9 +89,8 @@ class Graph:
         self.aliases = {"corpus": self.sgd, **suite.inputs}
         # Of the entry that is being made into steps: where it is, and what it says that it needs.
         self.place, self.entry_needs = "", ""
-        makers = {"sets": self._set, "steps": self._step, "systems": self._system}
         entries = [("variants", suite.variants, self._variants)] if suite.variants is not None else []
-        for level, make in makers.items():
+        for level, make in {"sets": self._set, "steps": self._step, "systems": self._system}.items():
             entries += [(f"{level}[{i}]", entry, make) for i, entry in enumerate(getattr(suite, level))]
         for self.place, entry, make in entries:
             options = dict(entry)
@@ -412,8 +411,7 @@ class Graph:
             self.steps[step.name] = reduced
         else:
             first = next(iter(lost.values()))
-            reason = f"{suite_file.entry_of(first.name)} is left out"
-            self.left_out.append(LeftOut(step.name, reason, first.needs))
+            self.left_out.append(LeftOut(step.name, f"{suite_file.entry_of(first.name)} is left out", first.needs))
             del self.steps[step.name]
         return True
 

@@ -205,9 +205,8 @@ def lacks(step: Step) -> str:
     if step.command[0] in ("train", "predict") and step.command[-1] in _OF_MODELS:
         extras.add(_OF_MODELS[step.command[-1]])
     for group in (plugins.PERTURBATIONS, plugins.TRANSLATION_ENGINES, plugins.SPEECH_ENGINES):
-        extras.update(
-            *(plugin.extras for plugin in plugins.installed(group) if plugin.built_in and plugin.name in names)
-        )
+        ours = [plugin for plugin in plugins.installed(group) if plugin.built_in]
+        extras.update(*(plugin.extras for plugin in ours if plugin.name in names))
     missing = ",".join(extra for extra in sorted(extras) if not _is_installed(extra))
     return f"requires the extra {missing}: {install_line(missing)}" if missing else ""
 
@@ -285,9 +284,8 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for key in ("published", "ours", "relative_to", "scale"):
                 values = getattr(item, key, ())
                 if isinstance(values, tuple) and values and len(values) != len(self.columns):
-                    raise ValueError(
-                        f"{key}: {counted(len(values), 'value')} for {counted(len(self.columns), 'column')}"
-                    )
+                    columns = counted(len(self.columns), "column")
+                    raise ValueError(f"{key}: {counted(len(values), 'value')} for {columns}")
 
     def cells(self, row: Row) -> Iterator[tuple[float, str, str, float]]:
         """Yields the published number (or NaN), ``ours``, ``relative_to`` and ``scale`` of each cell of a row."""
@@ -438,8 +436,7 @@ def _converted(raw: dict[str, Any], path: str) -> Tables:
         reason, place = reason_and_place(error)
         if unknown := re.search(r"unknown field `(.*)`", reason):
             kinds: dict[str, Any] = {"corpus": Corpus, "tables": Row if ".rows" in place else Table}
-            kind = kinds.get(re.split(r"[.\[]", place)[0], Tables)
-            reason = no_such("key", unknown[1], kind.__struct_fields__)
+            reason = no_such("key", unknown[1], kinds.get(re.split(r"[.\[]", place)[0], Tables).__struct_fields__)
         raise InputError(reason, path, place) from None
 
 
