@@ -167,9 +167,7 @@ def _problem(cells: Mapping[str, str], surplus: int) -> str:
         return "response_id is empty"
     if word == "fix" and not any(c.isalnum() for c in text):
         return "'fix' needs a text to use instead"
-    if len(text) > MAX_CELL:
-        return f"text has {len(text):,} characters, over the limit of {MAX_CELL:,}"
-    return ""
+    return f"text has {len(text):,} characters, over the limit of {MAX_CELL:,}" if len(text) > MAX_CELL else ""
 
 
 def _word(cells: Mapping[str, str]) -> str:

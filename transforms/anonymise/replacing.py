@@ -755,9 +755,7 @@ def _kind_of(word: str, inside: bool, shouted: bool, parts: Container[str], name
     frequency = word_frequency(lower) if len(word) > 2 else 9.0
     if len(word) > 2 and (frequency < _COMMON_WORD or capital) and (lower in parts or lower in names):
         return CARRIED
-    if lower in GIVEN_NAMES:
-        return GIVEN
-    return CAPITAL if capital and frequency < _SELDOM else ""
+    return GIVEN if lower in GIVEN_NAMES else CAPITAL if capital and frequency < _SELDOM else ""
 
 
 def _suspect(turn: int, kind: str, text: str) -> Suspect:

@@ -444,8 +444,7 @@ class Chat:
         request |= {} if endpoint.max_tokens == 0 else {"max_tokens": endpoint.max_tokens}
         request = {name: value for name, value in request.items() if value is not None} | endpoint.extra_body
         known = [endpoint.known_as or endpoint.url, request, *([repetition] if repetition else [])]
-        content = json.dumps(known, sort_keys=True).encode("utf-8", "surrogatepass")
-        return request, hashlib.sha256(content).hexdigest()
+        return request, hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
     def _found(self, name: str) -> Reply | None:
         if self._kept is None:

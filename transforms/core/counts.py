@@ -507,8 +507,7 @@ def percent(share: Fraction, up: bool = False) -> str:
     of_hundred = share * 100
     digits = 0 if of_hundred.denominator == 1 else 1 if of_hundred >= 1 else 2 - math.ceil(math.log10(of_hundred))
     scaled = of_hundred * 10**digits
-    rounded = math.ceil(scaled) if up else round(scaled)
-    return f"{rounded / 10**digits:g}%"
+    return f"{(math.ceil(scaled) if up else round(scaled)) / 10**digits:g}%"
 
 
 def faults_of(dead: Iterable[DeadLetter], place: str, plugins: str = "") -> Iterator[str]:

@@ -488,8 +488,7 @@ class SetFiles:
         return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
 
     def _open(self, name: str) -> HashingWriter:
-        handle = self._stack.enter_context(staged(self._output, self._path(name)))
-        self._writers[name] = HashingWriter(handle)
+        self._writers[name] = HashingWriter(self._stack.enter_context(staged(self._output, self._path(name))))
         return self._writers[name]
 
     def _path(self, name: str) -> str:

@@ -64,8 +64,7 @@ class WithDeadLetters(beam.PTransform):
 
     def apart(self, function: Callable[[Any], Iterable[Any]], *tags: str) -> beam.PTransform:
         """Returns a step that calls a function on each element, and separates its dead letters from its records."""
-        step = beam.FlatMap(lambda element: tagged(function(element)))
-        return step.with_outputs(DEAD_LETTERS, *tags, main=self.main)
+        return beam.FlatMap(lambda element: tagged(function(element))).with_outputs(DEAD_LETTERS, *tags, main=self.main)
 
 
 class _AllOutputs(beam.PTransform):

@@ -260,8 +260,7 @@ def reasons_table(
         for disposition in ("rejected", "review", "duplicate", "surplus", "used")
         for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda pair: (-pair[1], pair[0]))
     ]
-    columns = ["reason", "disposition", "meaning", "answers"]
-    return Table(title=title, columns=columns, rows=rows, text_columns=3)
+    return Table(title=title, columns=["reason", "disposition", "meaning", "answers"], rows=rows, text_columns=3)
 
 
 def _meaning(stated: Mapping[str, Any]) -> list[Section]:

@@ -139,8 +139,7 @@ def conclude_service(
     outcome.note(answers, places.values())
     outcome.not_blind = len({a.response_id.rpartition(":")[0] for a in answers if a.not_blind})
     for short in composed.short:
-        held = places.get((short.task, short.place), ())
-        short.in_review = sum(answer.disposition == "review" for answer in held)
+        short.in_review = sum(answer.disposition == "review" for answer in places.get((short.task, short.place), ()))
     needed = [max(NEEDED - short.have, 1) for short in composed.short]
     if needed and all(short.in_review >= n for short, n in zip(composed.short, needed, strict=True)):
         # Whether accepting all of them would complete the service.

@@ -356,8 +356,7 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     """Returns a file with its content, unless it can be read from disk."""
     if type(corpus) is Corpus:
         return file
-    texts = [item_text(file, item) for item in checked_items(corpus, file)]
-    content = sgd.file_bytes(texts)
+    content = sgd.file_bytes([item_text(file, item) for item in checked_items(corpus, file)])
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 

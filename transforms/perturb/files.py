@@ -157,8 +157,7 @@ class _FileOfSets:
         counts = self.result.counts
         counts.add("files")
         with ExitStack() as stack:
-            is_lines = self.file.form == MESSAGES
-            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
+            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, self.file.form == MESSAGES)
             for position, raw in enumerate(progress.tracked(corpora.read_items(self.file), "dialogues")):
                 item = corpora.Item(position, raw)
                 counts.add("dialogues")
@@ -220,8 +219,7 @@ class _FileOfSets:
         result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
-            turns = page.drawn_turns(place, item.raw, perturbed.dialogue)
-            result.examples.setdefault(name, []).extend(turns)
+            result.examples.setdefault(name, []).extend(page.drawn_turns(place, item.raw, perturbed.dialogue))
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
 
@@ -251,8 +249,7 @@ def metadata_files(
     examples = {name: [*map(example_of, turns[: page.SHOWN])] for name, turns in in_order.items()}
     if others := counts.by("value", corpora.OTHER_LANGUAGES):
         statistics[corpora.OTHER_LANGUAGES] = others
-    report = report_of(perturbation, statistics, examples, options)
-    return {**schemas, **report_files(statistics, report)}
+    return {**schemas, **report_files(statistics, report_of(perturbation, statistics, examples, options))}
 
 
 Task = Mapping[str, Any]

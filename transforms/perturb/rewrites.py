@@ -145,8 +145,7 @@ def anchors_of(user_turn: user_turns.UserTurn) -> list[Anchor]:
     for anchor in spans:
         if joined and anchor.start < joined[-1].end:
             last = joined.pop()
-            slots = tuple(dict.fromkeys(last.slots + anchor.slots))
-            anchor = Anchor(last.start, max(last.end, anchor.end), slots)
+            anchor = Anchor(last.start, max(last.end, anchor.end), tuple(dict.fromkeys(last.slots + anchor.slots)))
         joined.append(anchor)
     return sorted([*joined, *_without_span(user_turn, [anchor.range for anchor in joined])])
 
@@ -291,9 +290,7 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
         return ROLES
     if not _matches(_ANIMATE, _HELP.sub("", after)) <= _matches(_ANIMATE, before):
         return PERSON
-    if len(english.plain_words(before)) < SHORTEST or not _is_near(before, after, values):
-        return MEANING
-    return ""
+    return MEANING if len(english.plain_words(before)) < SHORTEST or not _is_near(before, after, values) else ""
 
 
 def keeps_characters(before: str, after: str) -> bool:

@@ -199,8 +199,7 @@ def may_be_same(name: str, other: str) -> bool:
 
 
 def _are_same(word: str, other: str) -> bool:
-    is_part = min(len(word), len(other)) >= _LONG and (word.endswith(other) or other.endswith(word))
-    return word == other or is_part
+    return word == other or (min(len(word), len(other)) >= _LONG and (word.endswith(other) or other.endswith(word)))
 
 
 def right_names(truth: Task | None) -> list[str]:

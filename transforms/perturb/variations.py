@@ -196,8 +196,7 @@ class LanguageVariation(base.Perturbation):
         def with_varied(chosen: Collection[int]) -> dict[str, Any]:
             return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
-        counts = {**_counts_of(rewrites), "bad_turns": len(bad)}
-        yield part.name, base.Perturbed(with_varied(new), rows, counts, bad)
+        yield part.name, base.Perturbed(with_varied(new), rows, {**_counts_of(rewrites), "bad_turns": len(bad)}, bad)
         for i, name in enumerate(mixes.names(part.name, self.envs), 1):
             chosen = [position for position, level in levels.items() if 0 < level <= i]
             yield name, base.Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})

@@ -114,8 +114,7 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
         raise InputError(error.reason, error.path or source.path, error.where) from None
     except Exception as error:  # errors of a reader that it does not handle: the message must name the file
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
-    copied = source.record in ("dialogue", "service", *OF_TASKS)
-    copy = _write(folder, source.copy, data) if copied else None
+    copy = _write(folder, source.copy, data) if source.record in ("dialogue", "service", *OF_TASKS) else None
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
     for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
         yield (source.config, source.split, shard, source.shards), packed
@@ -250,8 +249,7 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     Raises:
       InputError: the version number does not match the changes.
     """
-    sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
-    manifest.parent = model.Parent(parent.manifest.version, sha256)
+    manifest.parent = model.Parent(parent.manifest.version, hashlib.sha256(parent.read(model.MANIFEST)).hexdigest())
     difference = compare(parent, reading.Release(layout.as_path(staging), manifest))
     manifest.changes = model.Changes(difference.level, difference.splits)
     if difference.contradiction:
@@ -336,8 +334,7 @@ def publish(staging: str, folder: str) -> None:
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
-    sums = storage.read_written(staging, model.SUMS).decode()
-    paths = [line.partition("  ")[2] for line in sums.splitlines()]
+    paths = [line.partition("  ")[2] for line in storage.read_written(staging, model.SUMS).decode().splitlines()]
     if disk.is_disk(folder):
         try:
             os.replace(staging, folder)

@@ -133,8 +133,7 @@ def licence_text(manifest: Manifest, own: str = "") -> str:
         )
     for source in manifest.sources:
         about = [source.title, source.authors, source.url, licence_name(source.licence), licence_url(source.licence)]
-        lines = [one_line(line) for line in (*about, source.citation) if line.strip()]
-        parts.append("- " + "\n  ".join(lines))
+        parts.append("- " + "\n  ".join(one_line(line) for line in (*about, source.citation) if line.strip()))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -202,9 +201,7 @@ def in_words(kind: pa.DataType) -> str:
     """Formats a type for readers: ``list of {speaker, utterance, frames}``."""
     if is_list(kind):
         return f"list of {in_words(kind.value_type)}"
-    if pa.types.is_struct(kind):
-        return "{" + ", ".join(field.name for field in kind) + "}"
-    return str(kind)
+    return "{" + ", ".join(field.name for field in kind) + "}" if pa.types.is_struct(kind) else str(kind)
 
 
 _PARQUET = "application/x-parquet"

@@ -344,8 +344,7 @@ def _compare_split(
     """Returns the difference of one split, and lists its rows; None if there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
-        rows = new.manifest.configs[name].splits[split].rows
-        return SplitChange(name, split, "minor", rows, 0, 0, [], [])
+        return SplitChange(name, split, "minor", new.manifest.configs[name].splits[split].rows, 0, 0, [], [])
     if after is None or split not in after.splits:
         return SplitChange(name, split, "major", 0, before.splits[split].rows, 0, [], [])
     types = [{column.name: plain_type(column.type) for column in config.columns} for config in (before, after)]
@@ -391,8 +390,7 @@ def _compare_rows(change: SplitChange, old: Release, new: Release, common: Seque
         elif before != after:
             changed[text] = ": " + ", ".join(name for i, name in enumerate(common) if before[i] != after[i])
     change.added, change.removed, change.changed = len(added), len(rows), len(changed)
-    removed = dict.fromkeys(rows, "")
-    return of_new_corpora, [*_listed("+", added), *_listed("-", removed), *_listed("~", changed)]
+    return of_new_corpora, [*_listed("+", added), *_listed("-", dict.fromkeys(rows, "")), *_listed("~", changed)]
 
 
 def _listed(sign: str, rows: Mapping[str, str]) -> Iterator[str]:

@@ -487,8 +487,7 @@ def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
     bold = set(table.best)
     for i, row in enumerate(_cut(table, most)[0]):
         if i in table.groups:
-            heading = markdown.Markdown(f"**{markdown.text(table.groups[i])}**")
-            rows.append([heading, *[""] * (len(table.columns) - 1)])
+            rows.append([markdown.Markdown(f"**{markdown.text(table.groups[i])}**"), *[""] * (len(table.columns) - 1)])
         cells = [_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)]
         rows.append([markdown.inline(cell) for cell in cells] if table.inline else cells)
     return markdown.table(table.columns, rows, len(table.columns) - table.text_columns)

@@ -170,8 +170,7 @@ class System:
         canonical = self._found[0][slot]
         if slot == NAME:
             return Value(canonical, canonical)
-        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
-        return say(self.rng, canonical)
+        return {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot](self.rng, canonical)
 
 
 LONGEST = 80  # turns; longer dialogues are going in circles
@@ -209,8 +208,7 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
         heard = reply.acts
         line = say(SYSTEM, heard, system.intent, rng)
         turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
-    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
-    return dialogue, goal
+    return {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}, goal
 
 
 DIGEST_SIZE = 8  # bytes

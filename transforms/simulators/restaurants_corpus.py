@@ -285,8 +285,7 @@ def parse_sizes(parts: Sequence[str]) -> tuple[tuple[str, int], ...]:
         if (equals or len(parts) > 1) and name not in sizes:
             raise InputError(f"{name!r} is not a split: must be one of {', '.join(SPLITS)}", "--sizes")
         if not size.isdecimal() or int(size) > MAX_SIZE:
-            reason = f"{size!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)"
-            raise InputError(reason, "--sizes")
+            raise InputError(f"{size!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)", "--sizes")
         sizes |= dict.fromkeys([name] if equals else SPLITS, int(size))
     if not any(sizes.values()):
         raise InputError("at least one size must be above 0", "--sizes")

@@ -276,8 +276,7 @@ class System:
 
     def _next(self) -> str:
         """Returns the best rated result that was not offered yet."""
-        left = [name for name in self._results if name not in self._offered]
-        return best_rated(left, self._facts, "rating")
+        return best_rated([name for name in self._results if name not in self._offered], self._facts, "rating")
 
     def _call(self) -> str:
         values = {slot: value for slot, value in self.state.items() if value != ANY}

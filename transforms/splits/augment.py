@@ -179,8 +179,7 @@ def description_words(text: str) -> list[str]:
 
 def description_of(words: Sequence[str], original: str) -> str:
     """Replaces the words of a description. Punctuation is kept, and a capital letter at the beginning."""
-    own = description_words(original)
-    if list(words) == own:
+    if list(words) == description_words(original):
         return original
     first = _WORD.findall(original)[0]
     new = iter([words[0][:1].upper() + words[0][1:] if first[0].isupper() else words[0], *words[1:]])
@@ -455,8 +454,7 @@ def corrupt(
 
     With words of other splits, training would contain words of the test schemas.
     """
-    every = layout.services_by_name(list(originals))
-    conventions = conventions_of(every.values())
+    conventions = conventions_of(layout.services_by_name(list(originals)).values())
     vocabulary = vocabulary_of(original.services, conventions)
     by_operation: dict[str, Raw] = {}
     for operation in corrupting.operations:
@@ -502,8 +500,7 @@ def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
     for name in names:
         words = [] if name == NONE else name.split("+")
         if not set(words) <= set(KINDS) or len(set(words)) < len(words):
-            reason = f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b"
-            raise InputError(reason, "--sets")
+            raise InputError(f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
         kinds = tuple(kind for kind in KINDS if kind in words)
         if kinds in sets.values():
             raise InputError(f"{name!r} appears twice", "--sets")

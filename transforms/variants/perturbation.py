@@ -255,8 +255,7 @@ def renamed_corpora(
             if not names or name in names
         }
     else:
-        paths = matching.find_variants(variants, names, "variants")
-        matches = matching.match_folders(paths, _originals(corpus))
+        matches = matching.match_folders(matching.find_variants(variants, names, "variants"), _originals(corpus))
     matching.check_matched(matches)
     return {name: RenamedCorpus(corpus, name, matched) for name, matched in matches.items()}
 

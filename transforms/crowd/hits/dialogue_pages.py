@@ -300,8 +300,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     for number, group in enumerate(groups):
         for check in islice(_checks(ordered, group, seed, number, used), checks):
             used.add(check.place)
-            place = stable_hash(str(seed), "place", str(number), *map(str, check.place))
-            group.insert(place % (len(group) + 1), check)
+            group.insert(stable_hash(str(seed), "place", str(number), *map(str, check.place)) % (len(group) + 1), check)
     return groups
 
 

@@ -119,8 +119,7 @@ def connect(endpoint: str, parallel: int = 1) -> Any:
     retries = {"mode": "standard", "max_attempts": 10}
     config = Config(retries=retries, max_pool_connections=max(10, parallel), connect_timeout=60, read_timeout=60)
     with explaining():
-        session = boto3.session.Session(region_name=REGION)
-        client = session.client("mturk", endpoint_url=endpoint, config=config)
+        client = boto3.session.Session(region_name=REGION).client("mturk", endpoint_url=endpoint, config=config)
     client.meta.events.register("before-parse.mturk", check_before_parsing)
     return client
 

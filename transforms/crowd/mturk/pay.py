@@ -103,8 +103,7 @@ def decide(audit: Mapping[str, Audited], reject: bool, rejections: Mapping[str, 
       rejections: assignment id to feedback, for assignments to be rejected in any case.
     """
     careless = [each for each in audit if reject and audit[each].reasons.keys() <= CARELESS.keys()]
-    feedback = {each: feedback_of(audit[each].reasons) for each in careless}
-    return {**dict.fromkeys(audit, ""), **feedback, **rejections}
+    return {**dict.fromkeys(audit, ""), **{each: feedback_of(audit[each].reasons) for each in careless}, **rejections}
 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:

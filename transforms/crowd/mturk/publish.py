@@ -361,8 +361,7 @@ def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None)
 
     def create(call: Call) -> dict[str, Any]:
         # Questions are read one at a time, to keep thousands of pages out of memory.
-        answer = batch.client.create_hit(**call.arguments, Question=by_key[call.key].question())
-        return _facts(answer["HIT"])
+        return _facts(batch.client.create_hit(**call.arguments, Question=by_key[call.key].question())["HIT"])
 
     failures = perform(batch, [_call(batch, hit) for hit in hits], progress, create)
     if failures:

@@ -318,9 +318,7 @@ def kind_of(name: str, description: str, values: Iterable[str], service: str = "
     if _mostly(_MONEY, real):
         return "price"
     if _mostly(_NUMBER, real):
-        if _CODE_WORDS & heads:
-            return "code"
-        return "price" if _PRICE_WORDS.intersection([*own, *described]) else "number"
+        return "code" if _CODE_WORDS & heads else "price" if _PRICE_WORDS.intersection([*own, *described]) else "number"
     if _mostly(_PHONE, real):
         return "phone" if not _PHONE_WORDS.isdisjoint(described) else OTHER
     if _mostly(_CODE, real):

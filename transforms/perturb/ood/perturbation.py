@@ -251,8 +251,7 @@ class OutOfDomain(base.Perturbation):
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Returns the sources that are files or folders."""
-        names = utterances.names_of(self.source)
-        return [("--source", name) for name in names if name not in (OWN, CHAT)]
+        return [("--source", name) for name in utterances.names_of(self.source) if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: corpora.Corpus) -> None:
         """Learns what the services of the corpus are about."""

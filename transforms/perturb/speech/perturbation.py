@@ -97,8 +97,7 @@ def recognised_turn(turn: SpokenTurn, transcript: transcribing.Transcript, sound
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
     """Returns a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
-    row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
-    return Replaced(row, spans)
+    return Replaced({**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}, spans)
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
@@ -340,8 +339,7 @@ class SpeechErrors(base.Perturbation):
 
     def _engine(self, flag: str, protocol: type) -> Any:
         """Creates a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
-        members = plugins.members(protocol)
-        return plugins.make(self.engines[flag], members, protocol.__name__, self.engine_options)
+        return plugins.make(self.engines[flag], plugins.members(protocol), protocol.__name__, self.engine_options)
 
     @property
     def made_with(self) -> dict[str, object]:

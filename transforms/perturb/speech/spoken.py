@@ -232,8 +232,7 @@ class Reading:
         whole, _, decimals = text.replace(",", "").partition(".")
         parts = []
         if whole:
-            long = len(whole) > _LONGEST_NUMBER
-            parts.append(_digit_by_digit(whole) if long else _spelled(int(whole)))
+            parts.append(_digit_by_digit(whole) if len(whole) > _LONGEST_NUMBER else _spelled(int(whole)))
         if decimals:
             parts += ["point", _digit_by_digit(decimals)]
         return " ".join(parts)
