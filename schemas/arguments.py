@@ -74,8 +74,7 @@ class Mentions:
         """
         if not text:
             return text
-        tokens = [token for token in self._tokens(text, own) if token[1] not in values]
-        if not tokens:
+        if not (tokens := [token for token in self._tokens(text, own) if token[1] not in values]):
             return text
         called = [name for _, name, _ in tokens if name in self._tools]
         near = {old: new for tool in reversed(called) for old, new in self._parameters.get(tool, {}).items()}

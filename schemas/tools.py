@@ -432,8 +432,7 @@ class ToolFile:
                     reason = f"the id {name!r} appears twice" if name in self.of_tasks else f"an id {FILE_NAME_RULE}"
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
-                toolset = first.setdefault(json.dumps(items), name)
-                if toolset == name:
+                if (toolset := first.setdefault(json.dumps(items), name)) == name:
                     place = functools.partial(self._place, keys)
                     self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
                 self._paths.setdefault(toolset, []).append(keys)

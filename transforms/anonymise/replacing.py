@@ -366,8 +366,7 @@ class Gazetteer:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._of_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for kind, text in entries:
-            tokens = tuple(token.casefold() for token in _TOKEN.findall(text))
-            if tokens:
+            if tokens := tuple(token.casefold() for token in _TOKEN.findall(text)):
                 self._of_first.setdefault(tokens[0], []).append((tokens, kind))
         for phrases in self._of_first.values():
             phrases.sort(key=lambda entry: (-len(entry[0]), entry))

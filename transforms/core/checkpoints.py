@@ -84,8 +84,7 @@ def opened(path: str, flag: str = "") -> Checkpoint:
     if not folder.is_dir():
         raise InputError(f"there is no such folder; {FETCH}", path, flag)
     layout.check_published(path, flag)
-    config = read_json(folder, CONFIG, flag)
-    if not config:
+    if not (config := read_json(folder, CONFIG, flag)):
         raise InputError(f"has no {CONFIG}, so it contains no model; {FETCH}", path, flag)
     return Checkpoint(path, config, flag)
 

@@ -455,8 +455,7 @@ def check_bad(
     if nothing := _nothing_left(tallies, done):
         why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
         raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
-    over = [tally for tally in tallies if tally.share > max_bad]
-    if over:
+    if over := [tally for tally in tallies if tally.share > max_bad]:
         limit = f"more than --max_bad {percent(max_bad)} allows" if max_bad else "but --max_bad allows none"
         advice = blame or "correct them"
         if all(tally.bad < tally.total for tally in over):

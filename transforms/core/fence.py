@@ -153,8 +153,7 @@ def _message(error: Exception) -> str:
 
 def _file(frame: FrameType) -> str:
     """Returns the file of a frame below its package, the same on every machine: ``transforms/core/counts.py``."""
-    name = str(frame.f_globals.get("__name__", ""))
-    if name == "__main__":
+    if (name := str(frame.f_globals.get("__name__", ""))) == "__main__":
         return frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
     package = name.removeprefix("parapet.").replace(".", "/")
     return f"{package}/__init__.py" if frame.f_code.co_filename.endswith("__init__.py") else f"{package}.py"

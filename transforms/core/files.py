@@ -84,8 +84,7 @@ def _prepare(output: str, pipeline: str) -> None:
     staging, previous = join(output, STAGING), join(output, PREVIOUS)
     ours = join(staging, PREVIOUS)
     for manifest in (join(output, MANIFEST), previous, ours):
-        other = _read_manifest(manifest).get("pipeline", pipeline)
-        if other != pipeline:
+        if (other := _read_manifest(manifest).get("pipeline", pipeline)) != pipeline:
             raise InputError(f"contains the output of 'parapet {other}': choose another --output", output)
     files = _read_manifest(join(output, MANIFEST)).get("files", {})
     for name, size in sorted(_sizes(output, files).items()):

@@ -164,8 +164,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
 
 def choose(group: str, given: str, flag: str) -> Chosen:
     """Returns the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
-    chosen = find(group, given, flag)
-    if chosen is None:
+    if (chosen := find(group, given, flag)) is None:
         raise InputError(f"there is no {GROUPS[group]} {_split(given)[0]!r}: {told(group)}", flag)
     return chosen
 
@@ -201,8 +200,7 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     if from_options is not None and chosen.argument is not None:
         raise chosen.refused(f"takes no argument: give {chosen.plugin.name} alone")
     plugin = _called(chosen, target if from_options is None else from_options, options if from_options else None)
-    lacking = [name for name in wanted if not hasattr(plugin, name)]
-    if lacking:
+    if lacking := [name for name in wanted if not hasattr(plugin, name)]:
         raise chosen.refused(f"returned a {type(plugin).__name__} without {', '.join(lacking)}: see docs/plugins.md")
     return plugin
 

@@ -302,8 +302,7 @@ def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
         while next(steps, None) is not None and (names := next(arrangements, None)):
             if _free(elements[i], names, taken):
                 with_names = [seen | elements[i].places(name) for seen, name in zip(taken, names, strict=True)]
-                others = complete(i + 1, with_names)
-                if others is not None:
+                if (others := complete(i + 1, with_names)) is not None:
                     return {elements[i].key: names, **others}
         return None
 

@@ -210,8 +210,7 @@ def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) ->
         lacking = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
         needing = counted(len(elements), "element needs", "elements need")
         parts.append(f"{needing} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
-    held = sum(int(row["in_review"]) for row in rows)
-    if held:
+    if held := sum(int(row["in_review"]) for row in rows):
         those = "it" if held == 1 else "them" if held == to_accept else f"{to_accept:,} of them"
         outlook = f": accepting {those} would complete it" if to_accept else ", which is not enough"
         parts.append(f"{counted(held, 'answer to these is', 'answers to these are')} held for review{outlook}")

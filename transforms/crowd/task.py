@@ -179,8 +179,7 @@ def _merge(same: list[AnswerT]) -> AnswerT:
     best = same[0]
     best.same_answers = len(same)
     for answer in same:
-        action = answer.verdict.action
-        if action == "reject":
+        if (action := answer.verdict.action) == "reject":
             answer.disposition, answer.reason = "rejected", answer.verdict.reason
         elif answer is best and not action:
             answer.disposition, answer.reason = "surplus", "not_drawn"
@@ -436,8 +435,7 @@ def batch_files(
     letters = sorted(map(worker_ids.without_ids, dead), key=msgspec.json.encode)
     results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
     results.statistics["work"] = work_times(notes.work)
-    warnings = notes.warnings()
-    if warnings:
+    if warnings := notes.warnings():
         results.statistics["warnings"] = warnings
     writers = [
         f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in total(o.sources for o in outcomes).items()
@@ -510,8 +508,7 @@ class WriteComposition(beam.PTransform):
 
     def expand(self, outcomes: beam.PCollection) -> beam.PCollection:
         """Converts a PCollection of (outcome, answers) to the manifest."""
-        vetted = self.vetted
-        if vetted is None:
+        if (vetted := self.vetted) is None:
             vetted = outcomes | "All answers" >> beam.FlatMap(lambda pair: pair[1])
         nothing = outcomes.pipeline | "No files" >> beam.Create([], reshuffle=False)
         whole = [

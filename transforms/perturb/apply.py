@@ -238,8 +238,7 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
     for row in perturbed.rows:
         if not isinstance(row, dict):
             raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
-        unknown = [str(column) for column in row if column not in columns]
-        if unknown:
+        if unknown := [str(column) for column in row if column not in columns]:
             known = ", ".join(columns)
             raise UserCodeError(
                 f"{name}: a row has the column {unknown[0]!r}, which is not in row_schema: it has {known}"

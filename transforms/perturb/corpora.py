@@ -84,8 +84,7 @@ def language_of(text: str) -> str:
         return ENGLISH
     unclear = ENGLISH if share >= _SOME else ""
     words = _words_without_names(text)
-    bounds = next((bounds for bounds in _BOUNDS if len(words) >= bounds[0]), None)
-    if bounds is None:
+    if (bounds := next((bounds for bounds in _BOUNDS if len(words) >= bounds[0]), None)) is None:
         return unclear
     _, least_lead, least_english = bounds
     english = _frequency(words, ENGLISH)

@@ -243,8 +243,7 @@ def metadata_files(
 ) -> dict[str, bytes]:
     """Returns the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     statistics = perturbation.statistics(counts)
-    in_order = {name: changed[name] for name in perturbation.sets if name in changed}
-    if in_order:
+    if in_order := {name: changed[name] for name in perturbation.sets if name in changed}:
         statistics["quality"] = {name: page.quality_of(turns) for name, turns in in_order.items()}
     examples = {name: [*map(example_of, turns[: page.SHOWN])] for name, turns in in_order.items()}
     if others := counts.by("value", corpora.OTHER_LANGUAGES):

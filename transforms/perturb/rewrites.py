@@ -400,8 +400,7 @@ def _read(line: bytes) -> Line | str:
         return f"not_json: {error}"
     if result.kind not in rows.KINDS:
         return f"unknown_kind: {result.kind!r}: must be one of {', '.join(rows.KINDS)}"
-    text = result.utterance.strip()
-    if not text:
+    if not (text := result.utterance.strip()):
         return "no_text: the utterance is empty"
     return msgspec.structs.replace(result, utterance=text)
 

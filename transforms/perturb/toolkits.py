@@ -236,8 +236,7 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
 
     Returns None if there are no expected calls, or if no tool is left.
     """
-    right = right_names(truth)
-    if not right:
+    if not (right := right_names(truth)):
         return None
     left = {_name(tool): tool for tool in task["function"]}
     for name in right:

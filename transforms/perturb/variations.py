@@ -113,8 +113,7 @@ class LanguageVariation(base.Perturbation):
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
             return self.rewrite(user_turn, key, said)
-        line = self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))
-        if line is None:
+        if (line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))) is None:
             return Rewrite(reason="not_rewritten")
         return reworded(user_turn, line.utterance, line.source or REWRITTEN, in_words=self.name == Paraphrase.name)
 

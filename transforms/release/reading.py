@@ -306,8 +306,7 @@ def level_between(old: str, new: str) -> str:
 
 def contradiction(old: str, new: str, level: str) -> str:
     """Explains why a version number cannot follow another for changes at a level; empty if it can."""
-    own = level_between(old, new)
-    if not own:
+    if not (own := level_between(old, new)):
         return f"version {new} does not come after {old}"
     if _ORDER.index(own) < _ORDER.index(level):
         return f"{new} is a {own} version after {old}, but the data was changed at the {level} level"

@@ -195,8 +195,7 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
       original: the paraphrased name; ``domain-slot`` names keep its domain, names with dots keep the part before the
         last dot.
     """
-    parts = list(parts)
-    if not parts:
+    if not (parts := list(parts)):
         return ""
     space, dot, _ = original.rpartition(".")
     if dot:

@@ -123,8 +123,7 @@ class System:
             return Reply(self._offer("next"))
         if "AFFIRM" in names:
             return self._do()
-        missing = [slot for slot in REQUIRED[self.intent] if slot not in self.values]
-        if missing:
+        if missing := [slot for slot in REQUIRED[self.intent] if slot not in self.values]:
             return Reply(self._ask(missing))
         return self._do() if self.intent == FIND else Reply(self._confirm())
 
@@ -303,8 +302,7 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
                 seen.add(digest)
                 continue
             for attempt in range(1, ATTEMPTS):
-                other = digest_of(simulate(seed, split, number, attempt)[0])
-                if other not in taken:
+                if (other := digest_of(simulate(seed, split, number, attempt)[0])) not in taken:
                     taken.add(other)
                     attempts[split, number] = attempt
                     break

@@ -58,8 +58,7 @@ class ValueFinder:
         values: dict[str, str] = {}
         for word in text.split():
             for piece in [word] if word in self._slots else _PIECE.findall(word):
-                slots = [slot for slot in self._slots.get(piece, ()) if slot not in values]
-                if slots:
+                if slots := [slot for slot in self._slots.get(piece, ()) if slot not in values]:
                     values[slots[0]] = piece
         return values
 
@@ -112,8 +111,7 @@ class Rules:
           text: the utterance.
           last: the previous act of the bot; empty at the beginning.
         """
-        reading = self._readings.get((text, last))
-        if reading is None:
+        if (reading := self._readings.get((text, last))) is None:
             if len(self._readings) >= _MOST_READINGS:
                 self._readings.clear()
             reading = self._readings[text, last] = self._understand(" ".join(text.split()), last)
@@ -126,8 +124,7 @@ class Rules:
             readings = [{field: match[1]} for answer in self._answers[field] if (match := answer.fullmatch(text))]
             if readings:
                 return self._likely("answer", readings, text)
-        plain = self._plain.get(text, [])
-        if plain:
+        if plain := self._plain.get(text, []):
             plain_kinds = {act.partition(".")[0]: act for act in plain}
             for act in expected:
                 if act in plain_kinds:

@@ -217,8 +217,7 @@ def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
         if name in seen:
             yield place, f"{name!r} appears twice"
         seen.add(name)
-    crossed = [field.name for field in given.fields if not field.one_each]
-    if not crossed:
+    if not (crossed := [field.name for field in given.fields if not field.one_each]):
         yield "fields", "all fields are one_each, but at least one must not be"
     if given.name and sorted(given.name) != sorted(crossed):
         yield "name", f"must contain each field without one_each once: {', '.join(crossed)}"

@@ -262,14 +262,12 @@ def read_logs(root: str, dev: int | None) -> Logs:
     """
     if not is_there(root):
         raise InputError("there is no such folder", root, "--logs")
-    paths = {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}
-    if not paths:
+    if not (paths := {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}):
         raise InputError(
             "contains no lists of calls: expected scripts/config/dstc2_train.flist, _dev and _test", root, "--logs"
         )
     splits = {split: _names(path) for split, path in paths.items()}
-    twice = [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]
-    if twice:
+    if twice := [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]:
         raise InputError(f"{twice[0]!r} is listed twice, but a call belongs to one split", root, "--logs")
     moved = [] if dev is None else splits.get("dev", [])[dev:]
     if moved and "train" in splits:

@@ -484,8 +484,7 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
         for raw in version.raw.values():
             service = str(raw["service_name"])
             # The reader of schema files also ignores case.
-            other = schema_of.setdefault(service.casefold(), version.variant.name)
-            if other != version.variant.name:
+            if (other := schema_of.setdefault(service.casefold(), version.variant.name)) != version.variant.name:
                 reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
                 raise InputError(reason, f"set {name!r}", "--sets")
     return layout.schema_bytes([raw for version in versions for raw in version.raw.values()])
@@ -501,8 +500,7 @@ def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
         words = [] if name == NONE else name.split("+")
         if not set(words) <= set(KINDS) or len(set(words)) < len(words):
             raise InputError(f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
-        kinds = tuple(kind for kind in KINDS if kind in words)
-        if kinds in sets.values():
+        if (kinds := tuple(kind for kind in KINDS if kind in words)) in sets.values():
             raise InputError(f"{name!r} appears twice", "--sets")
         sets[name] = kinds
     return sets

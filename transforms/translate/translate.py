@@ -72,8 +72,7 @@ class _Translate(beam.DoFn):
         known = {row.text for row in kept}
         rest = tuple(text for text in batch.texts if text not in known)
         for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
-            fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
-            if fresh:
+            if fresh := [outcome for outcome in outcomes if isinstance(outcome, Translation)]:
                 # Stored before the next request, because the parts of a split batch are paid for separately.
                 kept = [*kept, *fresh]
                 with files.whole(files.join(self.paid, part)) as handle:
@@ -111,8 +110,7 @@ class _Translate(beam.DoFn):
                 yield [self._outcome(batch, text, answer) for text, answer in pairs], size
 
     def _outcome(self, batch: Batch, text: str, answer: str) -> Translation | Untranslated:
-        translation = unescaped(text, answer).strip()
-        if not translation:
+        if not (translation := unescaped(text, answer).strip()):
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, translation)
 

@@ -345,8 +345,7 @@ def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventi
 
 def _usable(source: SourceText, back: str, pattern: str, conventions: Conventions) -> tuple[str, str]:
     """Returns the new name or description in a back-translation, and why it cannot be used, if so."""
-    match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
-    if match is None:
+    if (match := re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)) is None:
         return "", WORDS
     if source.field == "name":
         convention = conventions.of("intent" if source.is_action else "slot", source.original)

@@ -45,8 +45,7 @@ class ServicePlaces:
 
     def add_intent(self, holder: Any, key: str | int) -> None:
         """Adds a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
-        intent = _typed(holder[key], str)
-        if intent in self._known_intents:
+        if (intent := _typed(holder[key], str)) in self._known_intents:
             self._places.append(("intent", holder, key, intent))
 
     def add_slot(self, holder: Any, key: str | int) -> None:

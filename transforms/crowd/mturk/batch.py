@@ -250,8 +250,7 @@ class Journal:
             raise
 
     def _refuse_if_lost(self) -> None:
-        traces = [name for name in TRACES if self.path.with_name(name).exists()]
-        if traces:
+        if traces := [name for name in TRACES if self.path.with_name(name).exists()]:
             raise InputError(
                 f"the journal is lost, although the folder has {traces[0]} of a batch: it is not known what was "
                 "published and paid, and publishing again would cost twice; restore the journal from a backup, or "

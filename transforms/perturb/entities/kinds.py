@@ -85,8 +85,7 @@ def minutes_of(canonical: str) -> int | None:
 
 def minutes_said(text: str) -> int | None:
     """Parses ``17:15``, ``5:15 pm`` or ``5 p.m.`` to minutes since midnight; None for a time in words."""
-    match = _HALF_DAY.fullmatch(text.strip())
-    if not match:
+    if not (match := _HALF_DAY.fullmatch(text.strip())):
         return minutes_of(text)
     hour, minute = int(match["hour"]), int(match["minute"] or 0)
     if not 1 <= hour <= 12 or minute > 59:

@@ -302,8 +302,7 @@ class OutOfDomain(base.Perturbation):
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yields warnings about utterances that are used often."""
         for name, numbers in statistics["sets"].items():
-            most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
-            if most > MOST_USES:
+            if (most := max((split["most_uses"] for split in numbers["splits"].values()), default=0)) > MOST_USES:
                 yield (
                     f"{name} has foreign utterances up to {most} times, in different dialogues: lower --rates, or add "
                     "files of your own to --source"

@@ -320,8 +320,7 @@ class SpeechErrors(base.Perturbation):
 
     def prepare(self, corpus: corpora.Corpus) -> None:
         """Creates the engines and the noise."""
-        cache = self.cache
-        if cache is None:
+        if (cache := self.cache) is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         synthesiser = self._engine("speaker", Synthesiser)

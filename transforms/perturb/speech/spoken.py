@@ -127,8 +127,7 @@ def _fold_character(c: str) -> str:
     """Folds a character to lower-case ASCII: an empty string if it is invisible, a blank if it has no such form."""
     if c in _APOSTROPHES:
         return "'"
-    category = unicodedata.category(c)
-    if category in _UNSEEN:
+    if (category := unicodedata.category(c)) in _UNSEEN:
         return ""
     if category == "Nd":
         return str(unicodedata.digit(c))
