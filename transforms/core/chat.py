@@ -298,9 +298,12 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def parameters(self) -> dict[str, object]:
         """Returns the parameters that the user chose, for ``run.json``."""
-        chosen = {"max_tokens": self.max_tokens, "extra_body": self.extra_body}
-        defaults = {"max_tokens": 0, "extra_body": {}}
-        return {"temperature": self.temperature} | {k: v for k, v in chosen.items() if v != defaults[k]}
+        max_tokens = {} if self.max_tokens == 0 else {"max_tokens": self.max_tokens}
+        return {
+            "temperature": self.temperature,
+            **max_tokens,
+            **({"extra_body": self.extra_body} if self.extra_body else {}),
+        }
 
     def check(self) -> None:
         """Raises InputError if a value is invalid."""
@@ -462,7 +465,11 @@ class Chat:
             sent = self._without_left_out(request)
             answer = self._exchange.post(sent)
             if not answer.reason:
-                return _limited(read_reply(answer.body))
+                reply = read_reply(answer.body)
+                length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
+                if length > _LONGEST_ANSWER:
+                    raise Unreadable(f"too_long: {length:,} characters")
+                return reply
             if name := answer.refused_parameter(sent):
                 self._leave_out(name)
             elif failures < answer.retries(retries):
@@ -510,14 +517,6 @@ def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> in
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
 
 
-def _limited(reply: Reply) -> Reply:
-    """Returns the reply. Raises Unreadable if it is too long."""
-    length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
-    if length > _LONGEST_ANSWER:
-        raise Unreadable(f"too_long: {length:,} characters")
-    return reply
-
-
 EMBEDDED = "embedded"  # value of --endpoint
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 EMBEDDED_ADDRESS = "http://127.0.0.1:0/v1"  # a placeholder if no server is needed
@@ -545,10 +544,8 @@ def serve_embedded() -> str:
         )
     params = xllamacpp.CommonParams()
     params.model.path = str(next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf")))
-    params.n_ctx, params.n_parallel = (
-        _EMBEDDED_TOKENS,
-        1,
-    )  # one request at a time, so that answers do not depend on their order
+    params.n_ctx = _EMBEDDED_TOKENS
+    params.n_parallel = 1  # one request at a time, so that answers do not depend on their order
     params.n_predict = _EMBEDDED_ANSWER  # without a limit, it generates thousands of tokens
     params.verbosity = 0  # errors only
     server = xllamacpp.Server(params)

@@ -133,8 +133,6 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
         value = layout.parse_json(limits.read_whole(folder / name), name)
     except InputError as error:
         raise InputError(f"cannot be read: {error.reason}", folder / name, flag) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", folder / name, flag) from None
     if not isinstance(value, dict):
         raise InputError("is not a JSON object", folder / name, flag)
     return value

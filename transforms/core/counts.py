@@ -450,8 +450,7 @@ def check_bad(
     """
     refusal = UserCodeError if trace else InputError
     end = f"\n{trace}" if trace else ""
-    why = _why(reasons, places)
-    blame = _blame(reasons)
+    why, blame = _why(reasons, places), _blame(reasons)
     if nothing := _nothing_left(tallies, done):
         why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
         raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
@@ -542,8 +541,9 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
     if not reasons and not tallies:
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
-    empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
     lines = [
-        f"{tally.part or 'the output'} contains no {tally.what}: none of {tally.total:,} can be used" for tally in empty
+        f"{tally.part or 'the output'} contains no {tally.what}: none of {tally.total:,} can be used"
+        for tally in tallies
+        if tally.is_record and tally.bad == tally.total
     ]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

@@ -195,7 +195,10 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     Raises:
       InputError: it cannot be imported or called, or the result lacks an attribute.
     """
-    target = target_of(chosen, part)
+    target = load(chosen)
+    if part and not hasattr(target, part):
+        raise chosen.refused(f"has no {part}: name another")
+    target = getattr(target, part) if part else target
     from_options = getattr(target, "from_options", None) if options is not None else None
     if from_options is not None and chosen.argument is not None:
         raise chosen.refused(f"takes no argument: give {chosen.plugin.name} alone")
@@ -203,14 +206,6 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     if lacking := [name for name in wanted if not hasattr(plugin, name)]:
         raise chosen.refused(f"returned a {type(plugin).__name__} without {', '.join(lacking)}: see docs/plugins.md")
     return plugin
-
-
-def target_of(chosen: Chosen, part: str = "") -> Any:
-    """Returns the object to call: the entry point's or its part. Raises InputError if it does not exist."""
-    target = load(chosen)
-    if part and not hasattr(target, part):
-        raise chosen.refused(f"has no {part}: name another")
-    return getattr(target, part) if part else target
 
 
 def parallel_calls(options: Mapping[str, Any]) -> int:
@@ -239,10 +234,10 @@ def _blamed(chosen: Chosen, error: Exception, what: str) -> InputError:
 
 def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
     arguments = (options,) if options is not None else () if chosen.argument is None else (chosen.argument,)
-    name = chosen.plugin.name
     if not callable(target):
         raise chosen.refused(f"is a {type(target).__name__}, which cannot be called: see docs/plugins.md")
     if not _takes(target, arguments):
+        name = chosen.plugin.name
         hint = f"takes no argument: give {name} alone" if arguments else f"requires an argument: give {name}=ARGUMENT"
         raise chosen.refused(hint)
     return call(chosen, target, *arguments)
