@@ -583,8 +583,7 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     ]
     name = record.get("id")
     is_name = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
-    dialogue_id = str(name) if is_name else f"line_{number:07}"
-    return {**dialogue_of(dialogue_id, turns), LINE: line.decode()}
+    return {**dialogue_of(str(name) if is_name else f"line_{number:07}", turns), LINE: line.decode()}
 
 
 def _check(message: Any, where: str) -> None:

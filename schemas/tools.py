@@ -203,8 +203,7 @@ class Tool:
         if not isinstance(function, dict):
             raise InputError("expected an object", "", place)
         self._key = next((key for key in _SCHEMA_KEYS if function.get(key) is not None), "")
-        has_schema = any(key in function for key in _SCHEMA_KEYS)
-        if not has_schema and (not _has_own_type(function) or "name" not in function):
+        if not any(key in function for key in _SCHEMA_KEYS) and (not _has_own_type(function) or "name" not in function):
             raise InputError(f"is not a tool: {_SHAPES}", "", place)
         texts = {"name": function.get("name"), "description": function.get("description") or ""}
         for key, value in texts.items():
@@ -542,8 +541,7 @@ class ToolFile:
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
     """Returns the description of each element."""
-    of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
-    return of_tools | {
+    return {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools} | {
         f"parameter/{tool.name}{each.pointer}": _text(each.description)
         for tool in toolset.tools
         for each in tool.parameters.all

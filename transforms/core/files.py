@@ -388,8 +388,7 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     if _read_manifest(place) != manifest:  # otherwise an earlier attempt has published it
         _check_owner(output, token)
-        lists = (previous, join(staging, PREVIOUS))
-        stale = {name for each in lists for name in _read_manifest(each)["files"]} - files
+        stale = {name for each in (previous, join(staging, PREVIOUS)) for name in _read_manifest(each)["files"]} - files
         with reporting(output):
             if gone := [join(output, name) for name in _sizes(output, stale)]:
                 FileSystems.delete(gone)

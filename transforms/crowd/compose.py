@@ -246,8 +246,7 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
     assigned = _one_by_one(elements, n)
     if len(assigned) == len(elements):
         return assigned
-    able = [element for element in elements if element.original or len(element.texts) >= n]
-    for group in _sharing_texts(able):
+    for group in _sharing_texts([element for element in elements if element.original or len(element.texts) >= n]):
         if any(element.key not in assigned for element in group):
             assigned.update(_search(group, n))
     return assigned
@@ -316,8 +315,7 @@ def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
     """Yields all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
     distance = dict(zip(element.texts, element.distances, strict=True))
-    most = min(n, len(element.texts))
-    for size in range(most, -1, -1) if element.original else (n,):
+    for size in range(min(n, len(element.texts)), -1, -1) if element.original else (n,):
         orders = (order for texts in combinations(element.texts, size) for order in _orders(texts, distance))
         filled = (names for order in orders for names in _fill(order, element.original, n))
         yield from islice(filled, _TRIES)

@@ -49,7 +49,9 @@ class WithDeadLetters(beam.PTransform):
     def expand(self, records: Any) -> beam.PCollection:
         """Returns the records."""
         outputs = self.outputs(records)
-        _ = outputs.dead_letters | "Warn" >> beam.Map(_warn)
+        _ = outputs.dead_letters | "Warn" >> beam.Map(
+            lambda letter: logging.warning("%s: %s: %s", letter.source, letter.key, letter.reason)
+        )
         return getattr(outputs, self.main)
 
     def with_outputs(self) -> beam.PTransform:
@@ -74,10 +76,6 @@ class _AllOutputs(beam.PTransform):
 
     def expand(self, records: Any) -> Any:
         return self.transform.outputs(records)
-
-
-def _warn(letter: DeadLetter) -> None:
-    logging.warning("%s: %s: %s", letter.source, letter.key, letter.reason)
 
 
 def tagged(records: Iterable[Any]) -> Iterator[Any]:

@@ -370,8 +370,7 @@ def _swapped_values(answer: RewriteText) -> str | None:
     """Two slots have the same value in this turn: once they are moved, it is unclear which is which."""
     units = answer.turn.units
     slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
-    is_unclear = answer.kind != "typos" and len(slots) > len({unit.text for unit in units})
-    return "swapped_values" if is_unclear else None
+    return "swapped_values" if answer.kind != "typos" and len(slots) > len({unit.text for unit in units}) else None
 
 
 def _common_value(answer: RewriteText) -> str | None:

@@ -69,7 +69,6 @@ class Options(msgspec.Struct, frozen=True):
     def method(self) -> dict[str, str]:
         """Returns ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
         not_blind = {"blindness": "workers who saw the other task of the service are allowed"}
-        vetting = {"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))}
         return {
             "names": f"{self.name_distance.partition('=')[0]} distance",
             "descriptions": f"{self.description_distance.partition('=')[0]} distance",
@@ -80,7 +79,7 @@ class Options(msgspec.Struct, frozen=True):
             "meaning": meaning.measure(),
             **(not_blind if self.allow_not_blind else {}),
             "partial": "allowed" if self.allow_partial else "left out",
-            **(vetting if self.vetting_rules else {}),
+            **({"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
     def plugins(self) -> dict[str, Any]:

@@ -124,11 +124,10 @@ OutcomeT = TypeVar("OutcomeT", bound="Outcome")
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
     """Returns what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
-    of_form = ("worker_hash", "accept_time", "submit_time", "work_seconds")
     return {
         "response_id": response_id(assignment.assignment_id, field),
         "source": assignment.platform,
-        **{name: getattr(assignment, name) for name in of_form},
+        **{name: getattr(assignment, name) for name in ("worker_hash", "accept_time", "submit_time", "work_seconds")},
         **{name: getattr(assignment, name).get(field) for name in ("keystrokes", "pastes", "seconds")},
     }
 

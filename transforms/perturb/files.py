@@ -65,13 +65,12 @@ class PerturbCorpus(beam.PTransform):
             analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if fence.is_plugin(self.perturbation) else {}
-        write = runs.WriteEach(
+        of_dialogues: runs.Outputs = elements | "Sets" >> runs.WriteEach(
             partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
             *map(beam.pvalue.AsDict, analysis.shared.values()),
             shown=page.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
-        of_dialogues: runs.Outputs = elements | "Sets" >> write
         outputs = of_dialogues.with_more("Of the analysis", counts=analysis.counts, dead_letters=analysis.dead_letters)
         return outputs | "Finish" >> runs.FinishRun(
             self.info,
@@ -270,8 +269,7 @@ class Reworded(msgspec.Struct, frozen=True):
         """Writes a file of tasks, and the right calls beside it, in every set."""
         result = FileResult(path)
         tasks, truths = read_rows(path)
-        right = {truth["id"]: truth for truth in truths}
-        texts, others = texts_of_tasks(tasks, right, self.perturbation.languages)
+        texts, others = texts_of_tasks(tasks, {truth["id"]: truth for truth in truths}, self.perturbation.languages)
         result.counts.add("messages", sum(1 for task in tasks for _ in messages_of(task)))
         for language, n in others.items():
             result.counts.add(corpora.OTHER_LANGUAGES, n, set=language)

@@ -479,8 +479,7 @@ def unused_lines(
     """
     import apache_beam as beam
 
-    keys = files | "Turns of lines" >> beam.FlatMap(_user_turns, kinds)
-    matched = keys | "With a line" >> beam.Filter(rewritten.get)
+    matched = files | "Turns of lines" >> beam.FlatMap(_user_turns, kinds) | "With a line" >> beam.Filter(rewritten.get)
     once = files.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
     unused = beam.FlatMap(lambda _, matched: rewritten.unused(kinds, set(matched)), beam.pvalue.AsIter(matched))
     letters = once | "Unused lines" >> unused

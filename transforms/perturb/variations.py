@@ -154,10 +154,9 @@ class LanguageVariation(base.Perturbation):
 
     def _varied_turns(self, dialogue: Dialogue) -> dict[str, tuple[int, list[UserTurn]]]:
         turns = list(user_turns(dialogue))
-        rewrites = {part.name: part.rewrite_all(turns) for part in self.parts}
         return {
             kind: (len(turns), [turn for turn, rewrite in zip(turns, of_kind, strict=True) if rewrite.text])
-            for kind, of_kind in rewrites.items()
+            for kind, of_kind in {part.name: part.rewrite_all(turns) for part in self.parts}.items()
         }
 
     def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> State:

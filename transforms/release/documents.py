@@ -99,9 +99,8 @@ def bibtex(manifest: Manifest) -> str:
     """Creates the BibTeX entry of a release."""
     # Braces keep the name of a group from being read as a person's.
     names = [_latex(author.name) for author in manifest.authors]
-    authors = " and ".join(name if ", " in name else f"{{{name}}}" for name in names)
     fields = {
-        "author": authors,
+        "author": " and ".join(name if ", " in name else f"{{{name}}}" for name in names),
         "title": f"{{{_latex(title_of(manifest))}}}",
         "year": manifest.created[:4],
         "version": manifest.version,

@@ -447,8 +447,7 @@ def _inline(text: str, links: Mapping[str, str]) -> Markup:
     parts = []
     for i, part in enumerate(_CODE.split(text)):
         if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
-            href = part if part in links else markdown.quoted(part)
-            parts.append(Markup('<a href="{}">{}</a>').format(href, part))
+            parts.append(Markup('<a href="{}">{}</a>').format(part if part in links else markdown.quoted(part), part))
         else:
             parts.append(Markup("<code>{}</code>").format(part) if i % 2 else escape(part))
     return Markup("").join(parts)

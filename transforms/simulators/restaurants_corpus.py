@@ -322,14 +322,13 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
     ]
     names = [slot["name"] for slot in slots]
     service, find, reserve = names_for(ontology)
-    by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
     return [
         formats.schema_service(
             service,
             f"Finds a {domain} that is what the user wants, and books it",
             slots,
             [
-                formats.schema_intent(find, by_fields, ontology.names, names),
+                formats.schema_intent(find, f"Find a {domain} by {', '.join(ontology.names)}", ontology.names, names),
                 formats.schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
             ],
         )

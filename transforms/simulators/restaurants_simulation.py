@@ -451,16 +451,14 @@ def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
     known = world.facts(entity)
     extras, fields = world.ontology.extras, world.names
     mixed = [name for pair in itertools.zip_longest(extras, fields[: len(extras)]) for name in pair if name]
-    order = [*mixed, *fields[len(extras) :], "rating"]
-    return [Fact(entity.name, f"R_{name}", known[name]) for name in order]
+    return [Fact(entity.name, f"R_{name}", known[name]) for name in [*mixed, *fields[len(extras) :], "rating"]]
 
 
 def knowledge_base(world: World) -> Iterator[Fact]:
     """Yields all facts, the seen half first, in the order of the published knowledge base."""
     ontology = world.ontology
     crossed = [field.name for field in ontology.fields if not field.one_each]
-    drawn = [field.name for field in ontology.fields if field.one_each]
-    order = [*crossed, "rating", *ontology.extras, *drawn]
+    order = [*crossed, "rating", *ontology.extras, *(field.name for field in ontology.fields if field.one_each)]
     for entity in itertools.chain(*world.halves):
         known = world.facts(entity)
         yield from (Fact(entity.name, f"R_{name}", known[name]) for name in order)
@@ -602,8 +600,7 @@ class _Simulation:
 
     def _update(self, first: Request, last: Request) -> None:
         values = self._values(last)
-        changed = [name for name, old in self._values(first).items() if values[name] != old]
-        for name in self.rng.shuffled(changed):
+        for name in self.rng.shuffled([name for name, old in self._values(first).items() if values[name] != old]):
             self._add(self._say("update", [(name, values[name])]), "updated")
         self._add(self._say("no_more"), "search_again")
         self._add(None, "call_again", values)

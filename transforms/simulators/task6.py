@@ -281,8 +281,7 @@ def read_logs(root: str, dev: int | None) -> Logs:
 
 
 def _found(root: str, name: str) -> Path | None:
-    places = [as_path(root) / place / name for place in _PLACES]
-    return next((place for place in places if place.is_file()), None)
+    return next((path for place in _PLACES if (path := as_path(root) / place / name).is_file()), None)
 
 
 def _names(path: Path) -> list[str]:
@@ -498,8 +497,7 @@ class Words:
     """
 
     def __init__(self, knowledge: Iterable[Restaurant], others: Iterable[str]) -> None:
-        slots = {*QUERY, "name"}
-        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in slots}
+        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in (*QUERY, "name")}
         values |= set(others)
         several = sorted({value for value in values if " " in value}, key=lambda value: (-len(value), value))
         self._pattern = _any_of(several)

@@ -240,8 +240,7 @@ def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[
     convention = corruption.conventions.of(element.kind, element.name)
     words = split_name(element.name, convention)[1]
     for attempt in range(_ATTEMPTS):
-        drawn = corruption.words_of(words, element.id, element.kind, "name", attempt)
-        name = name_of(drawn, element.name, convention)
+        name = name_of(corruption.words_of(words, element.id, element.kind, "name", attempt), element.name, convention)
         if name == element.name and not attempt:
             break
         if name not in taken and not (element.kind == "slot" and name in MARKERS):
@@ -550,13 +549,12 @@ class Augment(beam.PTransform):
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> runs.WriteEach(write, shown=0)
-        finish = runs.FinishRun(
+        published: beam.PCollection = outputs | "Finish" >> runs.FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
             tallies=partial(of_variants, variants=augmentation.labels),
             invariants=invariants_of(augmentation),
         )
-        published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
 
@@ -633,8 +631,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
         places = perturbation.Places(dialogue, augmentation.known)
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
     except Exception as error:
-        bad = fence.bad_record(error)
-        versions.refused = {variant.name: bad for variant in augmentation.versions}
+        versions.refused = dict.fromkeys(augmentation.labels, fence.bad_record(error))
         return versions
     for variant in augmentation.versions:
         try:
@@ -677,10 +674,6 @@ def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
 
 def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
     """Returns the content of ``statistics.json``: dialogues by set and by version."""
-    versions = {
-        label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
-        for label in plan.augmentation.labels
-    }
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
@@ -691,7 +684,10 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
             }
             for training_set in plan.augmentation.sets
         },
-        "versions": versions,
+        "versions": {
+            label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
+            for label in plan.augmentation.labels
+        },
     }
 
 

@@ -393,10 +393,8 @@ def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> s
 
 def _until_clause(words: Sequence[str]) -> list[str]:
     """Returns a description up to its first participle: "food offered by the restaurant" is about food."""
-    for i, word in enumerate(words):
-        if i and len(word) > 4 and word.endswith(("ed", "ing")):
-            return list(words[:i])
-    return list(words)
+    ends = (i for i, word in enumerate(words) if i and len(word) > 4 and word.endswith(("ed", "ing")))
+    return list(words[: next(ends, None)])
 
 
 def _kind_of_places(values: Sequence[str], described: Sequence[str]) -> str:
