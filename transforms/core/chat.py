@@ -298,12 +298,9 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def parameters(self) -> dict[str, object]:
         """Returns the parameters that the user chose, for ``run.json``."""
-        max_tokens = {} if self.max_tokens == 0 else {"max_tokens": self.max_tokens}
-        return {
-            "temperature": self.temperature,
-            **max_tokens,
-            **({"extra_body": self.extra_body} if self.extra_body else {}),
-        }
+        chosen = {"max_tokens": self.max_tokens, "extra_body": self.extra_body}
+        defaults = {"max_tokens": 0, "extra_body": {}}
+        return {"temperature": self.temperature} | {k: v for k, v in chosen.items() if v != defaults[k]}
 
     def check(self) -> None:
         """Raises InputError if a value is invalid."""

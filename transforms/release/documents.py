@@ -349,7 +349,9 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
         lead=f"Version {manifest.version}, by {authors_line(manifest.authors)}{date}. "
         f"{licence_name(manifest.licence)}.{home}",
         tiles=[
-            Tile(f"{unit}, in all corpora", number(sum(map(_total, manifest.counts.get(unit, {}).values())))),
+            Tile(
+                f"{unit}, in all corpora", number(sum(sum(n.values()) for n in manifest.counts.get(unit, {}).values()))
+            ),
             Tile("rows, in all configurations", number(manifest.rows)),
             Tile("on disk, Parquet and JSON", size(manifest.size)),
         ],
@@ -361,10 +363,6 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
             "../SHA256SUMS": "the checksum of every file",
         },
     )
-
-
-def _total(counts: Mapping[str, int]) -> int:
-    return sum(counts.values())
 
 
 def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
@@ -390,8 +388,9 @@ def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
         for (record, _), names in same.items()
         for column in columns[names[0]]
     ]
-    headings = ["configuration", "column", "type", "what it is"]
-    yield Table(title="Columns", columns=headings, rows=described, text_columns=4)
+    yield Table(
+        title="Columns", columns=["configuration", "column", "type", "what it is"], rows=described, text_columns=4
+    )
     units = [unit for unit in COUNTED if unit in manifest.counts]
     rows = [
         [corpus, split, *(number(manifest.counts[unit].get(corpus, {}).get(split)) for unit in units)]
@@ -420,7 +419,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
     """Yields the sections about dispositions of answers, and about unresolved problems."""
     if manifest.dispositions:
         numbers = {key: manifest.dispositions.get(key, 0) for key in DISPOSITIONS}
-        yield answers_table({"total": _total(numbers), **numbers}, title="Answers")
+        yield answers_table({"total": sum(numbers.values()), **numbers}, title="Answers")
     if manifest.answer_sources:
         yield _counts_table("Sources of answers", WRITERS, manifest.answer_sources, "answers")
     if manifest.rejections:

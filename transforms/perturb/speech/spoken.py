@@ -209,7 +209,8 @@ class Reading:
         text = match.group()
         if not text.isdigit():
             return self._amount(text)
-        return self._day(text) if self._after_month() else self._plain(text)
+        is_day = self._after_month() and len(text) < 3 and 1 <= int(text) <= 31
+        return _spelled(int(text), "ordinal") if is_day else self._plain(text)
 
     def _symbol(self, match: re.Match[str]) -> str:
         if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
@@ -222,9 +223,6 @@ class Reading:
             return _digit_by_digit(digits)
         number = int(digits)
         return _spelled(number, "year" if 1100 <= number <= 2099 else "cardinal")
-
-    def _day(self, digits: str) -> str:
-        return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
 
     def _amount(self, text: str) -> str:
         """Reads a number as a cardinal, with its decimals digit by digit."""
