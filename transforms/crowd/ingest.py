@@ -233,7 +233,7 @@ def merge_copies(copies: Iterable[Assignment]) -> Iterator[Assignment | DeadLett
 
     Different assignments with the same id cannot be distinguished by their response ids, so none of them is used.
     """
-    versions = sorted(copies, key=_order)
+    versions = sorted(copies, key=lambda assignment: (assignment.source, repr(assignment)))
     if difference := _difference(versions):
         yield from (_conflict(version, difference, versions) for version in versions)
         return
@@ -245,10 +245,6 @@ def no_answer(assignment: Assignment) -> DeadLetter:
     """The dead letter of an assignment that answers nothing, so that its worker can still be paid."""
     reason = "no_answer: the form was submitted without any answer"
     return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
-
-
-def _order(assignment: Assignment) -> tuple[str, str]:
-    return assignment.source, repr(assignment)
 
 
 def _difference(versions: Sequence[Assignment]) -> str:

@@ -105,15 +105,11 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
 
     def row(self) -> dict[str, Any]:
         """Returns the answer's row of ``responses.parquet``."""
-
-        def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
-            return None if seconds is None else seconds * 1000
-
         names = ("response_id", "text", "canonical", "disposition", "reason", "worker_hash", "work_seconds", "source")
         return {
             **{name: getattr(self, name) for name in (*names, "keystrokes", "pastes", "seconds")},
-            "accept_time": milliseconds(self.accept_time),
-            "submit_time": milliseconds(self.submit_time),
+            "accept_time": self.accept_time and self.accept_time * 1000,  # Parquet has no unit of seconds
+            "submit_time": self.submit_time and self.submit_time * 1000,
         }
 
 
@@ -389,9 +385,7 @@ def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
     """Counts the answers of some kinds, in total and by disposition."""
-    sums: Counter[tuple[str, str]] = Counter()
-    for outcome in outcomes:
-        sums.update(outcome.answers)
+    sums = sum((outcome.answers for outcome in outcomes), Counter[tuple[str, str]]())
     counts: dict[str, int] = {name: sum(sums[kind, name] for kind in kinds) for name in DISPOSITIONS}
     return {"total": sum(counts.values()), **counts}
 

@@ -271,10 +271,8 @@ class Corpus:
           InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
         for position, raw, dialogue in dialogues_of(file):
-            if isinstance(dialogue, InputError):
-                yield Item(position, raw, dialogue)
-            else:
-                yield Item(position, raw, dialogue=dialogue)
+            is_bad = isinstance(dialogue, InputError)
+            yield Item(position, raw, dialogue) if is_bad else Item(position, raw, dialogue=dialogue)
 
     def save(self, folder: str | Path) -> None:
         """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
@@ -477,14 +475,7 @@ def messages_corpus(paths: Sequence[str]) -> Corpus:
 
 def read_file(file: DialogueFile) -> bytes:
     """Returns the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
-    if file.content is not None:
-        return file.content
-    try:
-        return inputs.read_input(file.path, MAX_DIALOGUE_FILE)
-    except OSError as error:
-        if error.strerror is None:  # a network error, which the runner retries
-            raise
-        raise InputError(f"cannot be read: {error.strerror}", file.path) from None
+    return inputs.read_input(file.path, MAX_DIALOGUE_FILE) if file.content is None else file.content
 
 
 def read_items(file: DialogueFile) -> Iterator[Any]:
@@ -515,16 +506,13 @@ def check_languages(name: str, languages: Sequence[str], corpus: Corpus, where: 
     dialogues, others, is_most = 0, Counter[str](), True
     for file in {file.relative: file for file in (*every[:1], *every[len(every) // 2 :][:1], *every[-1:])}.values():
         with suppress(InputError):  # the step that reads all dialogues reports it
-            known = [item.dialogue or typed(item.raw) for item in islice(_usable(corpus, file), _FIRST)]
+            usable = (item for item in corpus.read(file) if item.error is None)
+            known = [item.dialogue or typed(item.raw) for item in islice(usable, _FIRST)]
             of_file = Counter(filter(None, (other_language(dialogue, languages) for dialogue in known)))
             is_most = is_most and 2 * of_file.total() > len(known)
             dialogues, others = dialogues + len(known), others + of_file
     if is_most:
         check_most(name, languages, dialogues, others, where)
-
-
-def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
-    return (item for item in corpus.read(file) if item.error is None)
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
@@ -609,9 +597,8 @@ def services_in(dialogue: Dialogue, services: Mapping[str, Service]) -> list[str
       InputError: the split's schema lacks a service of the dialogue.
     """
     named = {*dialogue.services, *(frame.service for turn in dialogue.turns for frame in turn.frames)}
-    for service in sorted(named):
-        if service not in services:
-            raise InputError(f"unknown_service: {service!r} is not in the split's schema")
+    if unknown := sorted(named - services.keys()):
+        raise InputError(f"unknown_service: {unknown[0]!r} is not in the split's schema")
     return sorted(named)
 
 
