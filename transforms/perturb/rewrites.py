@@ -140,9 +140,8 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
 
 def anchors_of(user_turn: user_turns.UserTurn) -> list[Anchor]:
     """Returns the texts of a turn that must be kept, in order and without overlaps."""
-    spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
-    for anchor in spans:
+    for anchor in sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans):
         if joined and anchor.start < joined[-1].end:
             last = joined.pop()
             anchor = Anchor(last.start, max(last.end, anchor.end), tuple(dict.fromkeys(last.slots + anchor.slots)))
@@ -295,8 +294,6 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
 
 def keeps_characters(before: str, after: str) -> bool:
     """Whether a text keeps the letters with accents, emoji and marks of another; ASCII and apostrophes may change."""
-    if before.isascii():
-        return True
     return not Counter(char for char in before if not char.isascii() and not _MAY_GO.match(char)) - Counter(after)
 
 

@@ -105,7 +105,7 @@ class BuildData(beam.PTransform):
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     """Yields the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
-    file = model.InputFile(source.relative, len(data), _sha256(data))
+    file = model.InputFile(source.relative, len(data), hashlib.sha256(data).hexdigest())
     services = plan.services.get(source.corpus, {}).get(source.split, {})
     try:
         data = without_labels(data) if source.hidden else data
@@ -121,10 +121,6 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     progress.advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
@@ -324,7 +320,7 @@ def write_documents(
 def _write(folder: str, relative: str, data: bytes) -> model.File:
     with storage.whole(storage.join(folder, relative)) as handle:
         handle.write(data)
-    return model.File(relative, len(data), _sha256(data))
+    return model.File(relative, len(data), hashlib.sha256(data).hexdigest())
 
 
 def publish(staging: str, folder: str) -> None:
@@ -341,9 +337,8 @@ def publish(staging: str, folder: str) -> None:
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return
-    storage.move(
-        [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
-    )  # the manifest without checksums marks half a release
+    # the manifest without checksums marks half a release
+    storage.move([(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))])
     paths.remove(model.MANIFEST)
     for batch in (paths, [model.SUMS]):
         storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in batch])
@@ -413,8 +408,9 @@ def push(root: Path, version: str, repo: str, private: bool, token: str) -> str:
         if private and not api.dataset_info(repo).private:
             raise InputError("is public: make it private in its settings, or leave out --private", repo)
         if version in {ref.name for ref in api.list_repo_refs(repo, repo_type="dataset").tags}:
-            reason = f"has version {version} already, and a release never changes: build the next version"
-            raise InputError(reason, repo)
+            raise InputError(
+                f"has version {version} already, and a release never changes: build the next version", repo
+            )
         commit = api.upload_folder(
             repo_id=repo,
             folder_path=root,

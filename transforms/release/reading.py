@@ -161,8 +161,7 @@ def logical_sha256(rows: Iterable[bytes]) -> str:
     """Returns the SHA-256 of rows in the form of :func:`row_json`, each followed by a newline."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(row)
-        digest.update(b"\n")
+        digest.update(row + b"\n")
     return digest.hexdigest()
 
 
@@ -300,8 +299,7 @@ def level_between(old: str, new: str) -> str:
     before, after = parse_version(old), parse_version(new)
     if after <= before:
         return ""
-    changed = next(i for i in range(3) if after[i] != before[i])
-    return _ORDER[2 - changed]
+    return _ORDER[2 - next(i for i in range(3) if after[i] != before[i])]
 
 
 def contradiction(old: str, new: str, level: str) -> str:

@@ -295,10 +295,8 @@ class SpeechErrors(base.Perturbation):
         self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.targets, self.ratios = (
-            parse_targets(base.comma_separated(wer)),
-            parse_ratios(base.comma_separated(snr or RATIOS)),
-        )
+        self.targets = parse_targets(base.comma_separated(wer))
+        self.ratios = parse_ratios(base.comma_separated(snr or RATIOS))
         if not isinstance(longest, int) or longest < 1:
             raise InputError(f"{longest}: must be 1 or more", "--longest")
         self.longest = longest
