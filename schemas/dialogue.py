@@ -239,8 +239,6 @@ def _frame_problems(
             if name not in slots:
                 yield ".service_call.parameters", f"the service has no slot {name!r}"
     for i, result in enumerate(frame.service_results or []):
-        if result.keys() <= slots:
-            continue
         for name in result:
             if name not in slots:
                 yield f".service_results[{i}]", f"the service has no slot {name!r}"

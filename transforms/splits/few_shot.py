@@ -153,7 +153,7 @@ class WriteFewShot(beam.PTransform):
         files_of_sets = texts | "By set" >> beam.GroupByKey() | "Set files" >> beam.MapTuple(file_of)
         written = files_of_sets | "Write sets" >> WriteFiles(self.run.output)
         counts = [
-            dialogues | f"Count {name}" >> beam.Map(_counted, tuple(CountKey(name)))
+            dialogues | f"Count {name}" >> beam.Map(lambda _, key: (key, 1), tuple(CountKey(name)))
             for name, dialogues in (("chosen", uses), ("written", texts))
         ] | "Counts of sets" >> beam.Flatten()
         # Every dialogue counts for some domains, others, or is left out; every chosen dialogue is written.
@@ -446,10 +446,6 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
             with fence.needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(shown)
             yield path, (rank, text)
-
-
-def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    return key, 1
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:
