@@ -270,9 +270,10 @@ class Corpus:
         Raises:
           InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
-        for position, raw, dialogue in dialogues_of(file):
-            is_bad = isinstance(dialogue, InputError)
-            yield Item(position, raw, dialogue) if is_bad else Item(position, raw, dialogue=dialogue)
+        for position, raw, parsed in dialogues_of(file):
+            yield (
+                Item(position, raw, parsed) if isinstance(parsed, InputError) else Item(position, raw, dialogue=parsed)
+            )
 
     def save(self, folder: str | Path) -> None:
         """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
