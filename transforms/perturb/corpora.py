@@ -270,10 +270,11 @@ class Corpus:
         Raises:
           InputError: the file cannot be read; possibly raised after some of its dialogues.
         """
-        for position, raw, parsed in dialogues_of(file):
-            yield (
-                Item(position, raw, parsed) if isinstance(parsed, InputError) else Item(position, raw, dialogue=parsed)
-            )
+        for position, raw, dialogue in dialogues_of(file):
+            if isinstance(dialogue, InputError):
+                yield Item(position, raw, dialogue)
+            else:
+                yield Item(position, raw, dialogue=dialogue)
 
     def save(self, folder: str | Path) -> None:
         """Writes the corpus to a folder in the SGD layout, with the rows of a perturbed corpus as Parquet files.
