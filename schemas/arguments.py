@@ -59,10 +59,7 @@ class Mentions:
         calls: Mapping[str, Callable[[Any], Any]] | None = None,
     ) -> None:
         self._tools, self._parameters, self._calls = tools, parameters, calls or {}
-        self._first: dict[str, str] = {}
-        for names in parameters.values():
-            for old, new in names.items():
-                self._first.setdefault(old, new)
+        self._first = {old: new for names in reversed([*parameters.values()]) for old, new in names.items()}
 
     def replaced(self, text: str, own: Mapping[str, str], values: Collection[Any] = ()) -> str:
         """Replaces the names in a text.
@@ -72,10 +69,7 @@ class Mentions:
           own: original name to new name of the parameters that the text is most likely about.
           values: values that the text may name instead.
         """
-        if not text:
-            return text
-        tokens = [token for token in self._tokens(text, own) if token[1] not in values]
-        if not tokens:
+        if not (tokens := [token for token in self._tokens(text, own) if token[1] not in values]):
             return text
         called = [name for _, name, _ in tokens if name in self._tools]
         near = {old: new for tool in reversed(called) for old, new in self._parameters.get(tool, {}).items()}

@@ -141,12 +141,10 @@ def _header(first: Record | None, path: object) -> list[str]:
         reason = first.problem.partition(": ")[2] or "it looks like UTF-16"
         raise InputError(f"the header cannot be read: {reason} (save the sheet as 'CSV UTF-8')", path, place)
     names = [cell.strip().casefold() for cell in first.cells]
-    missing = [name for name in REQUIRED if name not in names]
-    if missing:
+    if missing := [name for name in REQUIRED if name not in names]:
         shown = ", ".join(name[:40] for name in names[:20] if name)
         raise InputError(f"missing columns: {', '.join(missing)} (the header has: {shown})", path, place)
-    twice = [name for name in COLUMNS if names.count(name) > 1]
-    if twice:
+    if twice := [name for name in COLUMNS if names.count(name) > 1]:
         raise InputError(f"columns that appear twice: {', '.join(twice)}", path, place)
     return names
 
@@ -167,9 +165,7 @@ def _problem(cells: Mapping[str, str], surplus: int) -> str:
         return "response_id is empty"
     if word == "fix" and not any(c.isalnum() for c in text):
         return "'fix' needs a text to use instead"
-    if len(text) > MAX_CELL:
-        return f"text has {len(text):,} characters, over the limit of {MAX_CELL:,}"
-    return ""
+    return f"text has {len(text):,} characters, over the limit of {MAX_CELL:,}" if len(text) > MAX_CELL else ""
 
 
 def _word(cells: Mapping[str, str]) -> str:

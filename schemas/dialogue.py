@@ -135,8 +135,7 @@ def repeated_id(dialogue_id: str, position: int, first: dict[str, int]) -> str:
       position: its position in the file, from 0.
       first: id to position of earlier dialogues in the file; the id is added.
     """
-    earlier = first.setdefault(dialogue_id, position)
-    if earlier == position:
+    if (earlier := first.setdefault(dialogue_id, position)) == position:
         return ""
     return f"duplicate_id: dialogue {dialogue_id!r} appears twice, first at [{earlier}]: give each its own id"
 
@@ -240,8 +239,6 @@ def _frame_problems(
             if name not in slots:
                 yield ".service_call.parameters", f"the service has no slot {name!r}"
     for i, result in enumerate(frame.service_results or []):
-        if result.keys() <= slots:
-            continue
         for name in result:
             if name not in slots:
                 yield f".service_results[{i}]", f"the service has no slot {name!r}"
@@ -291,8 +288,7 @@ class DialogueFile(msgspec.Struct, frozen=True):
 def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     """Lists the dialogue files in folders below ``root``, largest first. Raises InputError if there are none."""
     of_folders = corpus_files(root)
-    paths = [(folder, path) for folder in folders for path in of_folders.get(folder, ())]
-    if not paths:
+    if not (paths := [(folder, path) for folder in folders for path in of_folders.get(folder, ())]):
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
         sizes = pool.map(lambda item: item[1].stat().st_size, paths)
@@ -585,8 +581,7 @@ def _dialogue(line: bytes, number: int) -> dict[str, Any]:
     ]
     name = record.get("id")
     is_name = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
-    dialogue_id = str(name) if is_name else f"line_{number:07}"
-    return {**dialogue_of(dialogue_id, turns), LINE: line.decode()}
+    return {**dialogue_of(str(name) if is_name else f"line_{number:07}", turns), LINE: line.decode()}
 
 
 def _check(message: Any, where: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -52,18 +52,13 @@ def install_line(extras: str = "") -> str:
 def code_sha256() -> str:
     """Returns the SHA-256 over the names and bytes of Parapet's own files: code, pages, word lists and the sample."""
     digest = hashlib.sha256()
-    for path in _own_files():
-        digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def _own_files() -> Iterator[Path]:
     # rglob would not follow links to folders
-    for folder in sorted(path for path in _PACKAGE.iterdir() if path.is_dir()):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path
+    folders = sorted(path for path in _PACKAGE.iterdir() if path.is_dir())
+    for path in (path for folder in folders for path in sorted(folder.rglob("*"))):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 class InputError(Exception):

@@ -81,8 +81,7 @@ def check_published(path: str | Path, flag: str = "") -> Output | None:
     Returns:
       The output that contains it; None if it was not written by Parapet.
     """
-    output = find_output(path)
-    if output is not None:
+    if (output := find_output(path)) is not None:
         check_output(output, flag)
     return output
 

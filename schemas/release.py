@@ -240,8 +240,7 @@ def _rules(config: ReleaseConfig) -> Iterator[tuple[str, object, str]]:
         names = [entry.name for entry in entries]
         for i, name in enumerate(names):
             is_free = not name and key != "tables"  # corpora in a folder are named after their folders
-            is_allowed = can_name(name) and name not in names[:i]
-            yield f"{key}[{i}].name", is_free or is_allowed, f"{name!r} {_NAMES}"
+            yield f"{key}[{i}].name", is_free or (can_name(name) and name not in names[:i]), f"{name!r} {_NAMES}"
     for i, table in enumerate(config.tables):
         yield f"tables[{i}].key", table.key, "must name the columns that identify a row"
 

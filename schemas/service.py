@@ -117,10 +117,8 @@ def problems_of(service: Service) -> Iterator[tuple[str, str]]:
         for key in ("required_slots", "optional_slots", "result_slots"):
             for name in getattr(intent, key):
                 if name not in slots:
-                    yield (
-                        f"intents[{i}].{key}",
-                        f"intent {intent.name!r} refers to slot {name!r}, which the service lacks",
-                    )
+                    reason = f"intent {intent.name!r} refers to slot {name!r}, which the service lacks"
+                    yield f"intents[{i}].{key}", reason
     for i, slot in enumerate(service.slots):
         if slot.is_categorical and not slot.possible_values:
             yield f"slots[{i}].possible_values", f"slot {slot.name!r} is categorical, but has no possible values"

@@ -203,8 +203,7 @@ class Tool:
         if not isinstance(function, dict):
             raise InputError("expected an object", "", place)
         self._key = next((key for key in _SCHEMA_KEYS if function.get(key) is not None), "")
-        has_schema = any(key in function for key in _SCHEMA_KEYS)
-        if not has_schema and (not _has_own_type(function) or "name" not in function):
+        if not any(key in function for key in _SCHEMA_KEYS) and (not _has_own_type(function) or "name" not in function):
             raise InputError(f"is not a tool: {_SHAPES}", "", place)
         texts = {"name": function.get("name"), "description": function.get("description") or ""}
         for key, value in texts.items():
@@ -306,8 +305,7 @@ class Toolset:
                 self.bad.append(InputError(error.reason, "", place(i, error.where)))
                 continue
             if (first := known.setdefault(tool.name, i)) != i:
-                reason = f"the name {tool.name!r} appears twice, first in item {first + 1}"
-                raise InputError(reason, "", place(i, ""))
+                raise InputError(f"the name {tool.name!r} appears twice, first in item {first + 1}", "", place(i, ""))
         self.tools = [item for item in self._items if isinstance(item, Tool)]
 
     def other_names(self) -> list[str]:
@@ -380,8 +378,7 @@ def legal_variant(toolset: Toolset, variant: ToolVariant) -> ToolVariant:
             by_pointer = checked.of(tool)[2].names()
             for parameter in tool.parameters.first():
                 key = f"parameter/{tool.name}{parameter.pointer}"
-                scope = f"{tool.name}/{parameter.scope}"
-                elements.append((key, scope, parameter.name, by_pointer[parameter.pointer]))
+                elements.append((key, f"{tool.name}/{parameter.scope}", parameter.name, by_pointer[parameter.pointer]))
         refused, taken = list[str](), {("", name) for name in toolset.other_names()}
         # original names have priority over new ones
         for key, scope, old, new in sorted(elements, key=lambda element: element[2] != element[3]):
@@ -431,12 +428,10 @@ class ToolFile:
         try:
             for keys, name in self._found():
                 if name in self.of_tasks or not SERVICE_NAME.fullmatch(name) or ".." in name:
-                    is_known = name in self.of_tasks
-                    reason = f"the id {name!r} appears twice" if is_known else f"an id {FILE_NAME_RULE}"
+                    reason = f"the id {name!r} appears twice" if name in self.of_tasks else f"an id {FILE_NAME_RULE}"
                     raise InputError(reason, "", self._place(keys, -1, "/id"))
                 items = functools.reduce(lambda holder, key: holder[key], keys, self._content)
-                toolset = first.setdefault(json.dumps(items), name)
-                if toolset == name:
+                if (toolset := first.setdefault(json.dumps(items), name)) == name:
                     place = functools.partial(self._place, keys)
                     self.toolsets[name] = Toolset(name, items if isinstance(items, list) else [items], place)
                 self._paths.setdefault(toolset, []).append(keys)
@@ -541,14 +536,12 @@ class ToolFile:
             tools = {tool.name: variant.of(tool) for tool in self.toolsets[name].tools}
             of_parameters = {old: renaming.names() for old, (_, _, renaming) in tools.items()}
             names[name] = ToolNames({old: new for old, (new, _, _) in tools.items()}, of_parameters)
-        mapping = msgspec.json.format(msgspec.json.encode(names), indent=2) + b"\n"
-        return {TOOLS: self.written(legal), NAMES: mapping}
+        return {TOOLS: self.written(legal), NAMES: msgspec.json.format(msgspec.json.encode(names), indent=2) + b"\n"}
 
 
 def _descriptions(toolset: Toolset) -> dict[str, str]:
     """Returns the description of each element."""
-    of_tools = {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools}
-    return of_tools | {
+    return {f"tool/{tool.name}": _text(tool.description) for tool in toolset.tools} | {
         f"parameter/{tool.name}{each.pointer}": _text(each.description)
         for tool in toolset.tools
         for each in tool.parameters.all

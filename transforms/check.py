@@ -281,8 +281,7 @@ def _of_frame(frame: Frame, service: Service, said: str) -> Iterator[Fault]:
             yield "value_not_said", "state", f"slot {name!r} is {values[0]!r}, which nobody has said so far"
     if frame.service_call:
         method, parameters = frame.service_call.method, frame.service_call.parameters
-        required = next((intent.required_slots for intent in service.intents if intent.name == method), [])
-        for name in required:
+        for name in next((intent.required_slots for intent in service.intents if intent.name == method), []):
             if name not in parameters:
                 yield "call_incomplete", "service_call.parameters", f"{method!r} requires slot {name!r}"
 

@@ -366,8 +366,7 @@ class Gazetteer:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._of_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
         for kind, text in entries:
-            tokens = tuple(token.casefold() for token in _TOKEN.findall(text))
-            if tokens:
+            if tokens := tuple(token.casefold() for token in _TOKEN.findall(text)):
                 self._of_first.setdefault(tokens[0], []).append((tokens, kind))
         for phrases in self._of_first.values():
             phrases.sort(key=lambda entry: (-len(entry[0]), entry))
@@ -755,9 +754,7 @@ def _kind_of(word: str, inside: bool, shouted: bool, parts: Container[str], name
     frequency = word_frequency(lower) if len(word) > 2 else 9.0
     if len(word) > 2 and (frequency < _COMMON_WORD or capital) and (lower in parts or lower in names):
         return CARRIED
-    if lower in GIVEN_NAMES:
-        return GIVEN
-    return CAPITAL if capital and frequency < _SELDOM else ""
+    return GIVEN if lower in GIVEN_NAMES else CAPITAL if capital and frequency < _SELDOM else ""
 
 
 def _suspect(turn: int, kind: str, text: str) -> Suspect:

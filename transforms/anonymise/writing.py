@@ -463,8 +463,7 @@ def split_of(dialogues: Sequence[str], config: SplitConfig) -> list[int]:
     for text in sorted(sizes, key=lambda text: seeding.stable_digest(config.seed, text)):
         splits[text] = bisect_right(ends, before)
         before += sizes[text]
-    empty = [name for i, name in enumerate(layout.SPLITS) if config.sizes[i] and i not in splits.values()]
-    if empty:
+    if empty := [name for i, name in enumerate(layout.SPLITS) if config.sizes[i] and i not in splits.values()]:
         raise InputError(f"{len(splits):,} different chats are too few, the split {empty[0]} would be empty")
     return [splits[text] for text in dialogues]
 

@@ -444,8 +444,7 @@ class Chat:
         request |= {} if endpoint.max_tokens == 0 else {"max_tokens": endpoint.max_tokens}
         request = {name: value for name, value in request.items() if value is not None} | endpoint.extra_body
         known = [endpoint.known_as or endpoint.url, request, *([repetition] if repetition else [])]
-        content = json.dumps(known, sort_keys=True).encode("utf-8", "surrogatepass")
-        return request, hashlib.sha256(content).hexdigest()
+        return request, hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
     def _found(self, name: str) -> Reply | None:
         if self._kept is None:
@@ -463,7 +462,11 @@ class Chat:
             sent = self._without_left_out(request)
             answer = self._exchange.post(sent)
             if not answer.reason:
-                return _limited(read_reply(answer.body))
+                reply = read_reply(answer.body)
+                length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
+                if length > _LONGEST_ANSWER:
+                    raise Unreadable(f"too_long: {length:,} characters")
+                return reply
             if name := answer.refused_parameter(sent):
                 self._leave_out(name)
             elif failures < answer.retries(retries):
@@ -511,14 +514,6 @@ def characters(messages: Sequence[Message], parameters: Mapping[str, Any]) -> in
     return len(json.dumps([list(messages), dict(parameters)], ensure_ascii=False))
 
 
-def _limited(reply: Reply) -> Reply:
-    """Returns the reply. Raises Unreadable if it is too long."""
-    length = len(reply.text) + sum(len(arguments) for _, arguments in reply.tool_calls)
-    if length > _LONGEST_ANSWER:
-        raise Unreadable(f"too_long: {length:,} characters")
-    return reply
-
-
 EMBEDDED = "embedded"  # value of --endpoint
 EMBEDDED_MODEL = "SmolLM2-135M-Instruct"
 EMBEDDED_ADDRESS = "http://127.0.0.1:0/v1"  # a placeholder if no server is needed
@@ -546,10 +541,8 @@ def serve_embedded() -> str:
         )
     params = xllamacpp.CommonParams()
     params.model.path = str(next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf")))
-    params.n_ctx, params.n_parallel = (
-        _EMBEDDED_TOKENS,
-        1,
-    )  # one request at a time, so that answers do not depend on their order
+    params.n_ctx = _EMBEDDED_TOKENS
+    params.n_parallel = 1  # one request at a time, so that answers do not depend on their order
     params.n_predict = _EMBEDDED_ANSWER  # without a limit, it generates thousands of tokens
     params.verbosity = 0  # errors only
     server = xllamacpp.Server(params)

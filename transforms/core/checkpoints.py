@@ -84,8 +84,7 @@ def opened(path: str, flag: str = "") -> Checkpoint:
     if not folder.is_dir():
         raise InputError(f"there is no such folder; {FETCH}", path, flag)
     layout.check_published(path, flag)
-    config = read_json(folder, CONFIG, flag)
-    if not config:
+    if not (config := read_json(folder, CONFIG, flag)):
         raise InputError(f"has no {CONFIG}, so it contains no model; {FETCH}", path, flag)
     return Checkpoint(path, config, flag)
 
@@ -134,8 +133,6 @@ def read_json(folder: Path, name: str, flag: str = "") -> dict[str, Any]:
         value = layout.parse_json(limits.read_whole(folder / name), name)
     except InputError as error:
         raise InputError(f"cannot be read: {error.reason}", folder / name, flag) from None
-    except OSError as error:
-        raise InputError(f"cannot be read: {error}", folder / name, flag) from None
     if not isinstance(value, dict):
         raise InputError("is not a JSON object", folder / name, flag)
     return value

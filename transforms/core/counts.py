@@ -450,13 +450,11 @@ def check_bad(
     """
     refusal = UserCodeError if trace else InputError
     end = f"\n{trace}" if trace else ""
-    why = _why(reasons, places)
-    blame = _blame(reasons)
+    why, blame = _why(reasons, places), _blame(reasons)
     if nothing := _nothing_left(tallies, done):
         why = f": {why}{f'; {blame}' if blame else ''}" if places else ""
         raise refusal(f"{nothing}, so there is nothing to publish{why}{end}")
-    over = [tally for tally in tallies if tally.share > max_bad]
-    if over:
+    if over := [tally for tally in tallies if tally.share > max_bad]:
         limit = f"more than --max_bad {percent(max_bad)} allows" if max_bad else "but --max_bad allows none"
         advice = blame or "correct them"
         if all(tally.bad < tally.total for tally in over):
@@ -507,8 +505,7 @@ def percent(share: Fraction, up: bool = False) -> str:
     of_hundred = share * 100
     digits = 0 if of_hundred.denominator == 1 else 1 if of_hundred >= 1 else 2 - math.ceil(math.log10(of_hundred))
     scaled = of_hundred * 10**digits
-    rounded = math.ceil(scaled) if up else round(scaled)
-    return f"{rounded / 10**digits:g}%"
+    return f"{(math.ceil(scaled) if up else round(scaled)) / 10**digits:g}%"
 
 
 def faults_of(dead: Iterable[DeadLetter], place: str, plugins: str = "") -> Iterator[str]:
@@ -544,8 +541,9 @@ def warnings_of(tallies: Iterable[Tally], reasons: Mapping[str, int], place: str
     if not reasons and not tallies:
         return []
     listed = ", ".join(f"{reason} {n:,}" for reason, n in sorted(reasons.items()))
-    empty = [tally for tally in tallies if tally.is_record and tally.bad == tally.total]
     lines = [
-        f"{tally.part or 'the output'} contains no {tally.what}: none of {tally.total:,} can be used" for tally in empty
+        f"{tally.part or 'the output'} contains no {tally.what}: none of {tally.total:,} can be used"
+        for tally in tallies
+        if tally.is_record and tally.bad == tally.total
     ]
     return [*lines, f"{what}: {_joined(tallies) if tallies else sum(reasons.values())} ({listed}); see {place}"]

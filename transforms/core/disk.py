@@ -42,13 +42,10 @@ def sync(path: str | Path) -> None:
 
 def make_folder(path: str | Path) -> None:
     """Creates a folder and its parents durably, unless they exist."""
-    folder, parents = os.path.abspath(path), []
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-        parents.append(folder)
+    created = _create(os.path.abspath(path))
     os.makedirs(path, exist_ok=True)
-    for parent in parents:
-        sync(parent)
+    for folder in created:
+        sync(os.path.dirname(folder))
 
 
 def write(path: str | Path, data: bytes, private: bool = False) -> None:
@@ -148,7 +145,7 @@ def _create(folder: str) -> list[str]:
     while not os.path.lexists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
-    with suppress(OSError):  # the step that writes there reports the error
+    with suppress(OSError):  # the step that writes there reports the error, or another process has created it
         for path in reversed(missing):
             os.mkdir(path)
     return missing

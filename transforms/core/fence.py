@@ -20,9 +20,8 @@ THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # hosts in addresses
 SERVER = re.compile(r"https?://[^\s/@?#]+(/[^\s@?#]*)?")
 
 
-def in_one_line(message: str, secret: str = "") -> str:
-    """Puts a server's message on one line of at most 300 characters, without a secret."""
-    message = message.replace(secret, "…") if secret else message
+def in_one_line(message: str) -> str:
+    """Puts a server's message on one line of at most 300 characters."""
     return " ".join(message.split())[:300]
 
 
@@ -82,7 +81,8 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
       Exception: the exception itself, if it is not caused by a record: a full disk, a missing package, a lost
         connection.
     """
-    if isinstance(error, _OF_THE_RUN) or is_of_network(error):
+    is_of_network = any(base.__module__.partition(".")[0] in _NETWORK for base in type(error).__mro__)
+    if isinstance(error, _OF_THE_RUN) or is_of_network:  # a retry may succeed
         raise error
     if isinstance(error, UserCodeError):
         headline, _, trace = error.reason.partition("\n")
@@ -91,22 +91,19 @@ def bad_record(error: Exception, code: object = None, *, is_private: bool = Fals
         return error
     frames = [(frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     package = type(code).__module__.partition(".")[0] if is_plugin(code) else "parapet"
-    own = [(frame, line) for frame, line in frames if _package(frame) == package]
+    own = [(frame, line) for frame, line in frames if f"{frame.f_globals.get('__name__')}.".startswith(f"{package}.")]
     frame, line = (own or frames)[-1] if frames else (None, 0)
     place = f" ({_file(frame)}:{line}, in {frame.f_code.co_name})" if frame else ""
     message = "" if is_private else _message(error)
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return _fault(f"{PLUGIN if is_plugin(code) else INTERNAL}: {text}{place}", _trace(error, text))
+    trace = "".join(traceback.format_tb(error.__traceback__, -_DEEPEST))
+    kind = PLUGIN if is_plugin(code) else INTERNAL
+    return _fault(f"{kind}: {text}{place}", f"Traceback (most recent call last):\n{trace}{text}")
 
 
 def is_plugin(code: object) -> bool:
     """Whether the class of an object is not Parapet's. None stands for Parapet's own code."""
     return type(code).__module__.partition(".")[0] not in ("parapet", "builtins")
-
-
-def is_of_network(error: BaseException) -> bool:
-    """Whether an exception was raised by the client of a storage or service, so that a retry may succeed."""
-    return any(base.__module__.partition(".")[0] in _NETWORK for base in type(error).__mro__)
 
 
 def fatal(error: InputError) -> InputError:
@@ -154,22 +151,12 @@ def _message(error: Exception) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
-
-
 def _file(frame: FrameType) -> str:
     """Returns the file of a frame below its package, the same on every machine: ``transforms/core/counts.py``."""
-    name = str(frame.f_globals.get("__name__", ""))
-    if name == "__main__":
+    if (name := str(frame.f_globals.get("__name__", ""))) == "__main__":
         return frame.f_code.co_filename.replace("\\", "/").rpartition("/")[2]
     package = name.removeprefix("parapet.").replace(".", "/")
     return f"{package}/__init__.py" if frame.f_code.co_filename.endswith("__init__.py") else f"{package}.py"
-
-
-def _trace(error: Exception, last: str) -> str:
-    lines = traceback.format_tb(error.__traceback__, -_DEEPEST)
-    return f"Traceback (most recent call last):\n{''.join(lines)}{last}"
 
 
 def trace_of(error: InputError) -> str:

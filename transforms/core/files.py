@@ -19,7 +19,8 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, BinaryIO
 
 import apache_beam as beam
@@ -84,8 +85,7 @@ def _prepare(output: str, pipeline: str) -> None:
     staging, previous = join(output, STAGING), join(output, PREVIOUS)
     ours = join(staging, PREVIOUS)
     for manifest in (join(output, MANIFEST), previous, ours):
-        other = _read_manifest(manifest).get("pipeline", pipeline)
-        if other != pipeline:
+        if (other := _read_manifest(manifest).get("pipeline", pipeline)) != pipeline:
             raise InputError(f"contains the output of 'parapet {other}': choose another --output", output)
     files = _read_manifest(join(output, MANIFEST)).get("files", {})
     for name, size in sorted(_sizes(output, files).items()):
@@ -146,27 +146,26 @@ def whole(path: str) -> Iterator[BinaryIO]:
       DiskError: it cannot be written; NoRoomError if the disk is full.
     """
     temporary = f"{path}.tmp-{uuid.uuid4().hex}"
-    try:
-        # uncompressed, since Beam would gzip names that end in .gz
-        with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
-            yield handle
-        FileSystems.rename([temporary], [path])
-    except BaseException as error:
-        with suppress(Exception):  # the first error must be reported
-            if FileSystems.exists(temporary):
-                FileSystems.delete([temporary])
-        if isinstance(error, OSError) and (reported := _disk_error(error, path)) is not None:
-            raise reported from None
-        raise
+    with reporting(path):
+        try:
+            # uncompressed, since Beam would gzip names that end in .gz
+            with FileSystems.create(temporary, compression_type=CompressionTypes.UNCOMPRESSED) as handle:
+                yield handle
+            FileSystems.rename([temporary], [path])
+        except BaseException:
+            with suppress(Exception):  # the first error must be reported
+                if FileSystems.exists(temporary):
+                    FileSystems.delete([temporary])
+            raise
 
 
 @contextmanager
-def reporting(folder: str) -> Iterator[None]:
-    """Converts the operating system's errors about a folder or its content to DiskError."""
+def reporting(path: str) -> Iterator[None]:
+    """Converts the operating system's errors about a file, or a folder and its content, to DiskError."""
     try:
         yield
     except OSError as error:
-        if (reported := _disk_error(error, folder)) is not None:
+        if (reported := _disk_error(error, path)) is not None:
             raise reported from None
         raise
 
@@ -184,11 +183,9 @@ def _disk_error(error: OSError, path: str) -> DiskError | None:
     return DiskError(f"{at.partition('.tmp-')[0]}: cannot be written: {cause.strerror}")
 
 
-@contextmanager
-def staged(output: str, relative: str) -> Iterator[BinaryIO]:
+def staged(output: str, relative: str) -> AbstractContextManager[BinaryIO]:
     """Opens a file in the staging folder, see :func:`whole`."""
-    with whole(join(join(output, STAGING), relative)) as handle:
-        yield handle
+    return whole(join(join(output, STAGING), relative))
 
 
 def write_staged(output: str, relative: str, data: bytes | Iterable[bytes]) -> Written:
@@ -232,11 +229,7 @@ class WriteFiles(beam.PTransform):
 
     def expand(self, files: beam.PCollection) -> beam.PCollection:
         """Converts a PCollection of (str, bytes) to a PCollection of Written."""
-        return files | "Write file" >> beam.Map(_write, self.output)
-
-
-def _write(file: tuple[str, bytes], output: str) -> Written:
-    return write_staged(output, *file)
+        return files | "Write file" >> beam.MapTuple(partial(write_staged, self.output))
 
 
 class Publish(beam.PTransform):
@@ -395,12 +388,13 @@ def finish_publishing(output: str, manifest: dict[str, Any], token: str | None =
     place, previous = join(output, MANIFEST), join(output, PREVIOUS)
     if _read_manifest(place) != manifest:  # otherwise an earlier attempt has published it
         _check_owner(output, token)
-        lists = (previous, join(staging, PREVIOUS))
-        stale = {name for each in lists for name in _read_manifest(each)["files"]} - files
+        stale = {name for each in (previous, join(staging, PREVIOUS)) for name in _read_manifest(each)["files"]} - files
         with reporting(output):
             if gone := [join(output, name) for name in _sizes(output, stale)]:
                 FileSystems.delete(gone)
-            _remove_empty({join(output, name).rpartition("/")[0] for name in stale}, output)
+            for folder in sorted({join(output, name).rpartition("/")[0] for name in stale}, reverse=True):
+                with suppress(OSError):  # not empty, as the output folder is, or in a bucket
+                    os.removedirs(folder)
             # staged, too, so that it appears atomically; then staging is removed
             with whole(join(staging, MANIFEST)) as handle:
                 handle.write((json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
@@ -418,17 +412,6 @@ def move(pairs: Sequence[tuple[str, str]]) -> None:
     for folder in sorted({target.rpartition("/")[0] for _, target in pairs}):
         make_folder(folder)
     FileSystems.rename([source for source, _ in pairs], [target for _, target in pairs])
-
-
-def _remove_empty(folders: set[str], output: str) -> None:
-    """Removes local folders that have become empty, and their parents, below the output folder."""
-    for folder in sorted(folders, reverse=True):
-        while folder.startswith(f"{output}/"):
-            try:
-                os.rmdir(folder)
-            except OSError:
-                break
-            folder = folder.rpartition("/")[0]
 
 
 def read_written(output: str, relative: str) -> bytes:
@@ -488,8 +471,7 @@ class SetFiles:
         return [self._writers[name].written(self._path(name)) for name in self.dialogues if name in self._writers]
 
     def _open(self, name: str) -> HashingWriter:
-        handle = self._stack.enter_context(staged(self._output, self._path(name)))
-        self._writers[name] = HashingWriter(handle)
+        self._writers[name] = HashingWriter(self._stack.enter_context(staged(self._output, self._path(name))))
         return self._writers[name]
 
     def _path(self, name: str) -> str:

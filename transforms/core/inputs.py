@@ -148,10 +148,6 @@ def toml_of(table: Mapping[str, Any], place: str = "") -> str:
     return text
 
 
-def _all_tables(values: list[Any]) -> bool:
-    return all(isinstance(value, dict) for value in values)
-
-
 def _key(key: str) -> str:
     return key if _BARE.fullmatch(key) else _value(key)
 

@@ -164,8 +164,7 @@ def find(group: str, given: str, flag: str) -> Chosen | None:
 
 def choose(group: str, given: str, flag: str) -> Chosen:
     """Returns the result of :func:`find`. Raises InputError with the available names if the plug-in does not exist."""
-    chosen = find(group, given, flag)
-    if chosen is None:
+    if (chosen := find(group, given, flag)) is None:
         raise InputError(f"there is no {GROUPS[group]} {_split(given)[0]!r}: {told(group)}", flag)
     return chosen
 
@@ -196,23 +195,17 @@ def make(chosen: Chosen, wanted: Sequence[str] = (), part: str = "", options: Ma
     Raises:
       InputError: it cannot be imported or called, or the result lacks an attribute.
     """
-    target = target_of(chosen, part)
+    target = load(chosen)
+    if part and not hasattr(target, part):
+        raise chosen.refused(f"has no {part}: name another")
+    target = getattr(target, part) if part else target
     from_options = getattr(target, "from_options", None) if options is not None else None
     if from_options is not None and chosen.argument is not None:
         raise chosen.refused(f"takes no argument: give {chosen.plugin.name} alone")
     plugin = _called(chosen, target if from_options is None else from_options, options if from_options else None)
-    lacking = [name for name in wanted if not hasattr(plugin, name)]
-    if lacking:
+    if lacking := [name for name in wanted if not hasattr(plugin, name)]:
         raise chosen.refused(f"returned a {type(plugin).__name__} without {', '.join(lacking)}: see docs/plugins.md")
     return plugin
-
-
-def target_of(chosen: Chosen, part: str = "") -> Any:
-    """Returns the object to call: the entry point's or its part. Raises InputError if it does not exist."""
-    target = load(chosen)
-    if part and not hasattr(target, part):
-        raise chosen.refused(f"has no {part}: name another")
-    return getattr(target, part) if part else target
 
 
 def parallel_calls(options: Mapping[str, Any]) -> int:
@@ -241,10 +234,10 @@ def _blamed(chosen: Chosen, error: Exception, what: str) -> InputError:
 
 def _called(chosen: Chosen, target: Callable[..., Any], options: Mapping[str, Any] | None) -> Any:
     arguments = (options,) if options is not None else () if chosen.argument is None else (chosen.argument,)
-    name = chosen.plugin.name
     if not callable(target):
         raise chosen.refused(f"is a {type(target).__name__}, which cannot be called: see docs/plugins.md")
     if not _takes(target, arguments):
+        name = chosen.plugin.name
         hint = f"takes no argument: give {name} alone" if arguments else f"requires an argument: give {name}=ARGUMENT"
         raise chosen.refused(hint)
     return call(chosen, target, *arguments)

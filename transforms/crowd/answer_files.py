@@ -302,8 +302,7 @@ def find_task(texts: Mapping[str, str], kind: TaskKind = SCHEMA_TASKS) -> tuple[
 
 def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[FilledForm, bool]:
     """Returns the form of a record, and whether its answers are known to have every field that was shown."""
-    columns = {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}
-    if columns:
+    if columns := {name.removeprefix("Answer."): text for name, text in texts.items() if name.startswith("Answer.")}:
         # The CSV has the columns of the whole batch; blank fields that this form did not show are not answers.
         shown = texts.get("Input.fields", "").split()
         answers = {name: text for name, text in columns.items() if text or not shown or name in shown}
@@ -318,8 +317,7 @@ def _form(row: Mapping[str, Any], texts: Mapping[str, str]) -> tuple[FilledForm,
 
 
 def _assignment_id(texts: Mapping[str, str], worker_id: str) -> str:
-    assignment_id = texts.get("AssignmentId", "").strip()
-    if not assignment_id:
+    if not (assignment_id := texts.get("AssignmentId", "").strip()):
         raise Unusable("no_assignment_id: the AssignmentId is missing")
     # Turkle numbers assignments and workers alike, so that these may be equal by chance.
     if worker_id and worker_id == plain_id(assignment_id) and not (worker_id.isdigit() and len(worker_id) < 10):
@@ -441,8 +439,7 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
 
 def read_lines(handle: io.BufferedReader, encoding: str = "utf-8") -> Iterator[str]:
     """Reads the lines of a file; what cannot be decoded is U+FFFD. A byte order mark overrides ``encoding``."""
-    head = handle.peek(4)
-    encoding = next((name for mark, name in _BOMS.items() if head.startswith(mark)), encoding)
+    encoding = next((name for mark, name in _BOMS.items() if handle.peek(4).startswith(mark)), encoding)
     return io.TextIOWrapper(handle, encoding, errors="replace", newline="")
 
 
@@ -492,8 +489,7 @@ def _read_batch(lines: Iterator[str], path: str) -> Iterator[tuple[str, Any, str
     Raises InputError if the file has no usable header.
     """
     records = read_records(lines, _REQUIRED)
-    first = next(records, None)
-    if first is None:
+    if (first := next(records, None)) is None:
         raise InputError("the file is empty", path)
     place, hint = f"row {first.number}", "; the file looks like UTF-16: save it as UTF-8" if "\0" in first.raw else ""
     if first.problem:

@@ -246,8 +246,7 @@ def assign_names(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]
     assigned = _one_by_one(elements, n)
     if len(assigned) == len(elements):
         return assigned
-    able = [element for element in elements if element.original or len(element.texts) >= n]
-    for group in _sharing_texts(able):
+    for group in _sharing_texts([element for element in elements if element.original or len(element.texts) >= n]):
         if any(element.key not in assigned for element in group):
             assigned.update(_search(group, n))
     return assigned
@@ -302,8 +301,7 @@ def _search(elements: Sequence[Candidates], n: int) -> dict[str, list[str]]:
         while next(steps, None) is not None and (names := next(arrangements, None)):
             if _free(elements[i], names, taken):
                 with_names = [seen | elements[i].places(name) for seen, name in zip(taken, names, strict=True)]
-                others = complete(i + 1, with_names)
-                if others is not None:
+                if (others := complete(i + 1, with_names)) is not None:
                     return {elements[i].key: names, **others}
         return None
 
@@ -317,8 +315,7 @@ def _free(element: Candidates, names: list[str], taken: Taken) -> bool:
 def _arrangements(element: Candidates, n: int) -> Iterator[list[str]]:
     """Yields all arrangements of ``n`` texts by increasing distance: drawn ones first, ties by text first."""
     distance = dict(zip(element.texts, element.distances, strict=True))
-    most = min(n, len(element.texts))
-    for size in range(most, -1, -1) if element.original else (n,):
+    for size in range(min(n, len(element.texts)), -1, -1) if element.original else (n,):
         orders = (order for texts in combinations(element.texts, size) for order in _orders(texts, distance))
         filled = (names for order in orders for names in _fill(order, element.original, n))
         yield from islice(filled, _TRIES)

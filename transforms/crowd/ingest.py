@@ -49,7 +49,9 @@ class WithDeadLetters(beam.PTransform):
     def expand(self, records: Any) -> beam.PCollection:
         """Returns the records."""
         outputs = self.outputs(records)
-        _ = outputs.dead_letters | "Warn" >> beam.Map(_warn)
+        _ = outputs.dead_letters | "Warn" >> beam.Map(
+            lambda letter: logging.warning("%s: %s: %s", letter.source, letter.key, letter.reason)
+        )
         return getattr(outputs, self.main)
 
     def with_outputs(self) -> beam.PTransform:
@@ -64,8 +66,7 @@ class WithDeadLetters(beam.PTransform):
 
     def apart(self, function: Callable[[Any], Iterable[Any]], *tags: str) -> beam.PTransform:
         """Returns a step that calls a function on each element, and separates its dead letters from its records."""
-        step = beam.FlatMap(lambda element: tagged(function(element)))
-        return step.with_outputs(DEAD_LETTERS, *tags, main=self.main)
+        return beam.FlatMap(lambda element: tagged(function(element))).with_outputs(DEAD_LETTERS, *tags, main=self.main)
 
 
 class _AllOutputs(beam.PTransform):
@@ -75,10 +76,6 @@ class _AllOutputs(beam.PTransform):
 
     def expand(self, records: Any) -> Any:
         return self.transform.outputs(records)
-
-
-def _warn(letter: DeadLetter) -> None:
-    logging.warning("%s: %s: %s", letter.source, letter.key, letter.reason)
 
 
 def tagged(records: Iterable[Any]) -> Iterator[Any]:
@@ -236,7 +233,7 @@ def merge_copies(copies: Iterable[Assignment]) -> Iterator[Assignment | DeadLett
 
     Different assignments with the same id cannot be distinguished by their response ids, so none of them is used.
     """
-    versions = sorted(copies, key=_order)
+    versions = sorted(copies, key=lambda assignment: (assignment.source, repr(assignment)))
     if difference := _difference(versions):
         yield from (_conflict(version, difference, versions) for version in versions)
         return
@@ -248,10 +245,6 @@ def no_answer(assignment: Assignment) -> DeadLetter:
     """The dead letter of an assignment that answers nothing, so that its worker can still be paid."""
     reason = "no_answer: the form was submitted without any answer"
     return DeadLetter("settle", assignment.assignment_id, reason, "", assignment.source)
-
-
-def _order(assignment: Assignment) -> tuple[str, str]:
-    return assignment.source, repr(assignment)
 
 
 def _difference(versions: Sequence[Assignment]) -> str:

@@ -217,8 +217,7 @@ def fill_in(chat: Chat, work: Work) -> Filled:
                 result.refused[field] = (reason, message, text)
             else:
                 result.answers[field] = text
-        wanted = list(result.refused)
-        if not wanted:
+        if not (wanted := list(result.refused)):
             break
         faults = "\n".join(f"{field}: {message}" for field, (_, message, _) in result.refused.items())
         again = PROMPTS["again"].strip().format(faults=faults, fields=", ".join(wanted))

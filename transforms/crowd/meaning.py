@@ -145,8 +145,7 @@ class Meaning:
         if text not in self.compared:
             self.compared[text] = self._compare(text)
         similarities, near = self.compared[text]
-        others = [j for j in range(len(self.elements)) if j != i]
-        nearest = max(others, key=near.__getitem__, default=None)
+        nearest = max((j for j in range(len(self.elements)) if j != i), key=near.__getitem__, default=None)
         margin = None if nearest is None else round(near[i] - _OF_NEAREST[self.task] * near[nearest], 6)
         similarity = round(similarities[i], 6)
         n = len(self.answers[i] - {text})
@@ -198,8 +197,7 @@ class NGrams:
         self.places = {gram: place for place, gram in enumerate(counts)}
         self.size = len(counts)
         # The last weight is that of n-grams that no text has.
-        weights = [math.log((1 + len(texts)) / (1 + n)) + 1 for n in (*counts.values(), 0)]
-        self.weights = np.array(weights)
+        self.weights = np.array([math.log((1 + len(texts)) / (1 + n)) + 1 for n in (*counts.values(), 0)])
 
     def __call__(self, text: str) -> Vector:
         """Returns the vector of a text."""

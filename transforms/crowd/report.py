@@ -210,8 +210,7 @@ def _missing(service: str, rows: Sequence[Mapping[str, Any]], to_accept: int) ->
         lacking = f"{counted(n, 'more answer')}{each}" if n else "another answer, as a name would occur twice"
         needing = counted(len(elements), "element needs", "elements need")
         parts.append(f"{needing} {lacking}: {', '.join(elements[:_MOST_NAMED])}{more}")
-    held = sum(int(row["in_review"]) for row in rows)
-    if held:
+    if held := sum(int(row["in_review"]) for row in rows):
         those = "it" if held == 1 else "them" if held == to_accept else f"{to_accept:,} of them"
         outlook = f": accepting {those} would complete it" if to_accept else ", which is not enough"
         parts.append(f"{counted(held, 'answer to these is', 'answers to these are')} held for review{outlook}")
@@ -260,8 +259,7 @@ def reasons_table(
         for disposition in ("rejected", "review", "duplicate", "surplus", "used")
         for reason, n in sorted(reasons.get(disposition, {}).items(), key=lambda pair: (-pair[1], pair[0]))
     ]
-    columns = ["reason", "disposition", "meaning", "answers"]
-    return Table(title=title, columns=columns, rows=rows, text_columns=3)
+    return Table(title=title, columns=["reason", "disposition", "meaning", "answers"], rows=rows, text_columns=3)
 
 
 def _meaning(stated: Mapping[str, Any]) -> list[Section]:

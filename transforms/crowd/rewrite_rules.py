@@ -133,8 +133,7 @@ def read_tasks(folders: Iterable[str]) -> list[page.PageRecord]:
     """Reads the tasks in folders of ``hits``. Raises InputError if a folder is missing or has no rewriting tasks."""
     tasks: list[page.PageRecord] = []
     for folder in folders:
-        of_folder = [record for record in page.read_manifest(folder) if record.task == terms.REWRITES]
-        if not of_folder:
+        if not (of_folder := [record for record in page.read_manifest(folder) if record.task == terms.REWRITES]):
             reason = "contains no rewriting tasks: make them with 'parapet hits --task rewrites'"
             raise InputError(reason, folder, "--hits")
         tasks += of_folder
@@ -162,8 +161,7 @@ def find_units(units: Sequence[Unit], text: str) -> list[Place | None]:
     """
     places: dict[int, Place] = {}
     for i, unit in sorted(enumerate(units), key=lambda pair: -len(pair[1].text)):
-        start = find_word(text, unit.text, [*places.values()], unit.whole)
-        if start is not None:
+        if (start := find_word(text, unit.text, [*places.values()], unit.whole)) is not None:
             places[i] = (start, start + len(unit.text))
     return [places.get(i) for i in range(len(units))]
 
@@ -372,8 +370,7 @@ def _swapped_values(answer: RewriteText) -> str | None:
     """Two slots have the same value in this turn: once they are moved, it is unclear which is which."""
     units = answer.turn.units
     slots = {(unit.text, *sorted((mark.kept.service, mark.kept.slot) for mark in unit.marks)) for unit in units}
-    is_unclear = answer.kind != "typos" and len(slots) > len({unit.text for unit in units})
-    return "swapped_values" if is_unclear else None
+    return "swapped_values" if answer.kind != "typos" and len(slots) > len({unit.text for unit in units}) else None
 
 
 def _common_value(answer: RewriteText) -> str | None:
@@ -424,8 +421,7 @@ def unacceptable(answer: RewriteText) -> str:
     """Returns why not even a reviewer can accept an answer (lost values or no change), or an empty string."""
     if not answer.words:
         return "the text contains no word"
-    lost = [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]
-    if lost:
+    if lost := [unit.text for unit, place in zip(answer.turn.units, answer.places, strict=True) if place is None]:
         return f"the text must contain {', '.join(map(repr, lost))} unchanged: use 'fix' with a text that keeps it"
     return "the text is identical to the sentence" if answer.text == answer.turn.utterance else ""
 

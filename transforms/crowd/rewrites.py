@@ -133,8 +133,7 @@ def _vet(
     answer, void = crowd.apply_decision(make, submission, field, lambda answer: rules.unacceptable(answer.to_vet))
     dead += void
     if not answer.decision:
-        is_repeated = (assignment.worker_hash, answer.words) in repeated
-        answer.verdict = rules.vet(answer.to_vet, assignment, typed, is_repeated)
+        answer.verdict = rules.vet(answer.to_vet, assignment, typed, (assignment.worker_hash, answer.words) in repeated)
     return answer
 
 

@@ -217,8 +217,7 @@ def _other_script(answer: AnswerText) -> str | None:
         return unicodedata.name(letter, "").startswith("LATIN")
 
     # A name without plain letters cannot be used unless a reviewer fixes it.
-    is_good = answer.words and all(map(is_plain, filter(str.isalpha, answer.text)))
-    return None if is_good else "other_script"
+    return None if answer.words and all(map(is_plain, filter(str.isalpha, answer.text))) else "other_script"
 
 
 def _other_language(answer: AnswerText) -> str | None:
@@ -259,8 +258,7 @@ _ASIDE = re.compile(r"\([^)]*\)")  # "(or None for no subtitles)"
 def _opposite(answer: AnswerText) -> str | None:
     """Contains the opposite of a word of the element, such as drop-off for pick-up."""
     own = " ".join((*name_words(answer.name), *cached_words(_ASIDE.sub(" ", answer.description))))
-    is_opposite = lexicon.says_the_opposite(" ".join(answer.words), own, answer.task == "names")
-    return "opposite" if is_opposite else None
+    return "opposite" if lexicon.says_the_opposite(" ".join(answer.words), own, answer.task == "names") else None
 
 
 def _labelled(answer: AnswerText) -> str | None:

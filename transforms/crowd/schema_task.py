@@ -69,7 +69,6 @@ class Options(msgspec.Struct, frozen=True):
     def method(self) -> dict[str, str]:
         """Returns ``method`` of ``statistics.json``, without names of input files, which do not affect the result."""
         not_blind = {"blindness": "workers who saw the other task of the service are allowed"}
-        vetting = {"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))}
         return {
             "names": f"{self.name_distance.partition('=')[0]} distance",
             "descriptions": f"{self.description_distance.partition('=')[0]} distance",
@@ -80,7 +79,7 @@ class Options(msgspec.Struct, frozen=True):
             "meaning": meaning.measure(),
             **(not_blind if self.allow_not_blind else {}),
             "partial": "allowed" if self.allow_partial else "left out",
-            **(vetting if self.vetting_rules else {}),
+            **({"vetting rules": ", ".join(rules.choose_rules(self.vetting_rules))} if self.vetting_rules else {}),
         }
 
     def plugins(self) -> dict[str, Any]:
@@ -139,8 +138,7 @@ def conclude_service(
     outcome.note(answers, places.values())
     outcome.not_blind = len({a.response_id.rpartition(":")[0] for a in answers if a.not_blind})
     for short in composed.short:
-        held = places.get((short.task, short.place), ())
-        short.in_review = sum(answer.disposition == "review" for answer in held)
+        short.in_review = sum(answer.disposition == "review" for answer in places.get((short.task, short.place), ()))
     needed = [max(NEEDED - short.have, 1) for short in composed.short]
     if needed and all(short.in_review >= n for short, n in zip(composed.short, needed, strict=True)):
         # Whether accepting all of them would complete the service.

@@ -105,15 +105,11 @@ class Answer(msgspec.Struct, kw_only=True, array_like=True):
 
     def row(self) -> dict[str, Any]:
         """Returns the answer's row of ``responses.parquet``."""
-
-        def milliseconds(seconds: int | None) -> int | None:  # Parquet has no unit of seconds
-            return None if seconds is None else seconds * 1000
-
         names = ("response_id", "text", "canonical", "disposition", "reason", "worker_hash", "work_seconds", "source")
         return {
             **{name: getattr(self, name) for name in (*names, "keystrokes", "pastes", "seconds")},
-            "accept_time": milliseconds(self.accept_time),
-            "submit_time": milliseconds(self.submit_time),
+            "accept_time": self.accept_time and self.accept_time * 1000,  # Parquet has no unit of seconds
+            "submit_time": self.submit_time and self.submit_time * 1000,
         }
 
 
@@ -124,11 +120,10 @@ OutcomeT = TypeVar("OutcomeT", bound="Outcome")
 
 def answer_columns(assignment: Assignment, field: str) -> dict[str, Any]:
     """Returns what an answer takes from its assignment: its id, worker, times, source, and how the field was typed."""
-    of_form = ("worker_hash", "accept_time", "submit_time", "work_seconds")
     return {
         "response_id": response_id(assignment.assignment_id, field),
         "source": assignment.platform,
-        **{name: getattr(assignment, name) for name in of_form},
+        **{name: getattr(assignment, name) for name in ("worker_hash", "accept_time", "submit_time", "work_seconds")},
         **{name: getattr(assignment, name).get(field) for name in ("keystrokes", "pastes", "seconds")},
     }
 
@@ -179,8 +174,7 @@ def _merge(same: list[AnswerT]) -> AnswerT:
     best = same[0]
     best.same_answers = len(same)
     for answer in same:
-        action = answer.verdict.action
-        if action == "reject":
+        if (action := answer.verdict.action) == "reject":
             answer.disposition, answer.reason = "rejected", answer.verdict.reason
         elif answer is best and not action:
             answer.disposition, answer.reason = "surplus", "not_drawn"
@@ -391,9 +385,7 @@ def total(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def dispositions(outcomes: Iterable[Outcome], kinds: Sequence[str] = ("",)) -> dict[str, int]:
     """Counts the answers of some kinds, in total and by disposition."""
-    sums: Counter[tuple[str, str]] = Counter()
-    for outcome in outcomes:
-        sums.update(outcome.answers)
+    sums = sum((outcome.answers for outcome in outcomes), Counter[tuple[str, str]]())
     counts: dict[str, int] = {name: sum(sums[kind, name] for kind in kinds) for name in DISPOSITIONS}
     return {"total": sum(counts.values()), **counts}
 
@@ -436,8 +428,7 @@ def batch_files(
     letters = sorted(map(worker_ids.without_ids, dead), key=msgspec.json.encode)
     results = task.results(sorted(outcomes, key=lambda outcome: outcome.name), letters)
     results.statistics["work"] = work_times(notes.work)
-    warnings = notes.warnings()
-    if warnings:
+    if warnings := notes.warnings():
         results.statistics["warnings"] = warnings
     writers = [
         f"{counted(n, 'answer')}: {WRITERS[source]}." for source, n in total(o.sources for o in outcomes).items()
@@ -510,8 +501,7 @@ class WriteComposition(beam.PTransform):
 
     def expand(self, outcomes: beam.PCollection) -> beam.PCollection:
         """Converts a PCollection of (outcome, answers) to the manifest."""
-        vetted = self.vetted
-        if vetted is None:
+        if (vetted := self.vetted) is None:
             vetted = outcomes | "All answers" >> beam.FlatMap(lambda pair: pair[1])
         nothing = outcomes.pipeline | "No files" >> beam.Create([], reshuffle=False)
         whole = [

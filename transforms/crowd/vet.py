@@ -172,8 +172,7 @@ def _judge_meaning(answers: Sequence[SchemaAnswer], elements: Mapping[Task, Mapp
         for answer in group:
             texts[answer.place].append(answer.text)
             if answer.source != "llm":
-                person = answer.worker_hash or answer.response_id.rpartition(":")[0]
-                writers[answer.place, answer.same()].add(person)
+                writers[answer.place, answer.same()].add(answer.worker_hash or answer.response_id.rpartition(":")[0])
         alike = [element for element in elements[task].values() if element.kind == kind]
         judge = meaning.Meaning(task, alike, texts, measure)
         for answer in group:

@@ -118,8 +118,7 @@ def load_worker_key() -> bytes:
       InputError: the key is shorter than 16 characters, or the file cannot be written.
     """
     place: object = VARIABLE
-    key = os.environ.get(VARIABLE, "").encode()
-    if not key:
+    if not (key := os.environ.get(VARIABLE, "").encode()):
         place = path = key_file()
         try:
             disk.make_folder(path.parent)

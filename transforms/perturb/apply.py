@@ -238,8 +238,7 @@ def checked(perturbation: Perturbation, perturbed: Any) -> Perturbed:
     for row in perturbed.rows:
         if not isinstance(row, dict):
             raise UserCodeError(f"{name}: a row is {_kind_of(row)}, expected a dict")
-        unknown = [str(column) for column in row if column not in columns]
-        if unknown:
+        if unknown := [str(column) for column in row if column not in columns]:
             known = ", ".join(columns)
             raise UserCodeError(
                 f"{name}: a row has the column {unknown[0]!r}, which is not in row_schema: it has {known}"
@@ -433,8 +432,7 @@ def _analyze(perturbation: Perturbation, corpus: corpora.Corpus) -> Analyzed:
             # Beam's default would look for a Prism binary to download before it falls back to this runner.
             with _quiet_beam(), beam.Pipeline("FnApiRunner") as pipeline:
                 dialogue_files = corpora.inlined(corpus) if perturbation.analyzes_dialogues else []
-                files = pipeline | "Dialogue files" >> beam.Create(dialogue_files)
-                analysis = base.analysis_of(perturbation, files)
+                analysis = base.analysis_of(perturbation, pipeline | "Dialogue files" >> beam.Create(dialogue_files))
                 base.check_analysis(perturbation, analysis)
                 states = {} if analysis.states is None else {_STATES: analysis.states}
                 for i, (name, pairs) in enumerate({**states, **analysis.shared}.items()):

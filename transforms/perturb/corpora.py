@@ -84,8 +84,7 @@ def language_of(text: str) -> str:
         return ENGLISH
     unclear = ENGLISH if share >= _SOME else ""
     words = _words_without_names(text)
-    bounds = next((bounds for bounds in _BOUNDS if len(words) >= bounds[0]), None)
-    if bounds is None:
+    if (bounds := next((bounds for bounds in _BOUNDS if len(words) >= bounds[0]), None)) is None:
         return unclear
     _, least_lead, least_english = bounds
     english = _frequency(words, ENGLISH)
@@ -356,8 +355,7 @@ def inline(corpus: Corpus, file: DialogueFile) -> DialogueFile:
     """Returns a file with its content, unless it can be read from disk."""
     if type(corpus) is Corpus:
         return file
-    texts = [item_text(file, item) for item in checked_items(corpus, file)]
-    content = sgd.file_bytes(texts)
+    content = sgd.file_bytes([item_text(file, item) for item in checked_items(corpus, file)])
     return msgspec.structs.replace(file, path="", size=len(content), content=content)
 
 
@@ -479,14 +477,7 @@ def messages_corpus(paths: Sequence[str]) -> Corpus:
 
 def read_file(file: DialogueFile) -> bytes:
     """Returns the bytes of a dialogue file. Raises InputError if it cannot be read and a retry would not help."""
-    if file.content is not None:
-        return file.content
-    try:
-        return inputs.read_input(file.path, MAX_DIALOGUE_FILE)
-    except OSError as error:
-        if error.strerror is None:  # a network error, which the runner retries
-            raise
-        raise InputError(f"cannot be read: {error.strerror}", file.path) from None
+    return inputs.read_input(file.path, MAX_DIALOGUE_FILE) if file.content is None else file.content
 
 
 def read_items(file: DialogueFile) -> Iterator[Any]:
@@ -517,16 +508,13 @@ def check_languages(name: str, languages: Sequence[str], corpus: Corpus, where: 
     dialogues, others, is_most = 0, Counter[str](), True
     for file in {file.relative: file for file in (*every[:1], *every[len(every) // 2 :][:1], *every[-1:])}.values():
         with suppress(InputError):  # the step that reads all dialogues reports it
-            known = [item.dialogue or typed(item.raw) for item in islice(_usable(corpus, file), _FIRST)]
+            usable = (item for item in corpus.read(file) if item.error is None)
+            known = [item.dialogue or typed(item.raw) for item in islice(usable, _FIRST)]
             of_file = Counter(filter(None, (other_language(dialogue, languages) for dialogue in known)))
             is_most = is_most and 2 * of_file.total() > len(known)
             dialogues, others = dialogues + len(known), others + of_file
     if is_most:
         check_most(name, languages, dialogues, others, where)
-
-
-def _usable(corpus: Corpus, file: DialogueFile) -> Iterator[Item]:
-    return (item for item in corpus.read(file) if item.error is None)
 
 
 def dialogues_of(file: DialogueFile) -> Iterator[tuple[int, Any, Dialogue | InputError]]:
@@ -611,9 +599,8 @@ def services_in(dialogue: Dialogue, services: Mapping[str, Service]) -> list[str
       InputError: the split's schema lacks a service of the dialogue.
     """
     named = {*dialogue.services, *(frame.service for turn in dialogue.turns for frame in turn.frames)}
-    for service in sorted(named):
-        if service not in services:
-            raise InputError(f"unknown_service: {service!r} is not in the split's schema")
+    if unknown := sorted(named - services.keys()):
+        raise InputError(f"unknown_service: {unknown[0]!r} is not in the split's schema")
     return sorted(named)
 
 

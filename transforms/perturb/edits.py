@@ -60,8 +60,7 @@ def move_spans(turn: dict[str, Any], edits: Sequence[Edit]) -> list[str]:
     for frame in turn["frames"]:
         for span in frame.get("slots", ()):
             if isinstance(span.get("start"), int) and isinstance(span.get("exclusive_end"), int):
-                place = moved(span["start"], span["exclusive_end"], edits)
-                if place is None:
+                if (place := moved(span["start"], span["exclusive_end"], edits)) is None:
                     torn.append(str(span["slot"]))
                 else:
                     places.append((span, place))

@@ -177,8 +177,7 @@ def embedded(question: str, verbs: Collection[str]) -> str | None:
     """
     if _WHO.fullmatch(question):
         return question
-    match = _WH.fullmatch(question)
-    if match is None:
+    if (match := _WH.fullmatch(question)) is None:
         return None
     if _PRONOUN.fullmatch(match["wh"].rpartition(" ")[2]):
         return None  # "how much it costs" is embedded already

@@ -65,13 +65,12 @@ class PerturbCorpus(beam.PTransform):
             analyzed = pipeline | "Analyzed files" >> beam.Create(self.analyzed)
         elements, analysis = with_states(files, self.perturbation, analyzed)
         services = services_by_folder(self.corpus) if fence.is_plugin(self.perturbation) else {}
-        write = runs.WriteEach(
+        of_dialogues: runs.Outputs = elements | "Sets" >> runs.WriteEach(
             partial(write_file, output=self.info.output, shared_names=(*analysis.shared,), services=services),
             *map(beam.pvalue.AsDict, analysis.shared.values()),
             shown=page.DRAWN,
             setup=partial(_opened, self.perturbation),
         )
-        of_dialogues: runs.Outputs = elements | "Sets" >> write
         outputs = of_dialogues.with_more("Of the analysis", counts=analysis.counts, dead_letters=analysis.dead_letters)
         return outputs | "Finish" >> runs.FinishRun(
             self.info,
@@ -157,8 +156,7 @@ class _FileOfSets:
         counts = self.result.counts
         counts.add("files")
         with ExitStack() as stack:
-            is_lines = self.file.form == MESSAGES
-            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, is_lines)
+            files = SetFiles(self.output, self.folders.values(), self.file.relative, stack, self.file.form == MESSAGES)
             for position, raw in enumerate(progress.tracked(corpora.read_items(self.file), "dialogues")):
                 item = corpora.Item(position, raw)
                 counts.add("dialogues")
@@ -220,8 +218,7 @@ class _FileOfSets:
         result, place = self.result, f"{self.file.relative}\0{item.position}"
         if name in self.rows:  # a mix has turns of another set
             self.rows[name] += perturbed.rows
-            turns = page.drawn_turns(place, item.raw, perturbed.dialogue)
-            result.examples.setdefault(name, []).extend(turns)
+            result.examples.setdefault(name, []).extend(page.drawn_turns(place, item.raw, perturbed.dialogue))
         result.dead_letters += [self._letter(item, problem) for problem in perturbed.problems]
         result.written += [write_staged(self.output, path, content) for path, content in perturbed.files]
 
@@ -245,14 +242,12 @@ def metadata_files(
 ) -> dict[str, bytes]:
     """Returns the other files by path: schemas, ``statistics.json``, ``README.md``, ``report.html``."""
     statistics = perturbation.statistics(counts)
-    in_order = {name: changed[name] for name in perturbation.sets if name in changed}
-    if in_order:
+    if in_order := {name: changed[name] for name in perturbation.sets if name in changed}:
         statistics["quality"] = {name: page.quality_of(turns) for name, turns in in_order.items()}
     examples = {name: [*map(example_of, turns[: page.SHOWN])] for name, turns in in_order.items()}
     if others := counts.by("value", corpora.OTHER_LANGUAGES):
         statistics[corpora.OTHER_LANGUAGES] = others
-    report = report_of(perturbation, statistics, examples, options)
-    return {**schemas, **report_files(statistics, report)}
+    return {**schemas, **report_files(statistics, report_of(perturbation, statistics, examples, options))}
 
 
 Task = Mapping[str, Any]
@@ -274,8 +269,7 @@ class Reworded(msgspec.Struct, frozen=True):
         """Writes a file of tasks, and the right calls beside it, in every set."""
         result = FileResult(path)
         tasks, truths = read_rows(path)
-        right = {truth["id"]: truth for truth in truths}
-        texts, others = texts_of_tasks(tasks, right, self.perturbation.languages)
+        texts, others = texts_of_tasks(tasks, {truth["id"]: truth for truth in truths}, self.perturbation.languages)
         result.counts.add("messages", sum(1 for task in tasks for _ in messages_of(task)))
         for language, n in others.items():
             result.counts.add(corpora.OTHER_LANGUAGES, n, set=language)

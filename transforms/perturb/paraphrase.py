@@ -339,7 +339,6 @@ def _with_synonyms(text: str, draw: typos.Draw, one_in: int) -> str:
         new = choices[draw() * len(choices) // seeding.DRAW_LIMIT]
         article = text[: found.start()].rpartition(" ")[0].rpartition(" ")[2].lower() in ("a", "an")
         another_article = article and (found[0][0].lower() in "aeiou") != (new[0].lower() in "aeiou")
-        kept = draw() * one_in // seeding.DRAW_LIMIT or another_article
-        return found[0] if kept else new
+        return found[0] if draw() * one_in // seeding.DRAW_LIMIT or another_article else new
 
     return rules.words.sub(synonym, text)

@@ -140,13 +140,11 @@ class Anchor(msgspec.Struct, frozen=True, order=True):
 
 def anchors_of(user_turn: user_turns.UserTurn) -> list[Anchor]:
     """Returns the texts of a turn that must be kept, in order and without overlaps."""
-    spans = sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans)
     joined: list[Anchor] = []
-    for anchor in spans:
+    for anchor in sorted(Anchor(span.start, span.end, (span.slot,)) for span in user_turn.spans):
         if joined and anchor.start < joined[-1].end:
             last = joined.pop()
-            slots = tuple(dict.fromkeys(last.slots + anchor.slots))
-            anchor = Anchor(last.start, max(last.end, anchor.end), slots)
+            anchor = Anchor(last.start, max(last.end, anchor.end), tuple(dict.fromkeys(last.slots + anchor.slots)))
         joined.append(anchor)
     return sorted([*joined, *_without_span(user_turn, [anchor.range for anchor in joined])])
 
@@ -291,15 +289,11 @@ def refusal(before: str, after: str, values: Sequence[str] = ()) -> str:
         return ROLES
     if not _matches(_ANIMATE, _HELP.sub("", after)) <= _matches(_ANIMATE, before):
         return PERSON
-    if len(english.plain_words(before)) < SHORTEST or not _is_near(before, after, values):
-        return MEANING
-    return ""
+    return MEANING if len(english.plain_words(before)) < SHORTEST or not _is_near(before, after, values) else ""
 
 
 def keeps_characters(before: str, after: str) -> bool:
     """Whether a text keeps the letters with accents, emoji and marks of another; ASCII and apostrophes may change."""
-    if before.isascii():
-        return True
     return not Counter(char for char in before if not char.isascii() and not _MAY_GO.match(char)) - Counter(after)
 
 
@@ -403,8 +397,7 @@ def _read(line: bytes) -> Line | str:
         return f"not_json: {error}"
     if result.kind not in rows.KINDS:
         return f"unknown_kind: {result.kind!r}: must be one of {', '.join(rows.KINDS)}"
-    text = result.utterance.strip()
-    if not text:
+    if not (text := result.utterance.strip()):
         return "no_text: the utterance is empty"
     return msgspec.structs.replace(result, utterance=text)
 
@@ -483,8 +476,7 @@ def unused_lines(
     """
     import apache_beam as beam
 
-    keys = files | "Turns of lines" >> beam.FlatMap(_user_turns, kinds)
-    matched = keys | "With a line" >> beam.Filter(rewritten.get)
+    matched = files | "Turns of lines" >> beam.FlatMap(_user_turns, kinds) | "With a line" >> beam.Filter(rewritten.get)
     once = files.pipeline | "Lines" >> beam.Create([None], reshuffle=False)
     unused = beam.FlatMap(lambda _, matched: rewritten.unused(kinds, set(matched)), beam.pvalue.AsIter(matched))
     letters = once | "Unused lines" >> unused

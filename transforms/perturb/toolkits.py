@@ -199,8 +199,7 @@ def may_be_same(name: str, other: str) -> bool:
 
 
 def _are_same(word: str, other: str) -> bool:
-    is_part = min(len(word), len(other)) >= _LONG and (word.endswith(other) or other.endswith(word))
-    return word == other or is_part
+    return word == other or (min(len(word), len(other)) >= _LONG and (word.endswith(other) or other.endswith(word)))
 
 
 def right_names(truth: Task | None) -> list[str]:
@@ -237,8 +236,7 @@ def without_the_right_tool(task: Task, truth: Task | None, catalogue: Catalogue)
 
     Returns None if there are no expected calls, or if no tool is left.
     """
-    right = right_names(truth)
-    if not right:
+    if not (right := right_names(truth)):
         return None
     left = {_name(tool): tool for tool in task["function"]}
     for name in right:

@@ -88,8 +88,7 @@ def typo_operations(
       key: the key of the draws.
       perturb_values: whether words of annotated values may have typos, too.
     """
-    words = [match.span() for match in _TOKEN.finditer(utterance)]
-    if not words:
+    if not (words := [match.span() for match in _TOKEN.finditer(utterance)]):
         return []
     numbers = draws(key)
     draw = numbers.__next__
@@ -139,8 +138,7 @@ def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: 
     start, end = words[i]
     word = utterance[start:end]
     if kind == _ABBREVIATION:
-        short = abbreviations().get(word.lower().replace("’", "'"))
-        if short is None:
+        if (short := abbreviations().get(word.lower().replace("’", "'"))) is None:
             return None
         return Operation(start, end, short.capitalize() if word[0].isupper() else short, kind)
     # Capitals after the first letter indicate names and acronyms. Apostrophes are not letters.

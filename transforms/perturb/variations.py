@@ -113,8 +113,7 @@ class LanguageVariation(base.Perturbation):
         if self.rewritten is None:
             key = key_of(self.seed, self.name, user_turn.dialogue_id, str(user_turn.position))
             return self.rewrite(user_turn, key, said)
-        line = self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))
-        if line is None:
+        if (line := self.rewritten.get((user_turn.dialogue_id, user_turn.position, self.name))) is None:
             return Rewrite(reason="not_rewritten")
         return reworded(user_turn, line.utterance, line.source or REWRITTEN, in_words=self.name == Paraphrase.name)
 
@@ -155,10 +154,9 @@ class LanguageVariation(base.Perturbation):
 
     def _varied_turns(self, dialogue: Dialogue) -> dict[str, tuple[int, list[UserTurn]]]:
         turns = list(user_turns(dialogue))
-        rewrites = {part.name: part.rewrite_all(turns) for part in self.parts}
         return {
             kind: (len(turns), [turn for turn, rewrite in zip(turns, of_kind, strict=True) if rewrite.text])
-            for kind, of_kind in rewrites.items()
+            for kind, of_kind in {part.name: part.rewrite_all(turns) for part in self.parts}.items()
         }
 
     def state_of(self, place: base.Place, state: Any, shared: base.Shared) -> State:
@@ -196,8 +194,7 @@ class LanguageVariation(base.Perturbation):
         def with_varied(chosen: Collection[int]) -> dict[str, Any]:
             return {**raw, "turns": [new[i] if i in chosen else turn for i, turn in enumerate(raw["turns"])]}
 
-        counts = {**_counts_of(rewrites), "bad_turns": len(bad)}
-        yield part.name, base.Perturbed(with_varied(new), rows, counts, bad)
+        yield part.name, base.Perturbed(with_varied(new), rows, {**_counts_of(rewrites), "bad_turns": len(bad)}, bad)
         for i, name in enumerate(mixes.names(part.name, self.envs), 1):
             chosen = [position for position, level in levels.items() if 0 < level <= i]
             yield name, base.Perturbed(with_varied(chosen), rows, {"turns": len(turns), "varied": len(chosen)})

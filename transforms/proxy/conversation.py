@@ -169,8 +169,7 @@ class Call:
         """Returns arguments, or a piece of them: an object, or its text as OpenAI has it."""
         if self.text is None or bytes(data) in _NO_ARGUMENTS:
             return data
-        content = text_of(data)
-        if content is None:
+        if (content := text_of(data)) is None:
             return Raw(self.text.renamed(bytes(data).decode()).encode())
         new = self.text.renamed(content) + ("" if is_piece else self.text.held)
         return data if new == content else encoded(new)
@@ -210,8 +209,7 @@ class Answer:
         """Maps the data of an event of a stream. What was held back of arguments comes before it, when they end."""
         if self._open and (continued := self._continued(data)) is not None:
             return [continued]
-        fields = fields_of(data)
-        if fields is None:
+        if (fields := fields_of(data)) is None:
             return [data]
         kind, held = text_of(fields.get("type")) or "", list[Raw]()
         if "choices" in fields:
@@ -263,8 +261,7 @@ class Answer:
 
     def _end(self, place: Place) -> str:
         """Ends a call, and returns the part of its arguments that was held back."""
-        call = self._open.pop(place, None)
-        if call is None:
+        if (call := self._open.pop(place, None)) is None:
             return ""
         call.count(self._statistics)
         return call.text.held if call.text else ""

@@ -70,8 +70,7 @@ def edited(data: Raw, path: Sequence[str], edit: Callable[[Fields], Fields]) -> 
         items = items_of(data) or []
         new_items = [edited(item, path[1:], edit) for item in items]
         return data if all(map(operator.is_, items, new_items)) else encoded(new_items)
-    fields = fields_of(data)
-    if fields is None:
+    if (fields := fields_of(data)) is None:
         return data
     return data if (new := edited_fields(fields, path, edit)) is fields else encoded(new)
 
@@ -159,8 +158,7 @@ class ArgumentsText:
         if mark == '"':
             self._in_value = True
         elif mark in "{[":
-            shape = self._value
-            if shape is not None:
+            if (shape := self._value) is not None:
                 shape = shape.object() if mark == "{" else shape.element()
             self._open.append((mark == "{", shape))
             self._key_is_next, self._value = mark == "{", shape

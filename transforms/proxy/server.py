@@ -466,8 +466,7 @@ def mapped_events(data: bytes, answer: Mapped) -> bytes:
 
 def _mapped_event(event: bytes, answer: Mapped) -> bytes:
     """Maps the data of an event, which APIs write on one line. Further events may come before it."""
-    match = _DATA.search(event)
-    if match is None:
+    if (match := _DATA.search(event)) is None:
         return event
     data = Raw(match[1])
     *before, new = answer.events(data)

@@ -105,7 +105,7 @@ class BuildData(beam.PTransform):
 def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
     """Yields the packed rows of each shard, and tagged SourceFacts."""
     data = storage.read_bytes(source.path)
-    file = model.InputFile(source.relative, len(data), _sha256(data))
+    file = model.InputFile(source.relative, len(data), hashlib.sha256(data).hexdigest())
     services = plan.services.get(source.corpus, {}).get(source.split, {})
     try:
         data = without_labels(data) if source.hidden else data
@@ -114,18 +114,13 @@ def _read(source: Source, plan: Plan, folder: str) -> Iterator[Any]:
         raise InputError(error.reason, error.path or source.path, error.where) from None
     except Exception as error:  # errors of a reader that it does not handle: the message must name the file
         raise InputError(f"cannot be read: {str(error) or type(error).__name__}", source.path) from error
-    copied = source.record in ("dialogue", "service", *OF_TASKS)
-    copy = _write(folder, source.copy, data) if copied else None
+    copy = _write(folder, source.copy, data) if source.record in ("dialogue", "service", *OF_TASKS) else None
     yield TaggedOutput("facts", SourceFacts(source.input, file, copy, counts, faults))
     for shard, packed in reading.parts(table, plan.configs[source.config].key, source.shards):
         yield (source.config, source.split, shard, source.shards), packed
     progress.advance(1, "files")
     Metrics.counter("parapet", "files").inc()
     Metrics.counter("parapet", "rows").inc(table.num_rows)
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _write_shard(shard: tuple[ShardKey, Iterable[bytes]], folder: str) -> model.File:
@@ -250,8 +245,7 @@ def follow(manifest: model.Manifest, staging: str, parent: reading.Release) -> N
     Raises:
       InputError: the version number does not match the changes.
     """
-    sha256 = hashlib.sha256(parent.read(model.MANIFEST)).hexdigest()
-    manifest.parent = model.Parent(parent.manifest.version, sha256)
+    manifest.parent = model.Parent(parent.manifest.version, hashlib.sha256(parent.read(model.MANIFEST)).hexdigest())
     difference = compare(parent, reading.Release(layout.as_path(staging), manifest))
     manifest.changes = model.Changes(difference.level, difference.splits)
     if difference.contradiction:
@@ -326,7 +320,7 @@ def write_documents(
 def _write(folder: str, relative: str, data: bytes) -> model.File:
     with storage.whole(storage.join(folder, relative)) as handle:
         handle.write(data)
-    return model.File(relative, len(data), _sha256(data))
+    return model.File(relative, len(data), hashlib.sha256(data).hexdigest())
 
 
 def publish(staging: str, folder: str) -> None:
@@ -336,17 +330,15 @@ def publish(staging: str, folder: str) -> None:
     """
     with storage.reporting(staging):
         FileSystems.delete([storage.join(staging, SUMMARY)])
-    sums = storage.read_written(staging, model.SUMS).decode()
-    paths = [line.partition("  ")[2] for line in sums.splitlines()]
+    paths = [line.partition("  ")[2] for line in storage.read_written(staging, model.SUMS).decode().splitlines()]
     if disk.is_disk(folder):
         try:
             os.replace(staging, folder)
         except OSError as error:
             raise InputError(f"cannot be published: {error.strerror}", folder) from None
         return
-    storage.move(
-        [(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))]
-    )  # the manifest without checksums marks half a release
+    # the manifest without checksums marks half a release
+    storage.move([(storage.join(staging, model.MANIFEST), storage.join(folder, model.MANIFEST))])
     paths.remove(model.MANIFEST)
     for batch in (paths, [model.SUMS]):
         storage.move([(storage.join(staging, path), storage.join(folder, path)) for path in batch])
@@ -416,8 +408,9 @@ def push(root: Path, version: str, repo: str, private: bool, token: str) -> str:
         if private and not api.dataset_info(repo).private:
             raise InputError("is public: make it private in its settings, or leave out --private", repo)
         if version in {ref.name for ref in api.list_repo_refs(repo, repo_type="dataset").tags}:
-            reason = f"has version {version} already, and a release never changes: build the next version"
-            raise InputError(reason, repo)
+            raise InputError(
+                f"has version {version} already, and a release never changes: build the next version", repo
+            )
         commit = api.upload_folder(
             repo_id=repo,
             folder_path=root,

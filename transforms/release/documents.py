@@ -99,9 +99,8 @@ def bibtex(manifest: Manifest) -> str:
     """Creates the BibTeX entry of a release."""
     # Braces keep the name of a group from being read as a person's.
     names = [_latex(author.name) for author in manifest.authors]
-    authors = " and ".join(name if ", " in name else f"{{{name}}}" for name in names)
     fields = {
-        "author": authors,
+        "author": " and ".join(name if ", " in name else f"{{{name}}}" for name in names),
         "title": f"{{{_latex(title_of(manifest))}}}",
         "year": manifest.created[:4],
         "version": manifest.version,
@@ -133,8 +132,7 @@ def licence_text(manifest: Manifest, own: str = "") -> str:
         )
     for source in manifest.sources:
         about = [source.title, source.authors, source.url, licence_name(source.licence), licence_url(source.licence)]
-        lines = [one_line(line) for line in (*about, source.citation) if line.strip()]
-        parts.append("- " + "\n  ".join(lines))
+        parts.append("- " + "\n  ".join(one_line(line) for line in (*about, source.citation) if line.strip()))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -202,9 +200,7 @@ def in_words(kind: pa.DataType) -> str:
     """Formats a type for readers: ``list of {speaker, utterance, frames}``."""
     if is_list(kind):
         return f"list of {in_words(kind.value_type)}"
-    if pa.types.is_struct(kind):
-        return "{" + ", ".join(field.name for field in kind) + "}"
-    return str(kind)
+    return "{" + ", ".join(field.name for field in kind) + "}" if pa.types.is_struct(kind) else str(kind)
 
 
 _PARQUET = "application/x-parquet"
@@ -353,7 +349,9 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
         lead=f"Version {manifest.version}, by {authors_line(manifest.authors)}{date}. "
         f"{licence_name(manifest.licence)}.{home}",
         tiles=[
-            Tile(f"{unit}, in all corpora", number(sum(map(_total, manifest.counts.get(unit, {}).values())))),
+            Tile(
+                f"{unit}, in all corpora", number(sum(sum(n.values()) for n in manifest.counts.get(unit, {}).values()))
+            ),
             Tile("rows, in all configurations", number(manifest.rows)),
             Tile("on disk, Parquet and JSON", size(manifest.size)),
         ],
@@ -365,10 +363,6 @@ def release_report(manifest: Manifest, columns: Columns) -> Report:
             "../SHA256SUMS": "the checksum of every file",
         },
     )
-
-
-def _total(counts: Mapping[str, int]) -> int:
-    return sum(counts.values())
 
 
 def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
@@ -394,8 +388,9 @@ def _content(manifest: Manifest, columns: Columns) -> Iterator[Section]:
         for (record, _), names in same.items()
         for column in columns[names[0]]
     ]
-    headings = ["configuration", "column", "type", "what it is"]
-    yield Table(title="Columns", columns=headings, rows=described, text_columns=4)
+    yield Table(
+        title="Columns", columns=["configuration", "column", "type", "what it is"], rows=described, text_columns=4
+    )
     units = [unit for unit in COUNTED if unit in manifest.counts]
     rows = [
         [corpus, split, *(number(manifest.counts[unit].get(corpus, {}).get(split)) for unit in units)]
@@ -424,7 +419,7 @@ def _quality(manifest: Manifest) -> Iterator[Section]:
     """Yields the sections about dispositions of answers, and about unresolved problems."""
     if manifest.dispositions:
         numbers = {key: manifest.dispositions.get(key, 0) for key in DISPOSITIONS}
-        yield answers_table({"total": _total(numbers), **numbers}, title="Answers")
+        yield answers_table({"total": sum(numbers.values()), **numbers}, title="Answers")
     if manifest.answer_sources:
         yield _counts_table("Sources of answers", WRITERS, manifest.answer_sources, "answers")
     if manifest.rejections:

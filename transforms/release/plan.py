@@ -30,10 +30,7 @@ TASK, BESIDE = "task", "beside"
 OF_TASKS = (TASK, BESIDE)
 TASK_COLUMNS = pa.schema(
     [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("file", pa.string(), nullable=False),
-        pa.field("question", pa.string(), nullable=False),
-        pa.field("function", pa.string(), nullable=False),
+        *(pa.field(name, pa.string(), nullable=False) for name in ("id", "file", "question", "function")),
         pa.field("ground_truth", pa.string()),
     ]
 )

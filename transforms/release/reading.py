@@ -161,8 +161,7 @@ def logical_sha256(rows: Iterable[bytes]) -> str:
     """Returns the SHA-256 of rows in the form of :func:`row_json`, each followed by a newline."""
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(row)
-        digest.update(b"\n")
+        digest.update(row + b"\n")
     return digest.hexdigest()
 
 
@@ -300,14 +299,12 @@ def level_between(old: str, new: str) -> str:
     before, after = parse_version(old), parse_version(new)
     if after <= before:
         return ""
-    changed = next(i for i in range(3) if after[i] != before[i])
-    return _ORDER[2 - changed]
+    return _ORDER[2 - next(i for i in range(3) if after[i] != before[i])]
 
 
 def contradiction(old: str, new: str, level: str) -> str:
     """Explains why a version number cannot follow another for changes at a level; empty if it can."""
-    own = level_between(old, new)
-    if not own:
+    if not (own := level_between(old, new)):
         return f"version {new} does not come after {old}"
     if _ORDER.index(own) < _ORDER.index(level):
         return f"{new} is a {own} version after {old}, but the data was changed at the {level} level"
@@ -344,8 +341,7 @@ def _compare_split(
     """Returns the difference of one split, and lists its rows; None if there is none."""
     before, after = old.manifest.configs.get(name), new.manifest.configs.get(name)
     if before is None or split not in before.splits:
-        rows = new.manifest.configs[name].splits[split].rows
-        return SplitChange(name, split, "minor", rows, 0, 0, [], [])
+        return SplitChange(name, split, "minor", new.manifest.configs[name].splits[split].rows, 0, 0, [], [])
     if after is None or split not in after.splits:
         return SplitChange(name, split, "major", 0, before.splits[split].rows, 0, [], [])
     types = [{column.name: plain_type(column.type) for column in config.columns} for config in (before, after)]
@@ -391,8 +387,7 @@ def _compare_rows(change: SplitChange, old: Release, new: Release, common: Seque
         elif before != after:
             changed[text] = ": " + ", ".join(name for i, name in enumerate(common) if before[i] != after[i])
     change.added, change.removed, change.changed = len(added), len(rows), len(changed)
-    removed = dict.fromkeys(rows, "")
-    return of_new_corpora, [*_listed("+", added), *_listed("-", removed), *_listed("~", changed)]
+    return of_new_corpora, [*_listed("+", added), *_listed("-", dict.fromkeys(rows, "")), *_listed("~", changed)]
 
 
 def _listed(sign: str, rows: Mapping[str, str]) -> Iterator[str]:

@@ -41,15 +41,13 @@ def text(value: str) -> Markdown:
 def code(value: str) -> Markdown:
     """Formats a name as code, or as text if code in a table cannot show it (a pipe, a backtick, a line break)."""
     plain = one_line(value)
-    shows = plain and plain == value and not set("`|") & set(plain)
-    return Markdown(f"`{plain}`") if shows else text(value)
+    return Markdown(f"`{plain}`") if plain and plain == value and not set("`|") & set(plain) else text(value)
 
 
 def inline(value: str) -> Markdown:
     """Converts our own text to Markdown in one line: text between backticks is code, the rest is shown unchanged."""
     pieces = re.split(r"(`[^`|]+`)", one_line(value))
-    shown = [piece if i % 2 else _spaced(piece, first=i == 0) for i, piece in enumerate(pieces)]
-    return Markdown("".join(shown))
+    return Markdown("".join(piece if i % 2 else _spaced(piece, first=i == 0) for i, piece in enumerate(pieces)))
 
 
 def _spaced(piece: str, first: bool) -> str:

@@ -447,8 +447,7 @@ def _inline(text: str, links: Mapping[str, str]) -> Markup:
     parts = []
     for i, part in enumerate(_CODE.split(text)):
         if i % 2 and ((part in links and not part.endswith("/")) or markdown.is_url(part)):
-            href = part if part in links else markdown.quoted(part)
-            parts.append(Markup('<a href="{}">{}</a>').format(href, part))
+            parts.append(Markup('<a href="{}">{}</a>').format(part if part in links else markdown.quoted(part), part))
         else:
             parts.append(Markup("<code>{}</code>").format(part) if i % 2 else escape(part))
     return Markup("").join(parts)
@@ -487,8 +486,7 @@ def table_markdown(table: Table, most: int = MAX_ROWS) -> markdown.Markdown:
     bold = set(table.best)
     for i, row in enumerate(_cut(table, most)[0]):
         if i in table.groups:
-            heading = markdown.Markdown(f"**{markdown.text(table.groups[i])}**")
-            rows.append([heading, *[""] * (len(table.columns) - 1)])
+            rows.append([markdown.Markdown(f"**{markdown.text(table.groups[i])}**"), *[""] * (len(table.columns) - 1)])
         cells = [_cell_markdown(cell, (i, j) in bold) for j, cell in enumerate(row)]
         rows.append([markdown.inline(cell) for cell in cells] if table.inline else cells)
     return markdown.table(table.columns, rows, len(table.columns) - table.text_columns)

@@ -72,8 +72,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 def check_plain_text(beginning: bytes, path: object, flag: str = "") -> None:
     """Raises InputError if a file that should have one text per line is HTML, XML or JSON."""
-    first = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if match := _OTHER_KIND.match(first):
+    if match := _OTHER_KIND.match(beginning.removeprefix(b"\xef\xbb\xbf").lstrip()):
         kind = "HTML or XML" if match[0][:1] == b"<" else "JSON"
         raise InputError(f"is {kind}: expected plain text, one entry per line", path, flag)
 
@@ -195,8 +194,7 @@ def join_words(parts: Iterable[str], convention: Convention, original: str = "")
       original: the paraphrased name; ``domain-slot`` names keep its domain, names with dots keep the part before the
         last dot.
     """
-    parts = list(parts)
-    if not parts:
+    if not (parts := list(parts)):
         return ""
     space, dot, _ = original.rpartition(".")
     if dot:

@@ -137,8 +137,7 @@ def _lines(data: bytes, path: object) -> Iterator[tuple[int, str]]:
 
 
 def _content(line: str, path: object, where: str) -> tuple[int, str]:
-    numbered = _NUMBERED.fullmatch(line)
-    if not numbered:
+    if not (numbered := _NUMBERED.fullmatch(line)):
         raise InputError("does not begin with a number and a space", path, where)
     return int(numbered[1]), numbered[2]
 

@@ -123,8 +123,7 @@ class System:
             return Reply(self._offer("next"))
         if "AFFIRM" in names:
             return self._do()
-        missing = [slot for slot in REQUIRED[self.intent] if slot not in self.values]
-        if missing:
+        if missing := [slot for slot in REQUIRED[self.intent] if slot not in self.values]:
             return Reply(self._ask(missing))
         return self._do() if self.intent == FIND else Reply(self._confirm())
 
@@ -170,8 +169,7 @@ class System:
         canonical = self._found[0][slot]
         if slot == NAME:
             return Value(canonical, canonical)
-        say = {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot]
-        return say(self.rng, canonical)
+        return {DATE: day_value, TIME: time_value, REPEATS: repeats_value}[slot](self.rng, canonical)
 
 
 LONGEST = 80  # turns; longer dialogues are going in circles
@@ -209,8 +207,7 @@ def simulate(seed: str, split: str, number: int, attempt: int = 0) -> tuple[dict
         heard = reply.acts
         line = say(SYSTEM, heard, system.intent, rng)
         turns.append(system_turn(SERVICE, line, [act.as_action() for act in heard], reply.call, reply.results))
-    dialogue = {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}
-    return dialogue, goal
+    return {"dialogue_id": f"{split}_{number:05}", "services": [SERVICE], "turns": turns}, goal
 
 
 DIGEST_SIZE = 8  # bytes
@@ -305,8 +302,7 @@ def choose_attempts(seed: str, digests: Iterable[tuple[str, int, bytes]]) -> dic
                 seen.add(digest)
                 continue
             for attempt in range(1, ATTEMPTS):
-                other = digest_of(simulate(seed, split, number, attempt)[0])
-                if other not in taken:
+                if (other := digest_of(simulate(seed, split, number, attempt)[0])) not in taken:
                     taken.add(other)
                     attempts[split, number] = attempt
                     break

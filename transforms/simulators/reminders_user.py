@@ -100,9 +100,8 @@ class Calendar:
 
 
 def _intent(name: str, description: str, **optional: str) -> dict[str, Any]:
-    transactional = name in CONFIRMED
     return formats.schema_intent(
-        name, description, REQUIRED[name], SLOTS, optional=optional, transactional=transactional
+        name, description, REQUIRED[name], SLOTS, optional=optional, transactional=name in CONFIRMED
     )
 
 

@@ -58,8 +58,7 @@ class ValueFinder:
         values: dict[str, str] = {}
         for word in text.split():
             for piece in [word] if word in self._slots else _PIECE.findall(word):
-                slots = [slot for slot in self._slots.get(piece, ()) if slot not in values]
-                if slots:
+                if slots := [slot for slot in self._slots.get(piece, ()) if slot not in values]:
                     values[slots[0]] = piece
         return values
 
@@ -112,8 +111,7 @@ class Rules:
           text: the utterance.
           last: the previous act of the bot; empty at the beginning.
         """
-        reading = self._readings.get((text, last))
-        if reading is None:
+        if (reading := self._readings.get((text, last))) is None:
             if len(self._readings) >= _MOST_READINGS:
                 self._readings.clear()
             reading = self._readings[text, last] = self._understand(" ".join(text.split()), last)
@@ -126,8 +124,7 @@ class Rules:
             readings = [{field: match[1]} for answer in self._answers[field] if (match := answer.fullmatch(text))]
             if readings:
                 return self._likely("answer", readings, text)
-        plain = self._plain.get(text, [])
-        if plain:
+        if plain := self._plain.get(text, []):
             plain_kinds = {act.partition(".")[0]: act for act in plain}
             for act in expected:
                 if act in plain_kinds:
@@ -137,9 +134,7 @@ class Rules:
                 begins = head.match(text) if (act in expected) == in_place else None
                 if begins and (parses := self._parses(text, begins.end())):
                     return self._likely(act, parses, text)
-        if plain:
-            return Reading(plain[0], {})
-        return self._guess(text, kind, field)
+        return Reading(plain[0], {}) if plain else self._guess(text, kind, field)
 
     def _parses(self, text: str, at: int) -> list[dict[str, str]]:
         """Returns the values of consecutive phrases up to the end.
@@ -256,8 +251,7 @@ class Bot:
         if act == "ask":
             act = f"ask.{self._missing}"
         elif act == "option":
-            offered = self._best
-            values = {**values, "name": offered}
+            values = {**values, "name": self._best}
             act = "next_option" if self._offered else "option"
         elif act == "give":
             extra = self._asked_about
@@ -305,8 +299,7 @@ class Bot:
     @property
     def _best(self) -> str:
         """The entity with the highest rating that was not offered yet; empty if none is left."""
-        left = [name for name in self._results if name not in self._offered]
-        return formats.best_rated(left, self._facts, RATING)
+        return formats.best_rated([name for name in self._results if name not in self._offered], self._facts, RATING)
 
     def _next_act(self) -> str:
         """Returns the bot's next act in the course of the tasks; empty if there is none."""
@@ -324,8 +317,7 @@ class Bot:
 
 def solve(rules: Rules, dialogue: formats.BabiDialogue) -> list[bool]:
     """Returns for each answer whether the bot finds it after the right dialogue so far."""
-    bot = Bot(rules)
-    return [answer == line.bot for line, answer in answered(bot, dialogue)]
+    return [answer == line.bot for line, answer in answered(Bot(rules), dialogue)]
 
 
 def answered(bot: Bot, dialogue: formats.BabiDialogue) -> Iterator[tuple[formats.Exchange, str]]:

@@ -285,8 +285,7 @@ def parse_sizes(parts: Sequence[str]) -> tuple[tuple[str, int], ...]:
         if (equals or len(parts) > 1) and name not in sizes:
             raise InputError(f"{name!r} is not a split: must be one of {', '.join(SPLITS)}", "--sizes")
         if not size.isdecimal() or int(size) > MAX_SIZE:
-            reason = f"{size!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)"
-            raise InputError(reason, "--sizes")
+            raise InputError(f"{size!r} is not a size: must be a number up to {MAX_SIZE:,} (example: 1000)", "--sizes")
         sizes |= dict.fromkeys([name] if equals else SPLITS, int(size))
     if not any(sizes.values()):
         raise InputError("at least one size must be above 0", "--sizes")
@@ -323,14 +322,13 @@ def schema(ontology: Ontology) -> list[dict[str, Any]]:
     ]
     names = [slot["name"] for slot in slots]
     service, find, reserve = names_for(ontology)
-    by_fields = f"Find a {domain} by {', '.join(ontology.names)}"
     return [
         formats.schema_service(
             service,
             f"Finds a {domain} that is what the user wants, and books it",
             slots,
             [
-                formats.schema_intent(find, by_fields, ontology.names, names),
+                formats.schema_intent(find, f"Find a {domain} by {', '.join(ontology.names)}", ontology.names, names),
                 formats.schema_intent(reserve, f"Book a {domain} by its name", ["name"], names, transactional=True),
             ],
         )

@@ -185,8 +185,7 @@ def read_ontology(data: bytes, path: object) -> Ontology:
 
 def parse_ontology(given: Mapping[str, Any], path: object) -> Ontology:
     """Validates an ontology. Raises InputError with the place."""
-    domain = {key: value for key, value in given.items() if key != "patterns"}
-    content: Ontology = convert(domain, Ontology, path)
+    content: Ontology = convert({key: value for key, value in given.items() if key != "patterns"}, Ontology, path)
     for place, reason in _problems(content):
         raise InputError(reason, path, place)
     return msgspec.structs.replace(
@@ -218,8 +217,7 @@ def _name_problems(given: Ontology) -> Iterator[tuple[str, str]]:
         if name in seen:
             yield place, f"{name!r} appears twice"
         seen.add(name)
-    crossed = [field.name for field in given.fields if not field.one_each]
-    if not crossed:
+    if not (crossed := [field.name for field in given.fields if not field.one_each]):
         yield "fields", "all fields are one_each, but at least one must not be"
     if given.name and sorted(given.name) != sorted(crossed):
         yield "name", f"must contain each field without one_each once: {', '.join(crossed)}"
@@ -316,8 +314,7 @@ def merged(default: Mapping[str, Any], given: Any, path: object, place: str) -> 
     for key, value in given.items():
         if key not in default:
             raise InputError(f"unknown key: must be one of {', '.join(default)}", path, f"{place}.{key}")
-        nested = isinstance(default[key], dict)
-        table[key] = merged(default[key], value, path, f"{place}.{key}") if nested else value
+        table[key] = merged(default[key], value, path, f"{place}.{key}") if isinstance(default[key], dict) else value
     return table
 
 
@@ -442,8 +439,7 @@ def check_world(world: World, tasks: Sequence[int], splits: Sequence[str], path:
         if not part.requests or len(part.entities) < 2:
             raise InputError(f"too few values: {split} has too few requests or entities; {hint}", path)
         if not part.rich and {3, 5} & set(tasks):
-            reason = f"no request of {split} finds {LEAST_RESULTS} or more of the knowledge base; {hint}"
-            raise InputError(reason, path)
+            raise InputError(f"no request of {split} finds {LEAST_RESULTS} or more of the knowledge base; {hint}", path)
         if 3 in tasks and world.ontology.options and not part.options:
             numbers = ", ".join(world.ontology.options)
             reason = f"no request of {split} finds {numbers} of the knowledge base: give other numbers"
@@ -455,16 +451,14 @@ def dialogue_facts(world: World, entity: Entity) -> list[Fact]:
     known = world.facts(entity)
     extras, fields = world.ontology.extras, world.names
     mixed = [name for pair in itertools.zip_longest(extras, fields[: len(extras)]) for name in pair if name]
-    order = [*mixed, *fields[len(extras) :], "rating"]
-    return [Fact(entity.name, f"R_{name}", known[name]) for name in order]
+    return [Fact(entity.name, f"R_{name}", known[name]) for name in [*mixed, *fields[len(extras) :], "rating"]]
 
 
 def knowledge_base(world: World) -> Iterator[Fact]:
     """Yields all facts, the seen half first, in the order of the published knowledge base."""
     ontology = world.ontology
     crossed = [field.name for field in ontology.fields if not field.one_each]
-    drawn = [field.name for field in ontology.fields if field.one_each]
-    order = [*crossed, "rating", *ontology.extras, *drawn]
+    order = [*crossed, "rating", *ontology.extras, *(field.name for field in ontology.fields if field.one_each)]
     for entity in itertools.chain(*world.halves):
         known = world.facts(entity)
         yield from (Fact(entity.name, f"R_{name}", known[name]) for name in order)
@@ -539,8 +533,7 @@ def simulate(world: World, task: int, split: str, number: int) -> Dialogue:
     Dialogues with different numbers differ, in tasks 1 and 4 as long as the split has enough combinations; in the
     others there are always enough.
     """
-    rng = StratifiedRng(world.seed, f"task{task}", split, number=number)
-    simulation = _Simulation(world, rng, split)
+    simulation = _Simulation(world, StratifiedRng(world.seed, f"task{task}", split, number=number), split)
     requests = simulation.run(task)
     return Dialogue(f"{task}_{split}_{number:05}", tuple(requests), tuple(simulation.pairs))
 
@@ -599,8 +592,7 @@ class _Simulation:
         for name in values:
             if name not in named:
                 self._add(answer, f"ask.{name}")
-                way = self.rng.choice(self.user[f"answer.{name}"])
-                answer = Utterance(f"answer.{name}", filled(way, values))
+                answer = Utterance(f"answer.{name}", filled(self.rng.choice(self.user[f"answer.{name}"]), values))
         self._add(answer, "search")
 
     def _call(self, request: Request) -> None:
@@ -608,8 +600,7 @@ class _Simulation:
 
     def _update(self, first: Request, last: Request) -> None:
         values = self._values(last)
-        changed = [name for name, old in self._values(first).items() if values[name] != old]
-        for name in self.rng.shuffled(changed):
+        for name in self.rng.shuffled([name for name, old in self._values(first).items() if values[name] != old]):
             self._add(self._say("update", [(name, values[name])]), "updated")
         self._add(self._say("no_more"), "search_again")
         self._add(None, "call_again", values)
@@ -670,8 +661,7 @@ def _updated_from(world: World, rng: StratifiedRng, split: str, n: int, rich: bo
         last = rng.choice(part.rich if rich else part.requests)
         first = list(last)
         for i in rng.sample(range(len(fields)), n):
-            others = [value for value in fields[i].of_half(split == "oov") if value != last[i]]
-            first[i] = rng.choice(others)
+            first[i] = rng.choice([value for value in fields[i].of_half(split == "oov") if value != last[i]])
         if world.of_request[tuple(first)] == split:
             return tuple(first), last
     reason = f"too few values: no two requests of {split} differ in {n} of the fields"
@@ -711,8 +701,7 @@ def disfluent(world: World, dialogue: Dialogue, split: str) -> Dialogue:
     for i, pair in enumerate(dialogue.pairs):
         if pair.user:
             rng = StratifiedRng(world.seed, "babi_plus", dialogue.dialogue_id, str(i))
-            line = _line(world, pair.user, split, odds, rng)
-            pair = TurnPair(Utterance(pair.user.act, line), pair.bot, pair.results)
+            pair = TurnPair(Utterance(pair.user.act, _line(world, pair.user, split, odds, rng)), pair.bot, pair.results)
         pairs.append(pair)
     return Dialogue(dialogue.dialogue_id, dialogue.requests, tuple(pairs))
 

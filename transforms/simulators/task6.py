@@ -262,14 +262,12 @@ def read_logs(root: str, dev: int | None) -> Logs:
     """
     if not is_there(root):
         raise InputError("there is no such folder", root, "--logs")
-    paths = {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}
-    if not paths:
+    if not (paths := {split: path for split in SPLITS if (path := _found(root, f"dstc2_{split}.flist"))}):
         raise InputError(
             "contains no lists of calls: expected scripts/config/dstc2_train.flist, _dev and _test", root, "--logs"
         )
     splits = {split: _names(path) for split, path in paths.items()}
-    twice = [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]
-    if twice:
+    if twice := [name for name, n in Counter(name for names in splits.values() for name in names).items() if n > 1]:
         raise InputError(f"{twice[0]!r} is listed twice, but a call belongs to one split", root, "--logs")
     moved = [] if dev is None else splits.get("dev", [])[dev:]
     if moved and "train" in splits:
@@ -283,8 +281,7 @@ def read_logs(root: str, dev: int | None) -> Logs:
 
 
 def _found(root: str, name: str) -> Path | None:
-    places = [as_path(root) / place / name for place in _PLACES]
-    return next((place for place in places if place.is_file()), None)
+    return next((path for place in _PLACES if (path := as_path(root) / place / name).is_file()), None)
 
 
 def _names(path: Path) -> list[str]:
@@ -500,8 +497,7 @@ class Words:
     """
 
     def __init__(self, knowledge: Iterable[Restaurant], others: Iterable[str]) -> None:
-        slots = {*QUERY, "name"}
-        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in slots}
+        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in (*QUERY, "name")}
         values |= set(others)
         several = sorted({value for value in values if " " in value}, key=lambda value: (-len(value), value))
         self._pattern = _any_of(several)

@@ -193,8 +193,7 @@ def values_of(script: Script, dialogues: Iterable[BabiDialogue], knowledge: Iter
 def extracted(script: Script, dialogues: Iterable[BabiDialogue], texts: Texts) -> Script:
     """Fills the script with the most frequent text of each pattern in the dialogues; ties are broken alphabetically."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in script.patterns}
-    responses = Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges)
-    for text, n in responses.items():
+    for text, n in Counter(exchange.bot for dialogue in dialogues for exchange in dialogue.exchanges).items():
         for name in texts.names_of(text) - {"call"}:
             counts[name][texts.with_gaps(text)] += n
     best = {name: min(counter, key=lambda text: (-counter[text], text), default="") for name, counter in counts.items()}
@@ -276,8 +275,7 @@ class System:
 
     def _next(self) -> str:
         """Returns the best rated result that was not offered yet."""
-        left = [name for name in self._results if name not in self._offered]
-        return best_rated(left, self._facts, "rating")
+        return best_rated([name for name in self._results if name not in self._offered], self._facts, "rating")
 
     def _call(self) -> str:
         values = {slot: value for slot, value in self.state.items() if value != ANY}

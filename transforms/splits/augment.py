@@ -179,8 +179,7 @@ def description_words(text: str) -> list[str]:
 
 def description_of(words: Sequence[str], original: str) -> str:
     """Replaces the words of a description. Punctuation is kept, and a capital letter at the beginning."""
-    own = description_words(original)
-    if list(words) == own:
+    if list(words) == description_words(original):
         return original
     first = _WORD.findall(original)[0]
     new = iter([words[0][:1].upper() + words[0][1:] if first[0].isupper() else words[0], *words[1:]])
@@ -241,8 +240,7 @@ def _corrupted_name(element: Element, corruption: Corruption, taken: Collection[
     convention = corruption.conventions.of(element.kind, element.name)
     words = split_name(element.name, convention)[1]
     for attempt in range(_ATTEMPTS):
-        drawn = corruption.words_of(words, element.id, element.kind, "name", attempt)
-        name = name_of(drawn, element.name, convention)
+        name = name_of(corruption.words_of(words, element.id, element.kind, "name", attempt), element.name, convention)
         if name == element.name and not attempt:
             break
         if name not in taken and not (element.kind == "slot" and name in MARKERS):
@@ -455,8 +453,7 @@ def corrupt(
 
     With words of other splits, training would contain words of the test schemas.
     """
-    every = layout.services_by_name(list(originals))
-    conventions = conventions_of(every.values())
+    conventions = conventions_of(layout.services_by_name(list(originals)).values())
     vocabulary = vocabulary_of(original.services, conventions)
     by_operation: dict[str, Raw] = {}
     for operation in corrupting.operations:
@@ -486,8 +483,7 @@ def _schema(name: str, versions: Sequence[_Version]) -> bytes:
         for raw in version.raw.values():
             service = str(raw["service_name"])
             # The reader of schema files also ignores case.
-            other = schema_of.setdefault(service.casefold(), version.variant.name)
-            if other != version.variant.name:
+            if (other := schema_of.setdefault(service.casefold(), version.variant.name)) != version.variant.name:
                 reason = f"service {service!r} is in {other} and in {version.variant.name}: they cannot be in one set"
                 raise InputError(reason, f"set {name!r}", "--sets")
     return layout.schema_bytes([raw for version in versions for raw in version.raw.values()])
@@ -502,10 +498,8 @@ def parse_sets(names: Iterable[str]) -> dict[str, tuple[Kind, ...]]:
     for name in names:
         words = [] if name == NONE else name.split("+")
         if not set(words) <= set(KINDS) or len(set(words)) < len(words):
-            reason = f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b"
-            raise InputError(reason, "--sets")
-        kinds = tuple(kind for kind in KINDS if kind in words)
-        if kinds in sets.values():
+            raise InputError(f"{name!r} is not a set: {NONE}, {', '.join(KINDS)}, or a+b", "--sets")
+        if (kinds := tuple(kind for kind in KINDS if kind in words)) in sets.values():
             raise InputError(f"{name!r} appears twice", "--sets")
         sets[name] = kinds
     return sets
@@ -555,13 +549,12 @@ class Augment(beam.PTransform):
         augmentation = self.plan.augmentation
         write = partial(augment_file, augmentation=augmentation, output=self.info.output)
         outputs = files | "Augment" >> runs.WriteEach(write, shown=0)
-        finish = runs.FinishRun(
+        published: beam.PCollection = outputs | "Finish" >> runs.FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
             tallies=partial(of_variants, variants=augmentation.labels),
             invariants=invariants_of(augmentation),
         )
-        published: beam.PCollection = outputs | "Finish" >> finish
         return published
 
 
@@ -638,8 +631,7 @@ def make_versions(dialogue: Any, file: str, augmentation: Augmentation) -> Versi
         places = perturbation.Places(dialogue, augmentation.known)
         source = typed(dialogue).dialogue_id  # rows need a valid dialogue
     except Exception as error:
-        bad = fence.bad_record(error)
-        versions.refused = {variant.name: bad for variant in augmentation.versions}
+        versions.refused = dict.fromkeys(augmentation.labels, fence.bad_record(error))
         return versions
     for variant in augmentation.versions:
         try:
@@ -682,10 +674,6 @@ def metadata_files(counts: Counts, _: object, plan: Plan) -> dict[str, bytes]:
 
 def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
     """Returns the content of ``statistics.json``: dialogues by set and by version."""
-    versions = {
-        label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
-        for label in plan.augmentation.labels
-    }
     return {
         "files": counts.sum("files"),
         "dialogues": counts.sum("dialogues", set=""),
@@ -696,7 +684,10 @@ def statistics_of(counts: Counts, plan: Plan) -> dict[str, Any]:
             }
             for training_set in plan.augmentation.sets
         },
-        "versions": versions,
+        "versions": {
+            label: {"dialogues": counts.sum("versions", set=label), "left_out": counts.sum("left_out", set=label)}
+            for label in plan.augmentation.labels
+        },
     }
 
 

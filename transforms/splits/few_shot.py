@@ -153,17 +153,16 @@ class WriteFewShot(beam.PTransform):
         files_of_sets = texts | "By set" >> beam.GroupByKey() | "Set files" >> beam.MapTuple(file_of)
         written = files_of_sets | "Write sets" >> WriteFiles(self.run.output)
         counts = [
-            dialogues | f"Count {name}" >> beam.Map(_counted, tuple(CountKey(name)))
+            dialogues | f"Count {name}" >> beam.Map(lambda _, key: (key, 1), tuple(CountKey(name)))
             for name, dialogues in (("chosen", uses), ("written", texts))
         ] | "Counts of sets" >> beam.Flatten()
         # Every dialogue counts for some domains, others, or is left out; every chosen dialogue is written.
-        parts = ("of_domains", "of_others", "left_out")
         finish = runs.FinishRun(
             self.run,
             partial(metadata_files, schemas=self.schemas, rule=self.rule),
             beam.pvalue.AsSingleton(chosen),
             tallies=self.tallies,
-            invariants=[Balance("dialogues", parts), Balance("chosen", ("written",))],
+            invariants=[Balance("dialogues", ("of_domains", "of_others", "left_out")), Balance("chosen", ("written",))],
         )
         published: beam.PCollection = outputs.with_more("Sets", written=written, counts=counts) | "Finish" >> finish
         return published
@@ -206,12 +205,11 @@ def report_of(statistics: Mapping[str, Any], rule: Rule) -> Report:
     """Creates the report for the page and the card."""
     domains = {name: numbers for name, numbers in statistics["domains"].items() if numbers["train_candidates"]}
     sizes = metrics_named("dialogues", "user_turns")
-    slots = [Metric("slots", "slots"), Metric("slots_that_occur", "slots of the domain")]
     training = Numbers(
         "Training sets",
         "domains/*/train/*",
         ("domain", "size"),
-        [*sizes, *slots],
+        [*sizes, Metric("slots", "slots"), Metric("slots_that_occur", "slots of the domain")],
         note="Slots are those that occur in the set, and in all training dialogues of the domain. Dialogues that touch "
         f"other domains are {'taken' if rule.multi_domain else 'left out'}. Seed: `{rule.seed}`.",
     )
@@ -448,10 +446,6 @@ def texts_of(joined: tuple[str, dict[str, Iterable[Any]]]) -> Iterator[tuple[str
             with fence.needed(file.path, f"[{position}]"):
                 text = sgd.dialogue_text(shown)
             yield path, (rank, text)
-
-
-def _counted(_: object, key: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    return key, 1
 
 
 def file_of(path: str, texts: Iterable[tuple[int, bytes]]) -> tuple[str, bytes]:

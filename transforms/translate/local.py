@@ -105,8 +105,7 @@ class Local(Engine):
             options: dict[str, Any] = {"num_beams": self.beams}
             if checkpoint.kind == "m2m_100":
                 model.tokenizer.src_lang = _code(source, codes)
-                token = codes[_code(target, codes)]
-                options["forced_bos_token_id"] = model.tokenizer.convert_tokens_to_ids(token)
+                options["forced_bos_token_id"] = model.tokenizer.convert_tokens_to_ids(codes[_code(target, codes)])
             elif codes:  # a Marian model with several targets: each text names its own
                 texts = [f"{codes[_code(target, codes)]} {text}" for text in texts]
             translations, are_whole = model.generate(texts, **options)

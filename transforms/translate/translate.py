@@ -72,8 +72,7 @@ class _Translate(beam.DoFn):
         known = {row.text for row in kept}
         rest = tuple(text for text in batch.texts if text not in known)
         for outcomes, sent in self._requests(Batch(batch.source, batch.target, rest)) if rest else ():
-            fresh = [outcome for outcome in outcomes if isinstance(outcome, Translation)]
-            if fresh:
+            if fresh := [outcome for outcome in outcomes if isinstance(outcome, Translation)]:
                 # Stored before the next request, because the parts of a split batch are paid for separately.
                 kept = [*kept, *fresh]
                 with files.whole(files.join(self.paid, part)) as handle:
@@ -111,8 +110,7 @@ class _Translate(beam.DoFn):
                 yield [self._outcome(batch, text, answer) for text, answer in pairs], size
 
     def _outcome(self, batch: Batch, text: str, answer: str) -> Translation | Untranslated:
-        translation = unescaped(text, answer).strip()
-        if not translation:
+        if not (translation := unescaped(text, answer).strip()):
             return Untranslated(batch.source, batch.target, text, "empty_answer: the engine returned an empty text")
         return Translation(self.engine.provider, self.engine.model, batch.source, batch.target, text, translation)
 
@@ -128,8 +126,7 @@ def unescaped(text: str, answer: str) -> str:
 
 def part_of(batch: Batch, engine: Engine) -> str:
     """Returns the name of the file for the answers to a batch, which depends on the engine and the texts."""
-    batch_key = msgspec.json.encode([engine.provider, engine.model, batch])
-    return f"{hashlib.sha256(batch_key).hexdigest()}.json"
+    return f"{hashlib.sha256(msgspec.json.encode([engine.provider, engine.model, batch])).hexdigest()}.json"
 
 
 _decode = msgspec.json.Decoder(list[Translation]).decode  # created before threads start, as in schemas/service.py
@@ -137,9 +134,7 @@ _decode = msgspec.json.Decoder(list[Translation]).decode  # created before threa
 
 def read_part(paid: str, part: str) -> list[Translation]:
     """Reads the stored answers to a batch; empty if it was never answered."""
-    if not FileSystems.exists(files.join(paid, part)):
-        return []
-    return _decode(files.read_written(paid, part))
+    return _decode(files.read_written(paid, part)) if FileSystems.exists(files.join(paid, part)) else []
 
 
 def read_parts(paid: str) -> list[Translation]:
@@ -254,8 +249,7 @@ class OneWay(beam.PTransform):
             | "Translate group" >> beam.ParDo(_Translate(self.engine, self.paid)).with_outputs(DEAD, main="translated")
         )
         translations = (batches[ROWS], answered.translated) | "Known and new" >> beam.Flatten()
-        dead = (batches[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
-        return translations, dead
+        return translations, (batches[DEAD], answered[DEAD]) | "Without an answer" >> beam.Flatten()
 
 
 def _batches(

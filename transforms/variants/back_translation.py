@@ -345,8 +345,7 @@ def _row(source: SourceText, pivot: str, answers: Answers, conventions: Conventi
 
 def _usable(source: SourceText, back: str, pattern: str, conventions: Conventions) -> tuple[str, str]:
     """Returns the new name or description in a back-translation, and why it cannot be used, if so."""
-    match = re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)
-    if match is None:
+    if (match := re.fullmatch(pattern, back, re.IGNORECASE | re.DOTALL)) is None:
         return "", WORDS
     if source.field == "name":
         convention = conventions.of("intent" if source.is_action else "slot", source.original)
@@ -416,18 +415,6 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTra
     """Makes the report from ``statistics.json`` and the rows of the audit."""
     pivots, average = statistics["pivots"], statistics["average"]
     changed = [row for row in audit if not row.reason]
-    sections = [
-        *sections_of(statistics, *_TABLES),
-        Table(
-            title="Examples of changed names and descriptions",
-            columns=["original", "new", "translation", "pivot"],
-            rows=[
-                [" ".join(text.split()) for text in (row.original, row.emitted, row.pivot_text, row.pivot)]
-                for row in changed[:: len(changed) // EXAMPLES + 1]
-            ],
-            text_columns=4,
-        ),
-    ]
     return Report(
         command="back_translate",
         title="Back-translation",
@@ -438,7 +425,18 @@ def back_translate_report(statistics: Mapping[str, Any], audit: Sequence[BackTra
             Tile("average BLEU of descriptions", number(average["description_bleu"], 1)),
             Tile("self-BLEU", number(statistics["self_bleu"], 1)),
         ],
-        sections=sections,
+        sections=[
+            *sections_of(statistics, *_TABLES),
+            Table(
+                title="Examples of changed names and descriptions",
+                columns=["original", "new", "translation", "pivot"],
+                rows=[
+                    [" ".join(text.split()) for text in (row.original, row.emitted, row.pivot_text, row.pivot)]
+                    for row in changed[:: len(changed) // EXAMPLES + 1]
+                ],
+                text_columns=4,
+            ),
+        ],
         terms=table1.terms_of(["name_distance", "description_bleu"]),
         links={
             "statistics.json": f"all numbers; BLEU by sacrebleu, `{statistics['bleu_signature']}`",

@@ -126,8 +126,7 @@ def _trained_lemma_set(text: str, model: str) -> frozenset[str]:
 
 def _tokens(text: str, pipeline: Any) -> list[Any]:
     """Returns the tokens of a text, without punctuation and blanks."""
-    tokens = pipeline(_LONG.sub(r"\g<0> ", storable(text)))
-    return [token for token in tokens if not (token.is_punct or token.is_space)]
+    return [token for token in pipeline(_LONG.sub(r"\g<0> ", storable(text))) if not (token.is_punct or token.is_space)]
 
 
 def _trained(model: str) -> Any:

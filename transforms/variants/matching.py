@@ -147,8 +147,7 @@ def find_variants(folder: str | Path, requested: Collection[str] = (), flag: str
     variants = {_name_of(folder): folder} if alone else layout.variant_roots(folder)
     if not variants:
         raise InputError("contains no variants: expected folders such as v1/train/schema.json", folder, flag)
-    missing = [name for name in requested if name not in variants]
-    if missing:
+    if missing := [name for name in requested if name not in variants]:
         raise InputError(f"there is no variant {missing[0]!r} (found: {', '.join(variants)})", folder, "--variant")
     return {name: path for name, path in variants.items() if not requested or name in requested}
 
@@ -273,8 +272,7 @@ def match_services(
     for service in services:
         old = service.service_name
         try:
-            new = old + suffix
-            if new in invalid:
+            if (new := old + suffix) in invalid:
                 raise InputError(f"the variant's service {new!r} is invalid: {invalid[new]}")
             if new not in variants:
                 raise InputError(f"the variant has no service {new!r}")

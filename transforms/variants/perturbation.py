@@ -45,8 +45,7 @@ class ServicePlaces:
 
     def add_intent(self, holder: Any, key: str | int) -> None:
         """Adds a place of an intent; one that the schema lacks stays as it is, such as ``NONE``."""
-        intent = _typed(holder[key], str)
-        if intent in self._known_intents:
+        if (intent := _typed(holder[key], str)) in self._known_intents:
             self._places.append(("intent", holder, key, intent))
 
     def add_slot(self, holder: Any, key: str | int) -> None:
@@ -255,8 +254,7 @@ def renamed_corpora(
             if not names or name in names
         }
     else:
-        paths = matching.find_variants(variants, names, "variants")
-        matches = matching.match_folders(paths, _originals(corpus))
+        matches = matching.match_folders(matching.find_variants(variants, names, "variants"), _originals(corpus))
     matching.check_matched(matches)
     return {name: RenamedCorpus(corpus, name, matched) for name, matched in matches.items()}
 

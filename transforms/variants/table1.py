@@ -420,6 +420,5 @@ def measures_table(
 def distance_charts(variants: Mapping[str, Measured]) -> Iterator[Bars]:
     """Yields charts of name distance and BLEU by variant."""
     for key, title, digits in (("name_distance", "Name distance", 2), ("description_bleu", "BLEU of descriptions", 1)):
-        dots = [Dot(name, value) for name, row in variants.items() if (value := row.get(key)) is not None]
-        if dots:
+        if dots := [Dot(name, value) for name, row in variants.items() if (value := row.get(key)) is not None]:
             yield Bars(title=title, dots=dots, digits=digits)

@@ -72,8 +72,7 @@ def marks(turn: Turn, before: Turn | None = None) -> list[Mark]:
         spanned = {span.slot for span in frame.slots} | _NO_SLOTS
         for slot, values in _values_of(frame, before):
             for value in dict.fromkeys(map(speakable, values)) if slot not in spanned else ():
-                start = find_word(text, value, [(mark.start, mark.end) for mark in kept])
-                if start is not None:
+                if (start := find_word(text, value, [(mark.start, mark.end) for mark in kept])) is not None:
                     kept.append(Mark(page.KeptValue(slot, frame.service, value), start, start + len(value)))
     return sorted(kept, key=lambda mark: (mark.start, mark.end, mark.kept.service, mark.kept.slot))
 
@@ -300,8 +299,7 @@ def group_items(items: Sequence[RatedItem], per_page: int, checks: int, seed: in
     for number, group in enumerate(groups):
         for check in islice(_checks(ordered, group, seed, number, used), checks):
             used.add(check.place)
-            place = stable_hash(str(seed), "place", str(number), *map(str, check.place))
-            group.insert(place % (len(group) + 1), check)
+            group.insert(stable_hash(str(seed), "place", str(number), *map(str, check.place)) % (len(group) + 1), check)
     return groups
 
 

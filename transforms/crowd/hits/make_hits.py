@@ -149,17 +149,16 @@ def _metadata_files(
         return (msgspec.json.decode(line, type=PageRecord) for part in lines("manifest") for line in part.splitlines())
 
     plan = hit_pages.make_plan(records(), not_asked, settings)
-    index = render(
-        "hit_index.html.jinja",
-        plan=plan,
-        settings=settings,
-        records=records(),
-        seconds=terms.SECONDS,
-        fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
-        ambiguous=sorted(element_id for record in records() for element_id in record.ambiguous),
-    )
     return {
-        "index.html": index.encode(),
+        "index.html": render(
+            "hit_index.html.jinja",
+            plan=plan,
+            settings=settings,
+            records=records(),
+            seconds=terms.SECONDS,
+            fee_percent=f"{(plan.fee_rate * 100).normalize():f}",
+            ambiguous=sorted(element_id for record in records() for element_id in record.ambiguous),
+        ).encode(),
         "manifest.jsonl": lines("manifest"),
         "plan.json": (json.dumps(msgspec.to_builtins(plan), indent=2) + "\n").encode(),
         **{f"requester/{task}.csv": lines(task, _csv([CSV_COLUMNS[task]])) for task in settings.tasks},

@@ -279,8 +279,7 @@ def _frame(template: str, task: HitTask, **context: str) -> str:
 
 def render_part(template: str, **context: Any) -> str:
     """Renders a part of a body on one line, for the requester site's CSV, and encodes it for MTurk."""
-    lines = carriable(render(template, **context)).split("\n")
-    return without_variables("".join(line.strip() for line in lines))
+    return without_variables("".join(line.strip() for line in carriable(render(template, **context)).split("\n")))
 
 
 @cache

@@ -88,9 +88,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     def reward_for(self, seconds: int) -> Decimal:
         """Returns the reward in dollars for a page: fixed, or computed from the wage and rounded up to the cent."""
-        if self.reward is not None:
-            return self.reward.quantize(CENT)
-        return up_to_cent(self.hourly_wage * seconds / HOUR)
+        return self.reward.quantize(CENT) if self.reward is not None else up_to_cent(self.hourly_wage * seconds / HOUR)
 
     def fees_for(self, reward: Decimal) -> Decimal:
         """Returns MTurk's fees in dollars for all assignments of a HIT, rounded up to the cent."""

@@ -119,8 +119,7 @@ def connect(endpoint: str, parallel: int = 1) -> Any:
     retries = {"mode": "standard", "max_attempts": 10}
     config = Config(retries=retries, max_pool_connections=max(10, parallel), connect_timeout=60, read_timeout=60)
     with explaining():
-        session = boto3.session.Session(region_name=REGION)
-        client = session.client("mturk", endpoint_url=endpoint, config=config)
+        client = boto3.session.Session(region_name=REGION).client("mturk", endpoint_url=endpoint, config=config)
     client.meta.events.register("before-parse.mturk", check_before_parsing)
     return client
 
@@ -251,8 +250,7 @@ class Journal:
             raise
 
     def _refuse_if_lost(self) -> None:
-        traces = [name for name in TRACES if self.path.with_name(name).exists()]
-        if traces:
+        if traces := [name for name in TRACES if self.path.with_name(name).exists()]:
             raise InputError(
                 f"the journal is lost, although the folder has {traces[0]} of a batch: it is not known what was "
                 "published and paid, and publishing again would cost twice; restore the journal from a backup, or "

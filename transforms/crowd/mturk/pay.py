@@ -103,8 +103,7 @@ def decide(audit: Mapping[str, Audited], reject: bool, rejections: Mapping[str, 
       rejections: assignment id to feedback, for assignments to be rejected in any case.
     """
     careless = [each for each in audit if reject and audit[each].reasons.keys() <= CARELESS.keys()]
-    feedback = {each: feedback_of(audit[each].reasons) for each in careless}
-    return {**dict.fromkeys(audit, ""), **feedback, **rejections}
+    return {**dict.fromkeys(audit, ""), **{each: feedback_of(audit[each].reasons) for each in careless}, **rejections}
 
 
 def feedback_of(reasons: Mapping[str, int]) -> str:
@@ -206,8 +205,7 @@ def pay(
         arguments = {"AssignmentId": assignment_id, **({"RequesterFeedback": feedback} if feedback else {})}
         facts = {**_about(batch, lines[assignment_id]), "verdict": verdict, "by": "us"}
         calls.append(Call(f"pay:{assignment_id}", f"{verdict}_assignment", arguments, facts))
-    failures = perform(batch, calls, progress)
-    if failures:
+    if failures := perform(batch, calls, progress):
         collect(batch)
     return {key: why for key, why in failures.items() if batch.journal.done.get(key, {}).get("by") != "us"}
 
@@ -287,8 +285,7 @@ def fill_in(path: str, decisions: Mapping[str, str]) -> tuple[bytes, Counter[str
     with open(path, "rb") as handle:
         records = list(read_records(read_lines(handle)))
     columns = [cell.strip() for cell in records[0].cells] if records else []
-    missing = [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]
-    if missing:
+    if missing := [name for name in ("AssignmentId", "AssignmentStatus") if name not in columns]:
         raise errors.InputError(f"not a file of batch results: the header lacks {', '.join(missing)}", path, "row 1")
     columns += [name for name in ("Approve", "Reject") if name not in columns]
     counts, rows = Counter[str](), []

@@ -90,8 +90,7 @@ def find_types(batch: Batch, names: Collection[str]) -> None:
     Raises:
       InputError: MTurk does not answer, or refuses.
     """
-    missing = [name for name in names if name not in type_ids(batch)]
-    if not missing:
+    if not (missing := [name for name in names if name not in type_ids(batch)]):
         return
     prefix = _full_name(batch, "").rpartition(" ")[0]
     arguments = {"Query": prefix, "MustBeRequestable": False, "MustBeOwnedByCaller": True}
@@ -119,8 +118,7 @@ def make_types(batch: Batch, names: Collection[str]) -> None:
             description = {"Description": _DESCRIPTION[name == KEPT_OUT], "QualificationTypeStatus": "Active"}
             arguments = {"Name": _full_name(batch, name), **description}
             calls.append(Call(f"type:{name}", "create_qualification_type", arguments))
-    failures = perform(batch, calls, send=create)
-    if failures:
+    if failures := perform(batch, calls, send=create):
         find_types(batch, names)
     for key, reason in failures.items():
         if key not in batch.journal.done:
@@ -361,11 +359,9 @@ def publish(batch: Batch, hits: Sequence[Hit], progress: Progress | None = None)
 
     def create(call: Call) -> dict[str, Any]:
         # Questions are read one at a time, to keep thousands of pages out of memory.
-        answer = batch.client.create_hit(**call.arguments, Question=by_key[call.key].question())
-        return _facts(answer["HIT"])
+        return _facts(batch.client.create_hit(**call.arguments, Question=by_key[call.key].question())["HIT"])
 
-    failures = perform(batch, [_call(batch, hit) for hit in hits], progress, create)
-    if failures:
+    if failures := perform(batch, [_call(batch, hit) for hit in hits], progress, create):
         adopt(batch, hits)
     return {key: reason for key, reason in failures.items() if key not in batch.journal.done}
 
@@ -411,8 +407,7 @@ def adopt(batch: Batch, hits: Iterable[Hit]) -> None:
       InputError: MTurk does not answer, or refuses.
     """
     find_types(batch, [KEPT_OUT])
-    type_id = type_ids(batch).get(KEPT_OUT)
-    if not type_id:
+    if not (type_id := type_ids(batch).get(KEPT_OUT)):
         return
     known = batch.hits()
     waiting = {(hit.record.task_id, hit.record.sha256): hit for hit in hits if hit.key not in batch.journal.done}

@@ -265,8 +265,7 @@ class Site:
 
     def get_join(self, request: Request) -> Response:
         """Logs in the person of an invitation link."""
-        number = self._number(request.scope["path"].removeprefix("/join/"))
-        if number is None:
+        if (number := self._number(request.scope["path"].removeprefix("/join/"))) is None:
             raise Refused(403, "This is not an invitation", "The link is not complete. Copy it again, all of it.")
         return self._log_in(number)
 
@@ -386,8 +385,7 @@ def export(store: Store, path: Path) -> int:
       InputError: the file cannot be written, or has lines that are not of this store: these would be lost.
     """
     data = store.export()
-    others = {*_content(path, "--export").splitlines()} - {*data.splitlines(), b""}
-    if others:
+    if others := {*_content(path, "--export").splitlines()} - {*data.splitlines(), b""}:
         reason = f"contains {counted(len(others), 'line')} that {store.path} does not have, which would be lost"
         raise InputError(f"{reason}: give another --export, or the --db that wrote it", path, "--export")
     _write(path, data, "--export", f"; all answers are in {store.path}, see --export_only")

@@ -275,8 +275,7 @@ class Store:
         # An open form is late after a quarter of its time.
         sql = """SELECT person, form, iif(state = 'open' AND accepted + (expires - accepted) / 4 < ?, 'late', state)
             FROM assignments"""
-        rows = db.execute(sql, (self.now(),))
-        history = [Event(other, self.forms[key], state) for other, key, state in rows]
+        history = [Event(other, self.forms[key], state) for other, key, state in db.execute(sql, (self.now(),))]
         forms, limit = self._offer
         return "", choose(person, forms, history, limit)
 

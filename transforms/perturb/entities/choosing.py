@@ -81,8 +81,7 @@ def read_gazetteer(path: str) -> list[Row]:
     Raises:
       InputError: the file cannot be read, is not CSV, or has no rows.
     """
-    text = limits.read_text(layout.as_path(path), where="--values")
-    rows = csv.reader(io.StringIO(text, newline=""))
+    rows = csv.reader(io.StringIO(limits.read_text(layout.as_path(path), where="--values"), newline=""))
     try:
         if next(rows, None) != COLUMNS:
             raise errors.InputError(f"the header must be {','.join(COLUMNS)}", path, "row 1")

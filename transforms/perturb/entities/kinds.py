@@ -85,8 +85,7 @@ def minutes_of(canonical: str) -> int | None:
 
 def minutes_said(text: str) -> int | None:
     """Parses ``17:15``, ``5:15 pm`` or ``5 p.m.`` to minutes since midnight; None for a time in words."""
-    match = _HALF_DAY.fullmatch(text.strip())
-    if not match:
+    if not (match := _HALF_DAY.fullmatch(text.strip())):
         return minutes_of(text)
     hour, minute = int(match["hour"]), int(match["minute"] or 0)
     if not 1 <= hour <= 12 or minute > 59:
@@ -318,9 +317,7 @@ def kind_of(name: str, description: str, values: Iterable[str], service: str = "
     if _mostly(_MONEY, real):
         return "price"
     if _mostly(_NUMBER, real):
-        if _CODE_WORDS & heads:
-            return "code"
-        return "price" if _PRICE_WORDS.intersection([*own, *described]) else "number"
+        return "code" if _CODE_WORDS & heads else "price" if _PRICE_WORDS.intersection([*own, *described]) else "number"
     if _mostly(_PHONE, real):
         return "phone" if not _PHONE_WORDS.isdisjoint(described) else OTHER
     if _mostly(_CODE, real):
@@ -396,10 +393,8 @@ def _named_kind(own: Sequence[str], described: Sequence[str], service: str) -> s
 
 def _until_clause(words: Sequence[str]) -> list[str]:
     """Returns a description up to its first participle: "food offered by the restaurant" is about food."""
-    for i, word in enumerate(words):
-        if i and len(word) > 4 and word.endswith(("ed", "ing")):
-            return list(words[:i])
-    return list(words)
+    ends = (i for i, word in enumerate(words) if i and len(word) > 4 and word.endswith(("ed", "ing")))
+    return list(words[: next(ends, None)])
 
 
 def _kind_of_places(values: Sequence[str], described: Sequence[str]) -> str:

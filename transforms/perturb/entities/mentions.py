@@ -204,8 +204,7 @@ def find_values(dialogue: Dialogue, kinds: Kinds) -> DialogueValues:
             continue
         group = next((by_key[key] for text in spoken if (key := text.casefold()) in by_key), None) or Group()
         for text in spoken:
-            other = by_key.setdefault(text.casefold(), group)
-            if other is not group:
+            if (other := by_key.setdefault(text.casefold(), group)) is not group:
                 group.surfaces |= other.surfaces
                 group.slots |= other.slots
                 group.named |= other.named
@@ -378,8 +377,7 @@ def frequency(word: str) -> float:
 @lru_cache(1 << 16)
 def _parts(text: str) -> tuple[tuple[str, ...], str, str]:
     """Returns the words of a value, and the text before and after them."""
-    located = located_words(text)
-    if not located:
+    if not (located := located_words(text)):
         return (), "", ""
     return tuple(word for word, _, _ in located), text[: located[0][1]], text[located[-1][2] :]
 

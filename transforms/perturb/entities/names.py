@@ -125,14 +125,11 @@ class Namer:
     def airport(self) -> str:
         """Draws a real airport of the country, with its code if the old name has one."""
         code, _, name = self.rng.choice(_AIRPORTS[self.country]).partition(" ")
-        if not _AIRPORT_CODE.match(self.like):
-            return name
-        return f"{code} {generic_end(self.like)}".rstrip()
+        return f"{code} {generic_end(self.like)}".rstrip() if _AIRPORT_CODE.match(self.like) else name
 
     def station(self) -> str:
         """Combines a town and the end of the old name."""
-        end = generic_end(self.like)
-        return f"{self.city()} {end or 'Station'}"
+        return f"{self.city()} {generic_end(self.like) or 'Station'}"
 
     def business(self) -> str:
         """Makes the name of a cinema, a restaurant or the like."""

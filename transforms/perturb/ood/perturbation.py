@@ -251,8 +251,7 @@ class OutOfDomain(base.Perturbation):
 
     def worker_inputs(self) -> Sequence[tuple[str, str]]:
         """Returns the sources that are files or folders."""
-        names = utterances.names_of(self.source)
-        return [("--source", name) for name in names if name not in (OWN, CHAT)]
+        return [("--source", name) for name in utterances.names_of(self.source) if name not in (OWN, CHAT)]
 
     def prepare(self, corpus: corpora.Corpus) -> None:
         """Learns what the services of the corpus are about."""
@@ -303,8 +302,7 @@ class OutOfDomain(base.Perturbation):
     def notes(self, statistics: Mapping[str, Any]) -> Iterator[str]:
         """Yields warnings about utterances that are used often."""
         for name, numbers in statistics["sets"].items():
-            most = max((split["most_uses"] for split in numbers["splits"].values()), default=0)
-            if most > MOST_USES:
+            if (most := max((split["most_uses"] for split in numbers["splits"].values()), default=0)) > MOST_USES:
                 yield (
                     f"{name} has foreign utterances up to {most} times, in different dialogues: lower --rates, or add "
                     "files of your own to --source"

@@ -172,8 +172,7 @@ def _served(places: Iterable[Place], utterances: Sequence[Utterance]) -> Iterato
     queues: dict[Domains, Iterator[int]] = {}
     of_dialogues: dict[tuple[str, int], set[int]] = {}
     for place in places:
-        domains = place.domains
-        if domains not in queues:
+        if (domains := place.domains) not in queues:
             fitting[domains] = [i for i, one in enumerate(utterances) if {*one.about}.isdisjoint(domains)]
             queues[domains] = _least_used(fitting[domains], uses)
         known = of_dialogues.setdefault((place.file, place.dialogue), set())

@@ -327,8 +327,7 @@ def list_sources(source: str) -> list[SourceFile]:
     Raises:
       InputError: a source does not exist, has no files, or one has an unknown format.
     """
-    names = names_of(source)
-    if not names:
+    if not (names := names_of(source)):
         raise InputError("must be one or more of own, chat, files and folders", "--source")
     return [file for name in names if name != OWN for file in _files_of(name)]
 

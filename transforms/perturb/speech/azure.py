@@ -157,8 +157,7 @@ class _Azure:
                 "--azure_region",
                 region,
             )
-        key = os.environ.get(KEY_VARIABLE, "").strip()
-        if not key:
+        if not (key := os.environ.get(KEY_VARIABLE, "").strip()):
             raise InputError("is not set: it must be a key of your Speech resource, on all workers", KEY_VARIABLE)
         place = {"host": self.endpoint} if self.endpoint else {"region": region}
         config = speech.SpeechConfig(subscription=key, **place)

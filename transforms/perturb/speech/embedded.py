@@ -75,15 +75,12 @@ class Hibari:
         # The voice has a noise component, so runs would differ without a seed.
         seed = seeding.stable_hash("hibari", voice, text)
         parts = [" ".join(words[i : i + _BREATH]) for i in range(0, len(words), _BREATH)]
-        spoken = [model(_LETTERS.sub(_initials, part), speed=speed / pitch, seed=seed) for part in parts]
+        parts = [_LETTERS.sub(lambda initials: initials[0].replace(" ", "").upper(), part) for part in parts]
+        spoken = [model(part, speed=speed / pitch, seed=seed) for part in parts]
         sound = np.concatenate(spoken or [np.zeros(0, np.float32)])
         if not sound.any():
             raise fence.Refused("empty_answer: the sound is silent")
         return resampled(sound * 32767, round(model.sample_rate * pitch), RATE)
-
-
-def _initials(match: re.Match[str]) -> str:
-    return match.group().replace(" ", "").upper()
 
 
 def parse_voice(voice: str) -> tuple[str, float, float]:

@@ -97,8 +97,7 @@ def recognised_turn(turn: SpokenTurn, transcript: transcribing.Transcript, sound
 def unchanged_turn(turn: SpokenTurn, status: str, reason: str, voice: str, noise: str) -> Replaced:
     """Returns a turn that keeps its utterance: it is ``not_spoken``, or an engine ``failed``."""
     spans: Spans = {place: Found(*span) for place, span in _original_spans(turn.turn).items()}
-    row = {**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}
-    return Replaced(row, spans)
+    return Replaced({**_row(turn, status, reason, turn.turn.utterance, spans), "voice": voice, "noise": noise}, spans)
 
 
 def _original_spans(turn: Turn) -> dict[tuple[int, int], tuple[int, int]]:
@@ -296,10 +295,8 @@ class SpeechErrors(base.Perturbation):
         self.voices = tuple(corpora.listed(base.comma_separated(voices or "")))
         if voices is not None and not self.voices:
             raise InputError("must be one or more voices, such as heart,heart:1.1:0.9", "--voices")
-        self.targets, self.ratios = (
-            parse_targets(base.comma_separated(wer)),
-            parse_ratios(base.comma_separated(snr or RATIOS)),
-        )
+        self.targets = parse_targets(base.comma_separated(wer))
+        self.ratios = parse_ratios(base.comma_separated(snr or RATIOS))
         if not isinstance(longest, int) or longest < 1:
             raise InputError(f"{longest}: must be 1 or more", "--longest")
         self.longest = longest
@@ -321,8 +318,7 @@ class SpeechErrors(base.Perturbation):
 
     def prepare(self, corpus: corpora.Corpus) -> None:
         """Creates the engines and the noise."""
-        cache = self.cache
-        if cache is None:
+        if (cache := self.cache) is None:
             cache = tempfile.mkdtemp(prefix="parapet-speech-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
         synthesiser = self._engine("speaker", Synthesiser)
@@ -340,8 +336,7 @@ class SpeechErrors(base.Perturbation):
 
     def _engine(self, flag: str, protocol: type) -> Any:
         """Creates a synthesiser or recogniser. Raises InputError if that fails, or a member is missing."""
-        members = plugins.members(protocol)
-        return plugins.make(self.engines[flag], members, protocol.__name__, self.engine_options)
+        return plugins.make(self.engines[flag], plugins.members(protocol), protocol.__name__, self.engine_options)
 
     @property
     def made_with(self) -> dict[str, object]:

@@ -127,8 +127,7 @@ def _fold_character(c: str) -> str:
     """Folds a character to lower-case ASCII: an empty string if it is invisible, a blank if it has no such form."""
     if c in _APOSTROPHES:
         return "'"
-    category = unicodedata.category(c)
-    if category in _UNSEEN:
+    if (category := unicodedata.category(c)) in _UNSEEN:
         return ""
     if category == "Nd":
         return str(unicodedata.digit(c))
@@ -210,7 +209,8 @@ class Reading:
         text = match.group()
         if not text.isdigit():
             return self._amount(text)
-        return self._day(text) if self._after_month() else self._plain(text)
+        is_day = self._after_month() and len(text) < 3 and 1 <= int(text) <= 31
+        return _spelled(int(text), "ordinal") if is_day else self._plain(text)
 
     def _symbol(self, match: re.Match[str]) -> str:
         if match.group() == "#" and not self._text[match.end() : match.end() + 1].isdigit():
@@ -224,16 +224,12 @@ class Reading:
         number = int(digits)
         return _spelled(number, "year" if 1100 <= number <= 2099 else "cardinal")
 
-    def _day(self, digits: str) -> str:
-        return _spelled(int(digits), "ordinal") if len(digits) < 3 and 1 <= int(digits) <= 31 else self._plain(digits)
-
     def _amount(self, text: str) -> str:
         """Reads a number as a cardinal, with its decimals digit by digit."""
         whole, _, decimals = text.replace(",", "").partition(".")
         parts = []
         if whole:
-            long = len(whole) > _LONGEST_NUMBER
-            parts.append(_digit_by_digit(whole) if long else _spelled(int(whole)))
+            parts.append(_digit_by_digit(whole) if len(whole) > _LONGEST_NUMBER else _spelled(int(whole)))
         if decimals:
             parts += ["point", _digit_by_digit(decimals)]
         return " ".join(parts)
