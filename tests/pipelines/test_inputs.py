@@ -115,10 +115,10 @@ READERS = [
     *("ood --rates 0.1 --sgd X", "hits --task rewrites --dialogues X", "rewrite --sgd X --variants X/variants"),
     "evaluate --task dst --reference X --model names",
     "evaluate --task response --reference X --predictions reference",
+    *("evaluate --task intent --reference X --predictions X", "evaluate --task ood --reference X --predictions X"),
 ]
 OF_A_FILE = [
-    "evaluate --task generation --reference X --predictions reference",
-    *("evaluate --task intent --reference X --predictions X", "train damd --train X"),
+    *("evaluate --task generation --reference X --predictions reference", "train damd --train X"),
     "evaluate --task dst --reference X --predictions X",
 ]
 TWICE = {

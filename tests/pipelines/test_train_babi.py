@@ -6,14 +6,11 @@ from statistics import mean
 
 import pytest
 from babi_toy import CANDIDATES, dialogues, unseen, write_toy
-from kit import TWO_WORKERS, cases, files_of, json_of, lacking, raised, refused, rows_of, run, write
+from kit import TWO_WORKERS, cases, files_of, json_of, lacking, refused, rows_of, run, write
 from safetensors.torch import load_file
 
 from parapet.evaluation.models.babi import load, read_candidates, read_dialogues
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.pipelines.app import Parser, read_config
-from parapet.pipelines.models import train_command
-from parapet.schemas.errors import InputError
 from parapet.transforms.simulators.formats import CANDIDATES as CANDIDATES_FILE
 from parapet.transforms.simulators.formats import SILENCE, Exchange, dialogue_text, parse_candidates, parse_dialogues
 from parapet.transforms.simulators.restaurants_simulation import babi_ontology
@@ -377,53 +374,7 @@ def test_dialogues_simulated_in_the_published_words(real_data, tmp_path):
     assert candidates[0] == candidates[1]
 
 
-# Learning rate, margin, dimension, negative candidates, and history or hops, as the paper prints them.
-TABLE_8 = """\
-1 0.01 0.01 32 100 True
-2 0.01 0.01 128 100 False
-3 0.01 0.1 128 1000 False
-4 0.001 0.1 128 1000 False
-5 0.01 0.01 32 100 True
-6 0.001 0.01 128 100 False
-concierge 0.001 0.1 64 100 False"""
-TABLE_9 = """\
-1 0.01 0.1 128 100 1
-2 0.01 0.1 32 100 1
-3 0.01 0.1 32 100 3
-4 0.01 0.1 128 100 2
-5 0.01 0.1 32 100 3
-6 0.01 0.1 128 100 4
-concierge 0.001 0.1 128 100 2"""
-ROWS = [("embeddings", "table8", *row.split()) for row in TABLE_8.splitlines()]
-ROWS += [("memn2n", "table9", *row.split()) for row in TABLE_9.splitlines()]
 PUBLISHED_VOCABULARY, PUBLISHED_CANDIDATES = 3_747, 4_212  # Table 1, tasks 1 to 5
-
-
-def parsed(model, *argv, name="chats"):
-    files = ["--train", f"babi-{name}-trn.txt", "--dev", f"babi-{name}-dev.txt", "--candidates", "c", "--output", "o"]
-    kind = train_command(model)
-    return read_config(kind, vars(Parser(kind).parse([*files, *argv])[0]))
-
-
-@cases("model preset task rate margin size negatives last", *ROWS)
-def test_presets_are_the_rows_of_the_papers_tables(model, preset, task, rate, margin, size, negatives, last):
-    of = parsed(model, "--preset", preset, "--task", task)
-    assert (of.learning_rate, of.margin) == (float(rate), float(margin))
-    assert (of.size, of.negatives) == (int(size), int(negatives))
-    assert str(of.hops if model == "memn2n" else of.input == "history") == last
-
-
-@pytest.mark.parametrize(("model", "preset"), [("embeddings", "table8"), ("memn2n", "table9")])
-def test_the_task_is_that_of_the_files_and_flags_win(model, preset):
-    named, given = parsed(model, "--preset", preset, name="task4"), parsed(model, "--preset", preset, "--task", "4")
-    assert vars(named) == {**vars(given), "train": named.train, "dev": named.dev}
-    other = parsed(model, "--size", "7", "--preset", preset, "--task", "2", "--batch_size=8", name="task4")
-    assert (other.size, other.batch_size, other.task) == (7, 8, "2")
-    by_steps = parsed(model, "--preset", preset, "--steps", "30", name="task4")
-    assert (by_steps.steps, by_steps.epochs, by_steps.learning_rate) == (30, None, given.learning_rate)
-    with pytest.raises(InputError, match="has settings for the tasks 1, 2"):
-        parsed(model, "--preset", preset)
-    raised(InputError, parsed, model, "--preset", preset, name="task7", match="has settings for the tasks 1, 2")
 
 
 @pytest.mark.thorough

@@ -115,18 +115,15 @@ def test_a_release_that_is_not_right_is_not_uploaded(hub, tmp_path):
     assert hub.requests == []
 
 
-# The status with which a step fails; the token; the message.
-REFUSALS = {
-    "an invalid token": ({}, "hf_nobody", "the token cannot write to it"),
-    "a token that can only read": ({}, "hf_ada_reads", "the token cannot write to it"),
-    "somebody else's token": ({}, "hf_eve_writes", "the token cannot write to it"),
-    "out of order": ({"commit": 500}, TOKEN, "run the same command again later (status 500: out of order)"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSALS)
-def test_a_refusal_is_one_line(case, release, hub, monkeypatch):
-    hub.faults, token, message = REFUSALS[case]
+@cases(
+    "faults token message",  # the status with which a step fails
+    ({}, "hf_nobody", "the token cannot write to it"),
+    ({}, "hf_ada_reads", "the token cannot write to it"),
+    ({}, "hf_eve_writes", "the token cannot write to it"),
+    ({"commit": 500}, TOKEN, "run the same command again later (status 500: out of order)"),
+)
+def test_a_refusal_is_one_line(faults, token, message, release, hub, monkeypatch):
+    hub.faults = faults
     monkeypatch.setenv("HF_TOKEN", token)
     errors = push(release, status=1).errors
     assert errors.startswith("error: ada/little: ")
