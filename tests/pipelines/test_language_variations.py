@@ -67,25 +67,17 @@ def check_sets(root, out, kinds=KINDS, perturbed=False):
         check_mixes(before, after, rows, out, kind)
 
 
-def texts_of(dialogues):
-    """The texts of all spans of user turns."""
-    places = [
-        (turn["utterance"], span)
-        for turn in user_turns(dialogues).values()
-        for frame in turn["frames"]
-        for span in frame["slots"]
-    ]
-    return [utterance[span["start"] : span["exclusive_end"]] for utterance, span in places]
+def text_at(turn, span):
+    return turn["utterance"][span["start"] : span["exclusive_end"]]
 
 
-def check_turn(old, new, row, perturbed):
+def check_turn(old, new, row, perturbed=False):
+    """Against its row; every span has the text that it had."""
     assert (old["utterance"], new["utterance"]) == (row["original"], row["utterance"])
     assert (row["status"] == "varied") == (new["utterance"] != old["utterance"]) == (row["reason"] == "")
-    spans = [span for frame in old["frames"] for span in frame["slots"]]
-    placed = [span for frame in new["frames"] for span in frame["slots"]]
-    for span, place in zip(spans, placed, strict=True):
-        value = old["utterance"][span["start"] : span["exclusive_end"]]
-        found = new["utterance"][place["start"] : place["exclusive_end"]]
+    spans = [[span for frame in turn["frames"] for span in frame["slots"]] for turn in (old, new)]
+    for span, place in zip(*spans, strict=True):
+        value, found = text_at(old, span), text_at(new, place)
         assert found == value or (perturbed and found[0] == value[0])
     assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]
 
@@ -112,8 +104,12 @@ def test_values_perturbed(tmp_path):
     root = corpus(tmp_path / "sgd", test=sample_dialogues())
     vary(tmp_path / "out", "--perturb_values", sgd=root, rates="word=0.9,abbreviation=0", kinds="typos")
     check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
-    texts = [texts_of(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos")]
-    assert sum(before != after for before, after in zip(*texts, strict=True)) > 10
+    before, after = (user_turns(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos"))
+    texts = [
+        [text_at(turn, span) for turn in turns.values() for frame in turn["frames"] for span in frame["slots"]]
+        for turns in (before, after)
+    ]
+    assert sum(one != other for one, other in zip(*texts, strict=True)) > 10
 
 
 def test_odd_corpora(tmp_path):
@@ -128,22 +124,17 @@ def test_odd_corpora(tmp_path):
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
-    system = kit.turn("SYSTEM", "OK")
-    dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
+    evil = "../../etc/passwd\0"
+    dialogue = kit.dialogue(evil, *(one for turn in turns for one in (turn, kit.turn("SYSTEM", "OK"))))
     root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
     vary(tmp_path / "out", sgd=root)
     for kind in KINDS:
-        after = user_turns(dialogues_of(tmp_path / "out" / kind))
+        after, rows = user_turns(dialogues_of(tmp_path / "out" / kind)), rows_of(tmp_path / "out", kind)
         for place, old in user_turns(dialogues_of(root)).items():
-            for frame, moved_frame in zip(old["frames"], after[place]["frames"], strict=True):
-                for span, found in zip(frame["slots"], moved_frame["slots"], strict=True):
-                    value = old["utterance"][span["start"] : span["exclusive_end"]]
-                    assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
-        assert not kit.lacking(
-            after["../../etc/passwd\0", 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé"
-        )
-        rows = rows_of(tmp_path / "out", kind)
-        assert rows["../../etc/passwd\0", 10]["reason"] == "no_word"
+            check_turn(old, after[place], rows[place])
+        said = after[evil, 6]["utterance"]
+        assert not kit.lacking(said, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
+        assert rows[evil, 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
     assert kit.json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
@@ -160,9 +151,8 @@ def test_as_multiwoz_has_it(tmp_path):
     for kind in KINDS:
         made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
         copied, span = made["turns"][0]["frames"][0]["slots"]
-        new = made["turns"][0]["utterance"]
-        assert new != turn["utterance"]
-        assert (new[span["start"] : span["exclusive_end"]], copied) == ("Port Alder", turn["frames"][0]["slots"][0])
+        assert made["turns"][0]["utterance"] != turn["utterance"]
+        assert (text_at(made["turns"][0], span), copied) == ("Port Alder", turn["frames"][0]["slots"][0])
         assert made["extra"] == dialogue["extra"]
         assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
 
@@ -202,21 +192,6 @@ def test_sgd(real_data, tmp_path):
     check_sets(root, tmp_path / "out")
 
 
-def original_turns():
-    """The user turns of the sample's test dialogues."""
-    return user_turns(dialogues_of(sample_root() / "test"))
-
-
-def check_set(before, out, kind):
-    """Every user turn against its row: edits lead from one text to the other, and every span has the text it had."""
-    after, rows = user_turns(dialogues_of(out / kind)), rows_of(out, kind)
-    assert list(after) == list(before) == list(rows)
-    for place, old in before.items():
-        check_turn(old, after[place], rows[place], False)
-        assert (rows[place]["reason"] == "") == (rows[place]["source"] != "")
-    return rows
-
-
 def lines_of():
     """The sample's turns made verbose by our rules, as somebody else would send them."""
     dialogues = read_dialogues(sample_root() / "test" / "dialogues_001.json")
@@ -248,7 +223,12 @@ def test_rewritten_turns(tmp_path):
     letters = [f"{one['where']}: {one['reason'].partition(':')[0]}" for one in made.dead_letters]
     bad = ["line 4: duplicate", "line 5: unknown_kind", "line 6: not_json"]
     assert letters == [*bad, "line 2: no_user_turn", "line 3: no_user_turn"]
-    rows = check_set(original_turns(), tmp_path / "out", "verbose")
+    before, after = (user_turns(dialogues_of(of)) for of in (sample_root() / "test", tmp_path / "out" / "verbose"))
+    rows = rows_of(tmp_path / "out", "verbose")
+    assert list(after) == list(before) == list(rows)
+    for place, row in rows.items():
+        check_turn(before[place], after[place], row)
+        assert (row["reason"] == "") == (row["source"] != "")
     kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
     lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept

@@ -209,7 +209,7 @@ def test_lines_come_back(messages, is_ascii):
 
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
-TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Oslo"}]], "function": [BOOK], "more": 1}
+TASK = {"id": "simple_0", "function": [BOOK], "more": 1}
 
 
 @cases(
@@ -238,7 +238,7 @@ def test_tasks_are_a_corpus_and_come_back(text):
 
 def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     request = "Please find the cheapest room in New York for two people from Friday"
-    task = {**TASK, "question": [[{"role": "user", "content": request}]]}
+    task = {**TASK, "question": [[user(request)]]}
     truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {"city": ["New York, NY"], "guests": [[]]}}]}
     write(tmp_path / "tasks/simple.json", json.dumps(task))
     write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
@@ -250,32 +250,19 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     assert "New York" in said
     assert {**found, "question": task["question"]} == task
     assert rows_of(tmp_path / "out/typos/possible_answer/simple.json") == [truth]
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    run("perturb", "typos", **flags)
-    assert before == {path: path.read_bytes() for path in before}
     flags["output"] = tmp_path / "no"
-    assert "single turn" in refused("perturb", "ood", **flags)
-    assert "single turn" in refused("perturb", "speech_errors", **flags)
-    assert "use typos" in refused("perturb", "language_variations", **flags)
+    reasons = {"ood": "single turn", "speech_errors": "single turn", "language_variations": "use typos"}
+    for name, reason in reasons.items():
+        assert reason in refused("perturb", name, **flags)
 
 
 def test_only_the_texts_of_the_user_change_in_a_conversation(tmp_path):
-    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    talk = [
-        {"role": "system", "content": "Please answer briefly and politely"},
-        {"role": "user", "content": [{"type": "text", "text": "Please find the cheapest room"}, image]},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "hotel.book"}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": "There is no cheapest room"},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "There is none"},
-                                     {"type": "text", "text": "Please find another room"}]},
-        {"role": "user", "content": "Please find something else"},
-    ]  # fmt: skip
-    write(tmp_path / "tasks/simple.json", json.dumps({**TASK, "question": [talk[:3], talk[3:]]}))
-    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {}}]}
-    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
-    made = run("perturb", "typos", tasks=tmp_path / "tasks", output=tmp_path / "out")
+    talk = [*TAXI[:1], user([text(WISH), IMAGE]), *TAXI[2:4], user([RESULT, text(THANKS)]), user(WISH)]
+    tasks = with_calls(tmp_path / "tasks", ([TAXI[2]["tool_calls"][0]["function"]["name"]], ["book"]))
+    write(tasks, [{**task, "question": [talk[:3], talk[3:]]} for task in rows_of(tasks)])
+    made = run("perturb", "typos", tasks=tasks, output=tmp_path / "out")
     assert "3 of 3 messages changed" in made.output
-    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    (found,) = made.rows("typos/tasks.jsonl")
     changed = [message for turn in found["question"] for message in turn]
     for i, place in ((1, 0), (4, 1)):
         assert changed[i]["content"][place]["text"] != talk[i]["content"][place]["text"]
@@ -317,13 +304,10 @@ def test_similar_tools_are_no_equivalent_ones():
 
 def with_calls(place, *tasks):
     """A file of tasks with these tools and right calls."""
-    go = [[{"role": "user", "content": "Go"}]]
-    rows, truths = [], []
-    for i, (names, right) in enumerate(tasks):
-        rows.append({"id": f"simple_{i}", "question": go, "function": tools_named(*names)})
-        truths.append({"id": f"simple_{i}", "ground_truth": [{name: {}} for name in right]})
-    write(place / "tasks.jsonl", rows)
-    write(place / "possible_answer/tasks.jsonl", truths)
+    rows = [{"question": [[user("Go")]], "function": tools_named(*names)} for names, _ in tasks]
+    truths = [{"ground_truth": [{name: {}} for name in right]} for _, right in tasks]
+    for path, content in {"tasks": rows, "possible_answer/tasks": truths}.items():
+        write(place / f"{path}.jsonl", [{"id": f"simple_{i}", **row} for i, row in enumerate(content)])
     return place / "tasks.jsonl"
 
 
@@ -332,15 +316,21 @@ def names_of(path):
 
 
 def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
-    """Nor as another tool of the task; of two right ones, both go from a toolkit without them."""
+    """Nor as another tool of the task; of two right ones, both go, with what does the same as they do."""
     others = [(["geometry.area_circle"], ["geometry.area_circle"]), (["Weather_1"], []), (["play_song"], ["play_song"])]
     first = ["sum", "area_circle.calculate", "weather_forecast"]
-    tasks = with_calls(tmp_path, (first, first[:2]), *others)
+    tasks = with_calls(tmp_path, (first, first[:2]), *others, ([], []))
     made = run("perturb", "distractors", tasks=tasks, count=[1, 3], output=tmp_path / "out")
-    assert set(names_of(tmp_path / "out/distractors-3/tasks.jsonl")[0]) == {*first, "play_song"}
-    assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
+    found = names_of(tmp_path / "out/distractors-3/tasks.jsonl")
+    assert (set(found[0]), found[4]) == ({*first, "play_song"}, [])
+    assert "distractors-3: 5 tasks, 2 of them with fewer tools than asked for" in made.output
     run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
+    shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
+    tasks = with_calls(tmp_path / "shared", (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
+    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "out")
+    weather, others = names_of(tmp_path / "out/missing_tool/tasks.jsonl")
+    assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 
 @cases("name", "typos", "distractors", "missing_tool", "corrupted")
@@ -353,14 +343,6 @@ def test_two_workers_share_the_files_and_write_the_same_bytes(name, tmp_path):
     run("perturb", name, tasks=tmp_path / "tasks", output=tmp_path / "one")
     run("perturb", name, *TWO_WORKERS, tasks=tmp_path / "tasks", output=tmp_path / "two")
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
-
-
-def test_no_tool_is_left_that_does_the_same_as_the_missing_one(tmp_path):
-    shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
-    tasks = with_calls(tmp_path, (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
-    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "out")
-    weather, others = names_of(tmp_path / "out/missing_tool/tasks.jsonl")
-    assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 
 def test_a_toolkit_that_all_tasks_share_has_no_distractors(tmp_path):
@@ -418,10 +400,3 @@ def test_corrupted_tools_and_their_calls(tmp_path):
             assert [[*of.values()] for call in task.calls for of in call.values()] == [
                 [*of.values()] for call in originals[key].calls for of in call.values()
             ] or "receiver" in str(originals[key].calls)  # whose keys have other names
-
-
-def test_tasks_without_tools_get_no_distractors(tmp_path):
-    toolkits = [[BOOK], [], tools_named("sum")]
-    rows = [{**TASK, "id": f"irrelevance_{i}", "function": tools} for i, tools in enumerate(toolkits)]
-    run("perturb", "distractors", tasks=write(tmp_path / "tasks.jsonl", rows), count=1, output=tmp_path / "out")
-    assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

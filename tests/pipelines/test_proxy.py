@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from chat_server import ChatServer
-from kit import refused, write
+from kit import cases, refused, write
 
 from parapet.schemas.tools import ToolVariant, read_tools
 
@@ -56,19 +56,24 @@ for line in sys.stdin:
 """
 
 
+def write_variants(file, folder, tool, names, description=None):
+    """Writes a variant of the last tool of a file."""
+    (*_, old) = file.toolsets["tools"].tools
+    elements = {f"tool/{old.name}": tool}
+    elements |= {f"parameter/{old.name}{each.pointer}": names[each.name] for each in old.parameters.all}
+    variant = ToolVariant(elements, {f"tool/{old.name}": description} if description else {})
+    for path, data in file.variant_files({"tools": variant}).items():
+        write(folder / path, data)
+
+
 @pytest.fixture(scope="module")
 def variants(tmp_path_factory):
     """Two variants of the tool, as back_translate writes them."""
     folder = tmp_path_factory.mktemp("variants")
     file = read_tools(write(folder / "tools.json", {"tools": [FIND]}))
-    elements = {"tool/find_rooms": "find_rooms"}
-    for each in file.toolsets["tools"].tools[0].parameters.all:
-        elements[f"parameter/find_rooms{each.pointer}"] = each.name
     for name, ending in {"v1": "", "v2": "_2"}.items():
-        names = {element: NEW[old] + ending for element, old in elements.items()}
-        variant = ToolVariant(names, {"tool/find_rooms": "Looks for places to stay"})
-        for path, data in file.variant_files({"tools": variant}).items():
-            write(folder / "out" / name / path, data)
+        names = {old: new + ending for old, new in NEW.items()}
+        write_variants(file, folder / "out" / name, names["find_rooms"], names, "Looks for places to stay")
     return str(folder / "out")
 
 
@@ -183,17 +188,22 @@ def test_the_end_of_an_mcp_server_is_ours(variants):
         assert process.wait(30) == 3
 
 
-def test_options_that_do_not_go_together(variants, tmp_path):
-    assert "give the address of a model's API, or an MCP server" in refused("proxy")
-    assert "give the address" in refused("proxy", "--upstream=http://127.0.0.1:1/v1", "--mcp=python x.py")
-    assert "is not an address" in refused("proxy", "--upstream=127.0.0.1:1")
-    assert "there is no variant 'v7' (found: original, v1, v2)" in refused(
-        "proxy", "--variants", variants, "--variant=v7", "--upstream=http://127.0.0.1:1"
-    )
-    assert "is required with the command" in refused("proxy", "--variants", variants, "--mcp=python x.py")
-    assert "does not receive what users say" in refused("proxy", "--mcp=python x.py", "--perturb=typos")
-    assert "exists already" in refused("proxy", "--upstream=http://127.0.0.1:1", "--record", write(tmp_path / "a", b""))
-    assert "needs a corpus" in refused("proxy", "--upstream=http://127.0.0.1:1", "--perturb=unseen_entities")
+UPSTREAM = "--upstream=http://127.0.0.1:1/v1"
+
+
+@cases(
+    "flags reason",
+    ([], "give the address of a model's API, or an MCP server"),
+    ([UPSTREAM, "--mcp=python x.py"], "give the address"),
+    (["--upstream=127.0.0.1:1"], "is not an address"),
+    (["--variants", "{}", "--variant=v7", UPSTREAM], "there is no variant 'v7' (found: original, v1, v2)"),
+    (["--variants", "{}", "--mcp=python x.py"], "is required with the command"),
+    (["--mcp=python x.py", "--perturb=typos"], "does not receive what users say"),
+    ([UPSTREAM, "--record", __file__], "exists already"),
+    ([UPSTREAM, "--perturb=unseen_entities"], "needs a corpus"),
+)
+def test_options_that_do_not_go_together(flags, reason, variants):
+    assert reason in refused("proxy", *(flag.format(variants) for flag in flags))
 
 
 def wait_until_listening(port):
@@ -224,12 +234,8 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
             wait_until_listening(port)
             with served("--record", record, upstream) as (_, address):
                 original = run_agent(address)
-            file = read_tools(record)
-            names = {"tool/get_weather": "forecast"}
-            for each in file.toolsets["tools"].tools[1].parameters.all:
-                names[f"parameter/get_weather{each.pointer}"] = f"{each.name}_wanted"
-            for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
-                write(tmp_path / "variants" / "v1" / path, data)
+            names = {name: f"{name}_wanted" for name in ("place", "city", "days")}
+            write_variants(read_tools(record), tmp_path / "variants" / "v1", "forecast", names)
             with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
                 assert run_agent(address) == original
         finally:
@@ -246,20 +252,16 @@ import sys
 from pydantic import BaseModel
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-
 class Guest(BaseModel):
     user_id: str
-
 server = MCPServer("inn")
-
 @server.tool()
 async def find_rooms(guest: Guest, nights: int, ctx: Context) -> str:
     "Finds rooms"
     server.add_tool(lambda: "late", name="late")
     await ctx.session.send_tool_list_changed()
     return f"{guest.user_id} {nights}"
-
-server.run(**({"transport": "streamable-http", "port": int(sys.argv[1])} if sys.argv[1:] else {}))
+server.run()
 """
 
 
@@ -287,12 +289,7 @@ def packaged(tmp_path_factory):
         assert [tool.name for tool in (await session.list_tools()).tools] == ["find_rooms"]
 
     asyncio.run(over_stdio(mcp, listed, "--record", record, "--mcp", "--", sys.executable, server))
-    file = read_tools(record)
-    names = {"tool/find_rooms": "seek_places"}
-    for each in file.toolsets["tools"].tools[0].parameters.all:
-        names[f"parameter/find_rooms{each.pointer}"] = NEW[each.name]
-    for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
-        write(folder / "variants" / "v1" / path, data)
+    write_variants(read_tools(record), folder / "variants" / "v1", "seek_places", NEW)
     return mcp, server, folder / "variants"
 
 
