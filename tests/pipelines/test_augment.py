@@ -151,14 +151,6 @@ def test_unusual_files_come_through(corpus):
     assert [dialogue_of(row) for row in rows if row["source_json"]] == first
 
 
-def test_an_id_that_stands_twice_fails_the_run(corpus):
-    edit(corpus / "sgd/train/dialogues_002.json", lambda dialogues: dialogues[0].update(dialogue_id="1_00000"))
-    told = run(corpus, "--quiet", sets="none", status=1).errors
-    assert "1 of 12 dialogues of original could not be augmented, more than --max_bad 1% allows" in told
-    assert "sgd/train/dialogues_001.json, too: give each its own id" in told
-    assert not (corpus / "out/run.json").exists()
-
-
 @cases(
     "flags said",
     (["--sets", "oracle+corrupted"], "--sets: the set 'oracle+corrupted' requires --oracle DIR"),

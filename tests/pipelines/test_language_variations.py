@@ -75,7 +75,7 @@ def check_turn(old, new, row, perturbed=False):
     """Against its row; every span has the text that it had."""
     assert (old["utterance"], new["utterance"]) == (row["original"], row["utterance"])
     assert (row["status"] == "varied") == (new["utterance"] != old["utterance"]) == (row["reason"] == "")
-    spans = [[span for frame in turn["frames"] for span in frame["slots"]] for turn in (old, new)]
+    spans = [[span for frame in turn["frames"] for span in frame.get("slots", ())] for turn in (old, new)]
     for span, place in zip(*spans, strict=True):
         value, found = text_at(old, span), text_at(new, place)
         assert found == value or (perturbed and found[0] == value[0])
@@ -124,11 +124,15 @@ def test_odd_corpora(tmp_path):
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
+    turns[0]["frames"].append({"service": "Hotels_1"})  # as in MultiWOZ
+    del turns[0]["frames"][0]["actions"]
     evil = "../../etc/passwd\0"
     dialogue = kit.dialogue(evil, *(one for turn in turns for one in (turn, kit.turn("SYSTEM", "OK"))))
+    dialogue["extra"] = {"a": [1.5, None]}
     root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
     vary(tmp_path / "out", sgd=root)
     for kind in KINDS:
+        assert dialogues_of(tmp_path / "out" / kind)[evil]["extra"] == dialogue["extra"]
         after, rows = user_turns(dialogues_of(tmp_path / "out" / kind)), rows_of(tmp_path / "out", kind)
         for place, old in user_turns(dialogues_of(root)).items():
             check_turn(old, after[place], rows[place])
@@ -140,42 +144,17 @@ def test_odd_corpora(tmp_path):
     assert kit.json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
 
 
-def test_as_multiwoz_has_it(tmp_path):
-    """No actions, values copied from other turns, half the frames without a state, no dialogue in a file's other."""
-    turn = turn_of("I would like a workshop in Port Alder today", ("city", 27, 37), city=["port alder"])
-    del turn["frames"][0]["actions"]
-    turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
-    turn["frames"].append({"service": "Hotels_1"})
-    dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1)
-    for kind in KINDS:
-        made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
-        copied, span = made["turns"][0]["frames"][0]["slots"]
-        assert made["turns"][0]["utterance"] != turn["utterance"]
-        assert (text_at(made["turns"][0], span), copied) == ("Port Alder", turn["frames"][0]["slots"][0])
-        assert made["extra"] == dialogue["extra"]
-        assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
-
-
-def test_what_cannot_be_mended(tmp_path):
-    """A span outside of its utterance, a dialogue that is none, a file that is none."""
+def test_a_span_outside_of_its_utterance(tmp_path):
     turns = turn_of("Somewhere in Quillerton", ("city", 13, 99)), turn_of("Another workshop somewhere")
-    dialogue = kit.dialogue("1", *turns)
-    root = corpus(tmp_path / "sgd", test=[dialogue, {"dialogue_id": "bad", "turns": 7}])
-    write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
-    flags = {"sgd": root, "kinds": "typos"}
+    flags = {"sgd": corpus(tmp_path / "sgd", test=[kit.dialogue("1", *turns)]), "kinds": "typos"}
     assert "nothing was published" in vary(tmp_path / "out", **flags, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
     made = vary(tmp_path / "out", **flags, max_bad="100%")
-    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns of typos (bad_span 1, " in made.errors
-    found = [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters]
-    assert found == [
-        ("dialogues_001.json", "1", "turns[0]", "bad_span"),
-        ("dialogues_001.json", "bad", "turns", "not_sgd"),
-        ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
-    ]
+    assert "unchanged: 1 of 2 user turns of typos (bad_span 1" in made.errors
+    (letter,) = made.dead_letters
+    assert (letter["dialogue_id"], letter["where"], letter["reason"].split(":")[0]) == ("1", "turns[0]", "bad_span")
     assert [row["status"] for row in rows_of(tmp_path / "out", "typos").values()] == ["unchanged", "varied"]
-    assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
+    assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == turns[0]
 
 
 def some_of_sgd(real_data, folder):
@@ -247,7 +226,6 @@ def test_rewritten_turns(tmp_path):
     (["--env", "10"], "--env: '10' must be different numbers above 0"),
     (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
-    (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),
     (["--model", "m"], "--model: is for a language model: give its address with --endpoint"),
     (["--endpoint", "http://a/v1"], "--model: is required: give the name of the model"),

@@ -48,6 +48,8 @@ def board(tmp_path_factory):
     os.symlink("/etc/passwd", submissions / "linked/states/original/test/passwd.json")
     submit(submissions / "outside", corpora, name="Outside", states="../good/states")
     submit(submissions / "states", corpora, name="States", second="intent")
+    for folder, toml in {"key": "system = 'x'", "blank": "name = ' '", "odd": "name = 'a\u202eb'"}.items():
+        submit(submissions / folder, corpora, f"{toml}\n")
     (submissions / "empty").mkdir()
     (submissions / ".hidden").mkdir()
     metrics = [JGA, "combined"]
@@ -77,6 +79,8 @@ def test_submissions_that_cannot_be_scored_are_listed_with_the_reason(board):
         "outside": "submission.toml: predictions.dst: '../good/states' is not in the folder of the submission",
         "states": "submission.toml: predictions: names no predictions of task response",
         "empty": "there is no submission.toml",
+        "key": "submission.toml: Object contains unknown field `system`",
+        **dict.fromkeys(("blank", "odd"), "submission.toml: name: must be one line"),
     }
     assert reasons.keys() == expected.keys()
     for folder, reason in expected.items():
@@ -120,17 +124,9 @@ def test_flags_that_cannot_work(board, flags, reason, monkeypatch):
     assert reason in refused("leaderboard", *argv)
 
 
-@cases(
-    "toml reason",
-    ("system = 'x'", "unknown field"),
-    ("name = ' '", "name: must be one line"),
-    ("name = 'a\u202eb'", "name: must be one line"),
-    ("name = [[[", "not TOML"),
-)
-def test_where_none_is_scored_the_reason_is_an_error(board, tmp_path, toml, reason):
+def test_where_none_is_scored_the_reason_is_an_error(board, tmp_path):
     paths = {"submissions": tmp_path / "submissions", "output": tmp_path / "board"}
-    submit(paths["submissions"] / "bad", sample_corpora(1), f"{toml}\n")
+    submit(paths["submissions"] / "bad", sample_corpora(1), "name = [[[\n")
     errors = refused("leaderboard", "--quiet", release=board / "release", **paths, status=1)
-    assert "error: --submissions: no submission was scored; the first: bad: submission.toml:" in errors
-    assert reason in errors
+    assert "error: --submissions: no submission was scored; the first: bad: submission.toml: not TOML" in errors
     assert not (tmp_path / "board/run.json").exists()
