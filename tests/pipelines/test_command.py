@@ -59,10 +59,7 @@ DATAFLOW += ["--setup_file=./setup.py", "--output=gs://bucket/out"]
     "changed said",
     ("--project=", "--project: is required by Dataflow"),
     ("--temp_location=", "--temp_location: is required by Dataflow"),
-    (
-        "--temp_location=/tmp",
-        "--temp_location /tmp: is a local path, which Dataflow's workers cannot read: give a gs:// path",
-    ),
+    ("--temp_location=/tmp", "--temp_location /tmp: is a local path, which Dataflow's workers cannot read: give a gs:"),
     ("--output=/tmp/out", "--output /tmp/out: is a local path, which Dataflow's workers cannot read"),
     ("--setup_file=", "--setup_file=./setup.py: is required by Dataflow, whose workers need Parapet"),
     ("", f"--responses {sample_root() / 'crowd/names.csv'}: is a local path, which Dataflow's workers cannot read"),

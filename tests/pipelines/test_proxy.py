@@ -165,10 +165,8 @@ def test_an_mcp_server_that_is_a_command(variants, tmp_path):
         assert rpc(process, "tools/call", call, number=2)["method"] == "notifications/tools/list_changed"
         text = json.loads(process.stdout.readline())["result"]["content"][0]["text"]
         assert json.loads(text) == {**call, "name": "find_rooms", "arguments": CALL}
-        assert [tool["name"] for tool in rpc(process, "tools/list", number=3)["result"]["tools"]] == [
-            "seek_places",
-            "late",
-        ]
+        tools = rpc(process, "tools/list", number=3)["result"]["tools"]
+        assert [tool["name"] for tool in tools] == ["seek_places", "late"]
         process.stdin.write("no JSON passes\n")
         process.stdin.close()
         assert process.wait(30) == 1  # the server fails on what is no JSON, with its own status

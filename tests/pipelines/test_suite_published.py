@@ -208,10 +208,7 @@ def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_pa
 def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
     answered = [dialogue for dialogue in dialogues() if dialogue["turns"][-1]["speaker"] == "SYSTEM"]
     corpus(tmp_path / "corpus", [SERVICE], train=answered, dev=answered, test=answered[::3])
-    write(
-        tmp_path / "reddit.txt",
-        "I burned the toast.\nPancakes are the best breakfast.\nThe rain will not stop today.\n",
-    )
+    write(tmp_path / "reddit.txt", "I burned the toast.\nPancakes are the best.\nThe rain will not stop today.\n")
     save_gpt2(tmp_path / "gpt2", [*texts(), FALLBACK], positions=1024)
     given = [f"corpus.sgd={tmp_path / 'corpus'}", f"inputs.gpt2={tmp_path / 'gpt2'}", "inputs.foreign=chat"]
     given += [f"inputs.reddit={tmp_path / 'reddit.txt'}", "sets.ood.source=chat", "steps.reminders.dialogues=[4,2,4]"]
