@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dstc2_calls import asian_oriental, cheap_chinese, write_lists
+from dstc2_calls import asian_oriental, write_lists
 from kit import TWO_PROCESSES, TWO_THREADS, cases, files_of, json_of, refused, rows_of, run, write
 from plugin_packages import bring
 
@@ -310,8 +310,8 @@ def test_a_chat_that_raises(target, sample, tmp_path, monkeypatch):
 @pytest.mark.parametrize("target", some(("read_call", "rounds", "statements_of"), "rounds"))
 def test_a_call_that_raises(target, tmp_path, monkeypatch):
     names = ["Mar13_S0A0/voip-1", "Mar13_S0A0/voip-2"]
-    cheap_chinese(tmp_path / "dstc2", names[0])
-    asian_oriental(tmp_path / "dstc2", names[1])
+    for name in names:
+        asian_oriental(tmp_path / "dstc2", name)
     write_lists(tmp_path / "dstc2", train=names)
     poison(monkeypatch, f"parapet.transforms.simulators.task6.{target}", WITH_ID, names[1])
     made = run("babi_task6", "--quiet", logs=tmp_path / "dstc2", output=tmp_path / "out", max_bad="50%")

@@ -44,15 +44,6 @@ def test_training_without_the_services_of_the_test(tmp_path):
     assert "hotel: training sets of 2; 1 test dialogue" in alone.output
 
 
-def test_domains_that_only_the_test_has_are_unseen(sample, tmp_path):
-    made = few_shot(tmp_path / "out", "--unseen_services", "--multi_domain", sizes=4, test=3)
-    assert made.json("statistics.json")["domains"].keys() == {
-        service.service_name.rpartition("_")[0] for service in read_root(sample / "test")[0].services
-    }
-    for name in ("dead_letters.jsonl", "README.md", "Ferries/4/train/schema.json"):
-        assert (tmp_path / "out" / name).exists()
-
-
 @cases(
     "flags told",
     (["--sizes", "0"], "--sizes: 0: must be a number from 1 to 999,999"),

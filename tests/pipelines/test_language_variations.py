@@ -6,18 +6,7 @@ from collections import Counter
 
 import kit
 import pyarrow.parquet as pq
-from kit import (
-    THOROUGH,
-    TWO_WORKERS,
-    cases,
-    corpus,
-    dialogues_of,
-    refused,
-    refused_at_once,
-    run,
-    sample_dialogues,
-    write,
-)
+from kit import THOROUGH, cases, corpus, dialogues_of, refused, refused_at_once, run, sample_dialogues, write
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
@@ -197,7 +186,7 @@ def test_rewritten_turns(tmp_path):
     assert f": line 4: duplicate: a.jsonl line {len(lines)}" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': must be one of paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
-    made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
+    made = vary(tmp_path / "out", *kit.TWO_WORKERS, **flags, max_bad="100%")
     assert f"left out, or turns unchanged: 5 of {len(lines) + 5} lines of --rewritten" in made.errors
     letters = [f"{one['where']}: {one['reason'].partition(':')[0]}" for one in made.dead_letters]
     bad = ["line 4: duplicate", "line 5: unknown_kind", "line 6: not_json"]

@@ -1,11 +1,12 @@
 """``parapet leaderboard``: submissions to a release that are good, incomplete or hostile."""
 
+import copy
 import json
 import os
 import shutil
 
 import pytest
-from kit import cases, edit, json_of, refused, rows_of, run, write
+from kit import cases, edit, holding, json_of, lacking, refused, rows_of, run, write
 from release_folder import sample_corpora, write_release
 
 SETS = ("original", "noisy")
@@ -16,16 +17,15 @@ JGA = "joint_goal_accuracy"
 def submit(folder, corpora, toml="", name="right", wrong=0, states="states", second="response"):
     """Writes the reference's states and responses, with errors in the first ``wrong`` user turns of noisy dialogues."""
     for set_name in SETS:
-        dialogues = json.loads(json.dumps(corpora[set_name]["test"]["dialogues_001.json"]))
+        dialogues = copy.deepcopy(corpora[set_name]["test"]["dialogues_001.json"])
         rows = []
         for dialogue in dialogues:
             for i, turn in enumerate(dialogue["turns"]):
                 is_wrong = set_name == "noisy" and i < 2 * wrong
-                if turn["speaker"] == "SYSTEM":
-                    response = "what?" if is_wrong else turn["utterance"]
-                    rows.append({"dialogue_id": dialogue["dialogue_id"], "turn": i, "response": response})
-                for frame in turn["frames"] if is_wrong and turn["speaker"] == "USER" else ():
-                    frame["state"]["slot_values"] = {}
+                said = "what?" if is_wrong else turn["utterance"]
+                rows += [{"dialogue_id": dialogue["dialogue_id"], "turn": i, "response": said}] * (i % 2)
+                for state in [frame["state"] for frame in turn["frames"]] if is_wrong and not i % 2 else ():
+                    state["slot_values"] = {}
         write(folder / "states" / set_name / "test" / "dialogues_001.json", dialogues)
         write(folder / "responses" / set_name / "test" / "all.jsonl", rows)
     start = toml or f'name = {json.dumps(name)}\nurl = "https://example.org/?a=1&b=%22"\n'
@@ -103,11 +103,8 @@ def test_sets_of_choice_and_schemas_without_dialogues(board, tmp_path):
 
 def test_the_page_escapes_what_submissions_say(board):
     page = (board / "board/index.html").read_text()
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "javascript:" not in page.replace("alert(3)", "")
-    assert "&lt;img src=x onerror=alert(2)&gt;" in page
-    assert 'href="https://example.org/?a=1&amp;b=%22"' in page
+    assert not holding(page.replace("alert(3)", ""), "<script", "<img", "javascript:")
+    assert not lacking(page, "&lt;img src=x onerror=alert(2)&gt;", 'href="https://example.org/?a=1&amp;b=%22"')
 
 
 @cases(

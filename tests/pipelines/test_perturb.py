@@ -57,22 +57,17 @@ def chats(tmp_path):
 def test_only_what_the_user_says_changes(kind, chats, tmp_path):
     made = run("perturb", kind, messages=chats, seed=1, output=tmp_path / "out")
     found = rows_of(tmp_path / f"out/{kind}/chats.jsonl")
-    assert len(found) == len(CHATS)
     texts = {}
-    for line, (before, after) in enumerate(zip(CHATS, found, strict=True)):
+    for name, before, after in zip(["line_0000001", "b", "7", "line_0000004"], CHATS, found, strict=True):
         for i, (old, new) in enumerate(zip(before["messages"], after["messages"], strict=True)):
             if old != new:
                 assert old["role"] == "user"
-                texts[line, i] = new["content"][0]["text"] if isinstance(new["content"], list) else new["content"]
+                texts[name, i] = new["content"][0]["text"] if isinstance(new["content"], list) else new["content"]
                 new["content"] = old["content"]
     assert found == CHATS
-    rows = {(row["dialogue_id"], row["turn"]): row for row in made.rows() if row["status"] == "varied"}
-    ids = ["line_0000001", "b", "7", "line_0000004"]
-    assert {place: row["utterance"] for place, row in rows.items()} == {
-        (ids[line], i): text for (line, i), text in texts.items()
-    }
-    assert texts
-    assert "Port Alder" in texts.get((0, 1), "Port Alder")  # which the call of the function needs
+    rows = [row for row in made.rows() if row["status"] == "varied"]
+    assert {(row["dialogue_id"], row["turn"]): row["utterance"] for row in rows} == texts != {}
+    assert "Port Alder" in texts.get(("line_0000001", 1), "Port Alder")  # which the call of the function needs
     assert made.manifest["counts"]["dialogues"] == len(CHATS)
     assert not made.dead_letters
     assert "schema.json" not in "".join(made.files)
@@ -173,15 +168,11 @@ def test_bad_lines_are_dead_letters_with_file_and_line(tmp_path):
     ("", "has no chat messages: expected lines such as"),
     ('{"text": "Hi"}', "has no chat messages"),
     ('[{"messages": []}]', "a JSON list, and not JSON lines: write one conversation a line"),
-    (None, "there is no such file"),
 )
 def test_files_without_messages(content, reason, tmp_path):
-    path = tmp_path / "chats.jsonl"
-    if content is not None:
-        write(path, content)
+    path = write(tmp_path / "chats.jsonl", content)
     said = refused("perturb", "typos", messages=path, output=tmp_path / "out", status=(1, 2))
-    assert reason in said
-    assert "chats.jsonl" in said
+    assert ("chats.jsonl" in said, reason in said) == (True, True)
 
 
 def test_flags_that_contradict(chats, tmp_path):
@@ -190,8 +181,7 @@ def test_flags_that_contradict(chats, tmp_path):
     for name in ("ood", "unseen_entities"):
         said = refused("perturb", name, **flags)
         assert f"--messages: {name} needs schemas and states, which chat messages do not have" in said
-    other = write(tmp_path / "other/chats.jsonl", as_lines(CHATS))
-    flags["messages"] = [chats, other]
+    flags["messages"] = [chats, write(tmp_path / "other/chats.jsonl", as_lines(CHATS))]
     assert "two files are called 'chats.jsonl': rename one" in refused("perturb", "typos", **flags)
     said = refused("perturb", "typos", sgd=chats, output=tmp_path / "out")
     assert "'parapet perturb typos --messages FILE'" in said
@@ -328,8 +318,8 @@ def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
     shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
     tasks = with_calls(tmp_path / "shared", (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
-    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "out")
-    weather, others = names_of(tmp_path / "out/missing_tool/tasks.jsonl")
+    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "none")
+    weather, others = names_of(tmp_path / "none/missing_tool/tasks.jsonl")
     assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 

@@ -1,6 +1,5 @@
 """``parapet proxy`` as a command: its addresses, what it says at the end, and MCP servers."""
 
-import asyncio
 import json
 import os
 import re
@@ -241,69 +240,3 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
         seen = model.communicate()[0].splitlines()
     assert original == 'get_weather {"place": {"city": "Oslo"}, "days": 2}\n12 degrees, rain, for 2 days\n'
     assert seen[1] == 'calls forecast {"place_wanted": {"city_wanted": "Oslo"}, "days_wanted": 2}'
-
-
-# With the package "mcp".
-
-PACKAGED = """
-import sys
-from pydantic import BaseModel
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-class Guest(BaseModel):
-    user_id: str
-server = MCPServer("inn")
-@server.tool()
-async def find_rooms(guest: Guest, nights: int, ctx: Context) -> str:
-    "Finds rooms"
-    server.add_tool(lambda: "late", name="late")
-    await ctx.session.send_tool_list_changed()
-    return f"{guest.user_id} {nights}"
-server.run()
-"""
-
-
-async def use(session, heard):
-    """Lists the tools and calls one, as a model that sees the variant does."""
-    tools = (await session.list_tools()).tools
-    assert [tool.name for tool in tools] == ["seek_places"]
-    schema = tools[0].input_schema
-    assert [*schema["properties"]] == ["visitor", "stay"]
-    result = await session.call_tool("seek_places", RENAMED)
-    assert result.content[0].text == "u7 2"
-    assert [tool.name for tool in (await session.list_tools()).tools] == ["seek_places", "late"]
-    assert "notifications/tools/list_changed" in heard
-
-
-@pytest.fixture(scope="module")
-def packaged(tmp_path_factory):
-    """An MCP server by the package, and variants of the tools that the proxy has recorded of it."""
-    mcp = pytest.importorskip("mcp")
-    folder = tmp_path_factory.mktemp("packaged")
-    server = write(folder / "server.py", PACKAGED)
-    record = folder / "tools.json"
-
-    async def listed(session, _):
-        assert [tool.name for tool in (await session.list_tools()).tools] == ["find_rooms"]
-
-    asyncio.run(over_stdio(mcp, listed, "--record", record, "--mcp", "--", sys.executable, server))
-    write_variants(read_tools(record), folder / "variants" / "v1", "seek_places", NEW)
-    return mcp, server, folder / "variants"
-
-
-async def over_stdio(mcp, use, *argv):
-    heard = []
-
-    async def hear(message):
-        heard.append(getattr(message, "method", ""))
-
-    arguments = ["-m", "parapet", "proxy", *map(str, argv)]
-    parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
-    async with mcp.stdio_client(parameters) as streams, mcp.ClientSession(*streams, message_handler=hear) as session:
-        await session.initialize()
-        await use(session, heard)
-
-
-def test_the_package_over_stdio(packaged):
-    mcp, server, variants = packaged
-    asyncio.run(over_stdio(mcp, use, "--variants", variants, "--variant=v1", "--mcp", "--", sys.executable, server))

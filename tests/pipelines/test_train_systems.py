@@ -17,8 +17,7 @@ from parapet.schemas.dialogue import Dialogue
 LEARNED = {"soloist": 0.6, "damd": 0.95}
 FLAGS = {
     "soloist": "--max_length 100 --learning_rate 0.006 --epochs 60 --patience 60 --batch_size 4 --acts",
-    "damd": "--learning_rate 0.01 --epochs 40 --patience 40 --batch_size 8 --schedule constant --hidden 32 "
-    "--embedding 16",
+    "damd": "--learning_rate 0.01 --epochs 40 --patience 40 --batch_size 8 --schedule constant --hidden 32",
 }
 
 

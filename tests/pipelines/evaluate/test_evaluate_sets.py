@@ -289,19 +289,19 @@ def test_utterances(roots, tmp_path, fails):
 
 def test_answers_task_by_task(tmp_path, fails):
     """Plain files as the original; sets of a file, and of a folder with two."""
-    turns = {"a": "1 hi\thello\n2 rome\tapi_call x rome y z\n\n", "b": "1 hi\thello\n\n1 hi\tbye\n\n"}
+    one, two = "1 hi\thello\n2 rome\tapi_call x rome y z\n\n", "1 hi\thello\n\n1 hi\tbye\n\n"
     babi = tmp_path / "babi"
-    for place, text in (("task1-tst.txt", "a"), ("task2-tst.txt", "b"), ("oov/task1-tst-OOV.txt", "a"),
-                        ("oov/task2-tst-OOV.txt", "b"), ("oov/kb.txt", "b"), ("other/typed.txt", "b")):  # fmt: skip
-        write(babi / place, turns[text])
-    said = {
+    for place in ("task1-tst.txt", "oov/task1-tst-OOV.txt"):
+        write(babi / place, one)
+    for place in ("task2-tst.txt", "oov/task2-tst-OOV.txt", "oov/kb.txt", "other/typed.txt"):
+        write(babi / place, two)
+    for name, answers in {
         "original/task1-tst": ["hello", "hello"], "original/task2-tst": ["hello", "bye"],
         "OOV/task1-tst-OOV": ["hello", "api_call x rome y z"], "OOV/task2-tst-OOV": ["no", "no"],
         "typos/typed": ["hello", "no"],
-    }  # fmt: skip
-    for name, answers in said.items():
-        places = [(0, 0), (0, 1)] if "task1" in name else [(0, 0), (1, 0)]
-        rows = [{"dialogue": d, "turn": t, "answer": one} for (d, t), one in zip(places, answers, strict=True)]
+    }.items():  # fmt: skip
+        rows = [{"dialogue": i * ("task1" not in name), "turn": i * ("task1" in name)} for i in (0, 1)]
+        rows = [{**row, "answer": answer} for row, answer in zip(rows, answers, strict=True)]
         write(tmp_path / "said" / f"{name}.jsonl", rows)
     plain = ["--reference", babi / "task1-tst.txt", babi / "task2-tst.txt", "--predictions", tmp_path / "said"]
     sets = ["--sets", f"OOV={babi / 'oov'}", f"typos={babi / 'other' / 'typed.txt'}"]
@@ -312,21 +312,22 @@ def test_answers_task_by_task(tmp_path, fails):
         "#ALL": (6 / 10, 4 / 8, 0.5), "#MEAN": (pytest.approx(7 / 12), pytest.approx(0.5), None),
     }  # fmt: skip
     rows = rows_of(tmp_path / "out" / "rows.parquet")
-    assert {(row["set"], row["dialogue_id"]) for row in rows if row["set"] != "original"} == {
-        ("OOV", "task1-tst-OOV/0"), ("OOV", "task2-tst-OOV/0"), ("OOV", "task2-tst-OOV/1"),
-        ("typos", "typed/0"), ("typos", "typed/1"),
-    }  # fmt: skip
+    places = {f"{row['set']} {row['dialogue_id']}" for row in rows if row["set"] != "original"}
+    of_oov = {f"OOV task{place}" for place in ("1-tst-OOV/0", "2-tst-OOV/0", "2-tst-OOV/1")}
+    assert places == {*of_oov, "typos typed/0", "typos typed/1"}
     details = json_of(tmp_path / "out" / "details.json")["files"]
-    assert details["OOV/task1-tst-OOV"]["per_response"] == 1.0
-    assert details["original/task1-tst"]["per_response"] == 0.5
+    shares = [details[name]["per_response"] for name in ("OOV/task1-tst-OOV", "original/task1-tst")]
     # Without sets each file is one, wherever its answers are; sets need no reference.
-    assert evaluate("ranking", tmp_path / "alone", *plain)["task1-tst"]["per_response"] == 0.5
+    alone = evaluate("ranking", tmp_path / "alone", *plain)["task1-tst"]["per_response"]
+    assert (*shares, alone) == (1.0, 0.5, 0.5)
     only = evaluate("ranking", tmp_path / "only", *sets, "--predictions", tmp_path / "said")
     assert (only["OOV"], set(only)) == (metrics["OOV"], {"#ALL", "#MEAN", "OOV", "typos"})
     (tmp_path / "empty").mkdir()
-    heard = ["--sets", f"heard={babi / 'oov'}"]
     for flags, reason in (
-        ([*plain, *heard], f"{tmp_path}/said/heard: contains no answers: expected task1-tst-OOV"),
+        (
+            [*plain, "--sets", f"heard={babi / 'oov'}"],
+            f"{tmp_path}/said/heard: contains no answers: expected task1-tst",
+        ),
         ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),
