@@ -15,21 +15,13 @@ import httpx
 import pytest
 from chat_server import ChatServer
 from kit import cases, refused, write
+from tool_files import of_fields
 
 from parapet.schemas.tools import ToolVariant, read_tools
 
-FIND = {
-    "name": "find_rooms",
-    "description": "Finds rooms",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "guest": {"type": "object", "properties": {"user_id": {"type": "string"}}},
-            "nights": {"type": "integer"},
-        },
-        "required": ["nights"],
-    },
-}
+GUEST = of_fields([], user_id={"type": "string"})
+ROOMS = of_fields(["nights"], guest=GUEST, nights={"type": "integer"})
+FIND = {"name": "find_rooms", "description": "Finds rooms", "inputSchema": ROOMS}
 NEW = {"find_rooms": "seek_places", "guest": "visitor", "user_id": "customer", "nights": "stay"}
 CALL = {"guest": {"user_id": "u7"}, "nights": 2}
 RENAMED = {"visitor": {"customer": "u7"}, "stay": 2}

@@ -85,7 +85,7 @@ BAD = {
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
     "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0]", "'v1'")),
     # references
-    "a step that there is not": (STEP + "name='one'\nsgd='@one_'\n", unknown("steps[0]", "@one_", "one", "step")),
+    "a step that there is not": (STEP + "name='one'\nsgd='@ones'\n", ("@ones", "there is no step", "mean 'one'")),
     "steps in a circle": (CIRCLE, ("steps[", "circle", "one", "two")),
     "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), ("tables[0] (r)", "@scores/b")),
     "too many places for the columns": (row(FILL, PLACES, TYPOS), ("tables[0]", "ours: 2 values for 1 column")),
@@ -99,10 +99,10 @@ BAD = {
     "a step has the name of a result": (STEP + "name='index.html'\n", ("steps[0].name", "is a file of the suite")),
     # what a release cannot hold; the other keys: tests/transforms/release/test_release_plan.py
     **{
-        f"a release with {place}": (f"{sets}{RELEASE}{release}", (f"release.{place}: ",))
+        f"a release with {place}, {release}": (f"{sets}{RELEASE}{release}", (f"release.{place}: ",))
         for sets, release, place in (
             ("", "parent='x'\n", "parent"),
-            ("".join(f"[[sets]]\npath='states'\nname='{name}'\n" for name in ("a.b", "a+b")), "", "corpora[3].name"),
+            ("".join(f"[[sets]]\npath='states'\nname='{name}'\n" for name in ("a.b", "a+b")), "", "corpora[2].name"),
             (MINE, "[[release.corpora]]\npath='states'\nname='mine'\nkind='copy'\n", "corpora[3].name"),
             (MINE, "[[release.corpora]]\npath='nowhere'\nkind='copy'\n", "corpora[3].path"),
             ("", "licence='LicenseRef-mine'\nlicence_file='nowhere'\n", "licence_file"),
