@@ -15,12 +15,11 @@ from parapet.transforms.simulators.formats import SPLITS, dialogues_name, parse_
 from parapet.transforms.simulators.restaurants_corpus import PUBLISHED
 from parapet.transforms.simulators.restaurants_simulation import World, default_ontology, knowledge_base, lines_of
 
-SIZES = ["--dialogues", "40,0,12"]
-
 
 @pytest.fixture(scope="module")
 def reminders(tmp_path_factory):
-    return run("reminders", *SIZES, per_file=16, output=tmp_path_factory.mktemp("output") / "out").folder
+    flags = {"dialogues": "40,0,12", "per_file": 16}
+    return run("reminders", **flags, output=tmp_path_factory.mktemp("output") / "out").folder
 
 
 @cases(
