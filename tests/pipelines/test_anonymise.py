@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given as of
 from hypothesis import reject
 from hypothesis import strategies as st
-from kit import files_of, json_of, rows_of, run, write
+from kit import cases, files_of, holding, json_of, rows_of, run, write
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.anonymise.replacing import Chat, ChatTurn
@@ -45,26 +45,21 @@ def given(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def output(given, tmp_path_factory):
-    names = [given / f"chats.{suffix}" for suffix in ("jsonl", "csv")]
-    return anonymise(tmp_path_factory.mktemp("anonymous") / "out", chats=names, bots="zyx", max_bad="100%").folder
+    flags = {"chats": [given / "chats.jsonl", given / "chats.csv"], "bots": "zyx", "max_bad": "100%"}
+    return anonymise(tmp_path_factory.mktemp("anonymous") / "out", **flags).folder
 
 
-def concierge(folder, *flags):
-    """A set of forty chats."""
-    one = [
-        json.dumps({"turns": [
-            {"speaker": "user", "text": "hey concierge"},
-            {"speaker": "user", "text": f"table for {i + 2} on Friday, my name is Ada Okonkwo"},
-            {"speaker": "operator", "text": "api_call opentable"},
-            {"speaker": "operator", "text": f"Hi Ada, checking place {'abcdefgh'[i % 8]} {'klmno'[i // 8]}"},
-        ]}) for i in range(40)
-    ]  # fmt: skip
-    (folder / "chats.jsonl").write_text("\n".join([*one, '{"turns": [{"speaker": "user", "text": "hi"}]}']))
-    return anonymise(folder / "out", *flags, chats=folder / "chats.jsonl", placeholders="paper").folder
+def concierge(i):
+    said = ["hey concierge", f"table for {i + 2} on Friday, my name is Ada Okonkwo"]
+    told = ["api_call opentable", f"Hi Ada, checking place {'abcdefgh'[i % 8]} {'klmno'[i // 8]}"]
+    turns = [("user", text) for text in said] + [("operator", text) for text in told]
+    return {"turns": [{"speaker": speaker, "text": text} for speaker, text in turns]}
 
 
 def test_a_set_as_the_papers_concierge(tmp_path):
-    out = concierge(tmp_path, "--splits", "0.75,0.15,0.1")
+    chats = [*map(concierge, range(40)), {"turns": [{"speaker": "user", "text": "hi"}]}]
+    flags = {"chats": write(tmp_path / "chats.jsonl", chats), "placeholders": "paper", "splits": "0.75,0.15,0.1"}
+    out = anonymise(tmp_path / "out", **flags).folder
     sets = {name: (out / f"concierge/dialog-concierge-{name}.txt").read_text() for name in ("trn", "dev", "tst")}
     assert [text.count("\n\n") for text in sets.values()] == [30, 6, 4]
     expected = (
@@ -78,9 +73,7 @@ def test_a_set_as_the_papers_concierge(tmp_path):
         "dialogues": {"train": 30, "dev": 6, "test": 4}, "utterances": 4, "user_utterances": 2, "bot_utterances": 2,
         "vocabulary": 29, "candidates": 41, "without_answer": 1,
     }  # fmt: skip
-    page = (out / "report.html").read_text()
-    assert "11,482" in page
-    assert "the same placeholder" not in page
+    assert holding((out / "report.html").read_text(), "11,482", "the same placeholder") == ["11,482"]
     answered = scores_of_nearest(out / "concierge", tmp_path)
     # Training has the call, and no other answer of the test.
     assert answered["api_call"] == 1
@@ -112,10 +105,8 @@ def test_splits_have_their_shares_up_to_repeats(texts, shares):
 
 
 def test_splits_that_cannot_be(tmp_path):
-    chats = write(tmp_path / "chats.jsonl", chat("1", "hi", "hello"))
-    for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "5,1,1", "-1,1,1", "nan,1,1"):
-        assert "--splits" in anonymise(tmp_path / "out", chats=chats, splits=text, status=2).errors
-    told = anonymise(tmp_path / "out", chats=chats, splits="0.8,0.1,0.1", status=1).errors
+    flags = {"chats": write(tmp_path / "chats.jsonl", chat("1", "hi", "hello")), "splits": "0.8,0.1,0.1"}
+    told = anonymise(tmp_path / "out", **flags, status=1).errors
     assert "1 different chats are too few, the split dev would be empty" in told
     assert not (tmp_path / "out" / "run.json").exists()
 
@@ -154,18 +145,20 @@ def test_a_model_and_a_list(tmp_path):
     ]
 
 
-def test_what_cannot_work(given, tmp_path):
-    def message(*flags):
-        return anonymise(tmp_path / "out", *flags, status=2).errors
-
-    chats = ["--chats", given / "chats.jsonl"]
-    assert "there is no such file" in message("--chats", tmp_path / "none.jsonl")
-    assert "there is no kind 'NAME': must be one of EMAIL" in message(*chats, "--keep", "name")
-    assert "'XX' is not a region" in message(*chats, "--phone_regions", "xx")
-    told = message(*chats, "--spacy_model", "en_none")
-    assert "spaCy model 'en_none' is not installed: pip install -e " in told
-    names = write(tmp_path / "names.txt", "person\tAnn\n")
-    assert "line 1: a kind must be written in capitals" in message(*chats, "--entities", names)
+@cases(
+    "flags message",
+    (["--chats", "none.jsonl"], "there is no such file"),
+    (["--keep", "name"], "there is no kind 'NAME': must be one of EMAIL"),
+    (["--phone_regions", "xx"], "'XX' is not a region"),
+    (["--spacy_model", "en_none"], "spaCy model 'en_none' is not installed: pip install -e "),
+    (["--entities", "names.txt"], "line 1: a kind must be written in capitals"),
+    *((["--splits", text], "--splits") for text in ("0.5,0.5", "0.5,0.4,0.2", "a,b,c", "5,1,1", "-1,1,1", "nan,1,1")),
+)
+def test_what_cannot_work(flags, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "names.txt", "person\tAnn\n")
+    write(tmp_path / "chats.jsonl", chat("1", "hi", "hello"))
+    assert message in anonymise(tmp_path / "out", "--chats", "chats.jsonl", *flags, status=2).errors
 
 
 def read(path, data):

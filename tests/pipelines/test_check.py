@@ -5,12 +5,12 @@ import os
 import shutil
 from pathlib import Path
 
+import kit
 import pytest
 from kit import BUNDLED, cases, json_of, refused, run, write
 from multiwoz_corpus import write_corpus
 
 HEADER = "HITId,AssignmentId,WorkerId,RequesterAnnotation,Answer.slot_0\n"
-USER = {"speaker": "USER", "utterance": "In Oslo, please", "frames": []}
 
 
 def findings(*paths, status=1):
@@ -26,29 +26,22 @@ def findings(*paths, status=1):
 @pytest.fixture
 def corpus(tmp_path):
     """A part of the sample; a function changes the dialogues and the schema of the split."""
-    for name in ("dialogues_001.json", "schema.json"):
-        write(tmp_path / "corpus/train" / name, (BUNDLED / "train" / name).read_text("utf-8"))
+    dialogues, schema = (json_of(BUNDLED / "train" / name) for name in ("dialogues_001.json", "schema.json"))
 
     def change(edit):
-        place = tmp_path / "corpus/train"
-        dialogues, schema = json_of(place / "dialogues_001.json"), json_of(place / "schema.json")
         edit(dialogues, schema)
-        write(place / "dialogues_001.json", json.dumps(dialogues))
-        write(place / "schema.json", json.dumps(schema))
+        write(tmp_path / "corpus/train/dialogues_001.json", dialogues)
+        write(tmp_path / "corpus/train/schema.json", schema)
         return tmp_path / "corpus"
 
     return change
 
 
-def slots_of(schema, service, categorical):
-    (slots,) = (entry["slots"] for entry in schema if entry["service_name"] == service)
-    return [slot["name"] for slot in slots if slot["is_categorical"] is categorical]
-
-
 def test_what_contradicts_the_schema_or_the_text_of_a_dialogue(corpus):
     def edit(dialogues, schema):
         frame = dialogues[0]["turns"][0]["frames"][0]
-        closed, open_slot = slots_of(schema, frame["service"], True)[0], slots_of(schema, frame["service"], False)[0]
+        (slots,) = (entry["slots"] for entry in schema if entry["service_name"] == frame["service"])
+        open_slot, closed = (next(one["name"] for one in slots if one["is_categorical"] is of) for of in (False, True))
         frame["state"]["slot_values"] = {closed: ["purple"], open_slot: ["nobody's words", "of \x1b[31m red"]}
         frame["slots"] = [{"slot": open_slot, "start": 0, "exclusive_end": 2}]
         frame["actions"].append({"act": "INFORM", "slot": "ghost", "values": []})
@@ -109,11 +102,9 @@ def test_the_terminal_shows_the_first_of_each_kind_and_warnings_alone_are_no_fai
 
 
 def test_hostile_text_does_not_reach_the_terminal(tmp_path):
-    turn = {**USER, "frames": [{"service": "A\x1b[2J\u202e", "slots": [], "state": None}]}
-    turn["frames"][0]["state"] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
+    turn = kit.turn("USER", "In Oslo, please", kit.frame("A\x1b[2J\u202e", state=kit.state()))
     write(tmp_path / "schema.json", (BUNDLED / "test/schema.json").read_text("utf-8"))
-    dialogues = [{"dialogue_id": "1\x07\n", "services": [], "turns": [turn]}]
-    path = write(tmp_path / "dialogues_001.json", json.dumps(dialogues))
+    path = write(tmp_path / "dialogues_001.json", [{"dialogue_id": "1\x07\n", "services": [], "turns": [turn]}])
     for flags in ([], ["--json"]):
         output = run("check", str(path), *flags, status=1).output
         assert output.replace("\n", "").isprintable()
@@ -135,17 +126,17 @@ TASK = {"id": "x_0", "question": [], "function": [TOOL]}
 
 
 def test_tools_and_tasks(tmp_path):
-    tools = write(tmp_path / "tools.json", json.dumps([TOOL, {"name": "g", "parameters": 3}]))
+    tools = write(tmp_path / "tools.json", [TOOL, {"name": "g", "parameters": 3}])
     kinds, _ = findings(tools)
     told = "expected a JSON Schema, found a number; it stays unchanged"
     assert kinds == {"schema": [("item 2", "/parameters", told)]}
     rows = [TASK, {**TASK, "id": "x_1"}, {**TASK, "id": "irrelevance_0"}, {**TASK, "id": "x_2"}]
     rows[1]["function"] = [TOOL, {"name": "g", "parameters": 3}]
-    tasks = write(tmp_path / "t/tasks.jsonl", "".join(f"{json.dumps(row)}\n" for row in rows))
+    tasks = write(tmp_path / "t/tasks.jsonl", rows)
     truths = {"x_0": [{"f": {"a": ["one"], "b": [1]}}], "x_2": [{"h": {}}]}
     lines = [json.dumps({"id": name, "ground_truth": truth}) for name, truth in truths.items()]
     beside = write(tmp_path / "t/possible_answer/tasks.jsonl", "\n".join(lines))
-    write(tmp_path / "t/tools.json", json.dumps([TOOL]))  # does not hide the tasks
+    write(tmp_path / "t/tools.json", [TOOL])  # does not hide the tasks
     kinds, _ = findings(tmp_path / "t")
     assert kinds == {
         "schema": [("line 2", "/function/1/parameters", "expected a JSON Schema, found a number")],
@@ -156,7 +147,7 @@ def test_tools_and_tasks(tmp_path):
     }
     write(beside, f'{lines[0]}\n{{"id": "x_2", "ground_truth": 3}}')
     assert findings(tasks)[0]["unreadable"] == [("x_2", "/ground_truth", "Expected `array`, got `int`")]
-    write(tasks, "".join(f"{json.dumps(row)}\n" for row in [TASK, TASK]))
+    write(tasks, [TASK, TASK])
     assert findings(tasks)[0] == {"unreadable": [("line 2", "/id", "the id 'x_0' appears twice")]}
 
 

@@ -24,13 +24,9 @@ COMMON_LINES, ALL_LINES = 45, 100
 PERTURBATIONS = [plugin.name for plugin in plugins.installed(plugins.PERTURBATIONS) if plugin.built_in]
 
 
-def commands():
-    for pipeline in PIPELINES:
-        yield from ((pipeline, action) for action in actions_of(pipeline) or ("",))
-    yield from (("perturb", name) for name in PERTURBATIONS)
-
-
-COMMANDS = {f"{pipeline} {action}".strip(): (pipeline, action) for pipeline, action in commands()}
+PAIRS = [(pipeline, action) for pipeline in PIPELINES for action in actions_of(pipeline) or ("",)]
+PAIRS += [("perturb", name) for name in PERTURBATIONS]
+COMMANDS = {" ".join(pair).strip(): pair for pair in PAIRS}
 
 
 @pytest.fixture(autouse=True)
@@ -175,24 +171,9 @@ done
 """
 
 
-def asked(*lines, folder=None):
-    """What bash offers at the end of each line."""
-    told = subprocess.run(
-        ["bash", "--norc", "-c", ASK],
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        cwd=folder,
-    )
-    return [line.split() for line in told.stdout.splitlines()]
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_completes_commands_flags_values_and_files(tmp_path):
-    (tmp_path / "my_corpus").mkdir()
-    (tmp_path / "my_corpus" / "schema.json").touch()
+    write(tmp_path / "my_corpus" / "schema.json", "")
     offered = {
         "parapet lang": ["language_variations"],
         "parapet mturk s": ["status", "stop", "site-csv"],
@@ -205,7 +186,10 @@ def test_bash_completes_commands_flags_values_and_files(tmp_path):
         "parapet hits --schemas my_corpus/s": ["my_corpus/schema.json"],
         "parapet nosuch --x": [],
     }
-    assert asked(*offered, folder=tmp_path) == list(offered.values())
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    given = {"input": "".join(f"{line}\n" for line in offered), "capture_output": True, "text": True, "check": True}
+    told = subprocess.run(["bash", "--norc", "-c", ASK], **given, env=environment, cwd=tmp_path)
+    assert [line.split() for line in told.stdout.splitlines()] == list(offered.values())
 
 
 def test_every_flag_of_every_command_is_offered():
@@ -224,26 +208,16 @@ def test_every_flag_of_every_command_is_offered():
 # ``parapet doctor``: what is installed and on the PATH, and what each is for.
 
 
-@pytest.fixture
-def absent(monkeypatch):
-    """As if these distributions were of other versions, or not there (None)."""
-    versions = {}
+def test_what_an_extra_lacks_and_how_to_install_it(monkeypatch):
+    for number, told in ((None, f"boto3 is not installed: {install_line('mturk')}"), ("1", "boto3 1 is installed, ")):
 
-    def answer(name):
-        number = versions.get(name, name)
-        if number is None:
-            raise PackageNotFoundError(name)
-        return version(name) if number == name else number
+        def version_of(name, number=number):
+            if name == "boto3" and number is None:
+                raise PackageNotFoundError(name)
+            return number if name == "boto3" else version(name)
 
-    monkeypatch.setattr(doctor, "version", answer)
-    return versions
-
-
-def test_what_an_extra_lacks_and_how_to_install_it(absent):
-    absent["boto3"] = None
-    assert f"boto3 is not installed: {install_line('mturk')}" in run("doctor").output
-    absent["boto3"] = "1.0"
-    assert "boto3 1.0 is installed, " in run("doctor").output
+        monkeypatch.setattr(doctor, "version", version_of)
+        assert told in run("doctor").output
 
 
 def test_every_extra_and_tool_is_listed_and_those_for_users_with_their_purpose(tmp_path, monkeypatch):

@@ -6,18 +6,7 @@ from collections import Counter
 
 import kit
 import pyarrow.parquet as pq
-from kit import (
-    THOROUGH,
-    TWO_WORKERS,
-    cases,
-    corpus,
-    dialogues_of,
-    refused,
-    refused_at_once,
-    run,
-    sample_dialogues,
-    write,
-)
+from kit import THOROUGH, cases, corpus, dialogues_of, refused, refused_at_once, run, sample_dialogues, write
 
 from parapet.schemas.dialogue import read_dialogues
 from parapet.schemas.layout import sample_root
@@ -67,25 +56,17 @@ def check_sets(root, out, kinds=KINDS, perturbed=False):
         check_mixes(before, after, rows, out, kind)
 
 
-def texts_of(dialogues):
-    """The texts of all spans of user turns."""
-    places = [
-        (turn["utterance"], span)
-        for turn in user_turns(dialogues).values()
-        for frame in turn["frames"]
-        for span in frame["slots"]
-    ]
-    return [utterance[span["start"] : span["exclusive_end"]] for utterance, span in places]
+def text_at(turn, span):
+    return turn["utterance"][span["start"] : span["exclusive_end"]]
 
 
-def check_turn(old, new, row, perturbed):
+def check_turn(old, new, row, perturbed=False):
+    """Against its row; every span has the text that it had."""
     assert (old["utterance"], new["utterance"]) == (row["original"], row["utterance"])
     assert (row["status"] == "varied") == (new["utterance"] != old["utterance"]) == (row["reason"] == "")
-    spans = [span for frame in old["frames"] for span in frame["slots"]]
-    placed = [span for frame in new["frames"] for span in frame["slots"]]
-    for span, place in zip(spans, placed, strict=True):
-        value = old["utterance"][span["start"] : span["exclusive_end"]]
-        found = new["utterance"][place["start"] : place["exclusive_end"]]
+    spans = [[span for frame in turn["frames"] for span in frame.get("slots", ())] for turn in (old, new)]
+    for span, place in zip(*spans, strict=True):
+        value, found = text_at(old, span), text_at(new, place)
         assert found == value or (perturbed and found[0] == value[0])
     assert [{**frame, "slots": 0} for frame in new["frames"]] == [{**frame, "slots": 0} for frame in old["frames"]]
 
@@ -112,8 +93,12 @@ def test_values_perturbed(tmp_path):
     root = corpus(tmp_path / "sgd", test=sample_dialogues())
     vary(tmp_path / "out", "--perturb_values", sgd=root, rates="word=0.9,abbreviation=0", kinds="typos")
     check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
-    texts = [texts_of(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos")]
-    assert sum(before != after for before, after in zip(*texts, strict=True)) > 10
+    before, after = (user_turns(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos"))
+    texts = [
+        [text_at(turn, span) for turn in turns.values() for frame in turn["frames"] for span in frame["slots"]]
+        for turns in (before, after)
+    ]
+    assert sum(one != other for one, other in zip(*texts, strict=True)) > 10
 
 
 def test_odd_corpora(tmp_path):
@@ -128,64 +113,37 @@ def test_odd_corpora(tmp_path):
         turn_of(""),
         turn_of("nothing at all 9 but words"),
     ]
-    system = kit.turn("SYSTEM", "OK")
-    dialogue = kit.dialogue("../../etc/passwd\0", *(one for turn in turns for one in (turn, system)))
+    turns[0]["frames"].append({"service": "Hotels_1"})  # as in MultiWOZ
+    del turns[0]["frames"][0]["actions"]
+    evil = "../../etc/passwd\0"
+    dialogue = kit.dialogue(evil, *(one for turn in turns for one in (turn, kit.turn("SYSTEM", "OK"))))
+    dialogue["extra"] = {"a": [1.5, None]}
     root = corpus(tmp_path / "sgd", test=[[dialogue, kit.dialogue("no frames", kit.turn("USER", "Hello"))], []])
     vary(tmp_path / "out", sgd=root)
     for kind in KINDS:
-        after = user_turns(dialogues_of(tmp_path / "out" / kind))
+        assert dialogues_of(tmp_path / "out" / kind)[evil]["extra"] == dialogue["extra"]
+        after, rows = user_turns(dialogues_of(tmp_path / "out" / kind)), rows_of(tmp_path / "out", kind)
         for place, old in user_turns(dialogues_of(root)).items():
-            for frame, moved_frame in zip(old["frames"], after[place]["frames"], strict=True):
-                for span, found in zip(frame["slots"], moved_frame["slots"], strict=True):
-                    value = old["utterance"][span["start"] : span["exclusive_end"]]
-                    assert after[place]["utterance"][found["start"] : found["exclusive_end"]] == value
-        assert not kit.lacking(
-            after["../../etc/passwd\0", 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé"
-        )
-        rows = rows_of(tmp_path / "out", kind)
-        assert rows["../../etc/passwd\0", 10]["reason"] == "no_word"
+            check_turn(old, after[place], rows[place])
+        said = after[evil, 6]["utterance"]
+        assert not kit.lacking(said, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
+        assert rows[evil, 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()
     assert kit.json_of(tmp_path / "out" / "typos" / "test" / "dialogues_002.json") == []
 
 
-def test_as_multiwoz_has_it(tmp_path):
-    """No actions, values copied from other turns, half the frames without a state, no dialogue in a file's other."""
-    turn = turn_of("I would like a workshop in Port Alder today", ("city", 27, 37), city=["port alder"])
-    del turn["frames"][0]["actions"]
-    turn["frames"][0]["slots"].insert(0, {"slot": "day", "copy_from": "other", "value": "tuesday"})
-    turn["frames"].append({"service": "Hotels_1"})
-    dialogue = {"dialogue_id": "PMUL.json", "services": ["Repairs_1"], "turns": [turn], "extra": {"a": [1.5, None]}}
-    vary(tmp_path / "out", sgd=corpus(tmp_path / "sgd", test=[dialogue]), env=1)
-    for kind in KINDS:
-        made = dialogues_of(tmp_path / "out" / kind)["PMUL.json"]
-        copied, span = made["turns"][0]["frames"][0]["slots"]
-        new = made["turns"][0]["utterance"]
-        assert new != turn["utterance"]
-        assert (new[span["start"] : span["exclusive_end"]], copied) == ("Port Alder", turn["frames"][0]["slots"][0])
-        assert made["extra"] == dialogue["extra"]
-        assert dialogues_of(tmp_path / "out" / f"{kind}-env1")["PMUL.json"] == made
-
-
-def test_what_cannot_be_mended(tmp_path):
-    """A span outside of its utterance, a dialogue that is none, a file that is none."""
+def test_a_span_outside_of_its_utterance(tmp_path):
     turns = turn_of("Somewhere in Quillerton", ("city", 13, 99)), turn_of("Another workshop somewhere")
-    dialogue = kit.dialogue("1", *turns)
-    root = corpus(tmp_path / "sgd", test=[dialogue, {"dialogue_id": "bad", "turns": 7}])
-    write(root / "test" / "dialogues_002.json", '[{"dialogue_id"')
-    flags = {"sgd": root, "kinds": "typos"}
+    flags = {"sgd": corpus(tmp_path / "sgd", test=[kit.dialogue("1", *turns)]), "kinds": "typos"}
     assert "nothing was published" in vary(tmp_path / "out", **flags, status=1).errors
     assert not (tmp_path / "out" / "run.json").exists()
     made = vary(tmp_path / "out", **flags, max_bad="100%")
-    assert "unchanged: 1 of 2 files, 1 of 2 dialogues and 1 of 2 user turns of typos (bad_span 1, " in made.errors
-    found = [(one["file"], one["dialogue_id"], one["where"], one["reason"].split(":")[0]) for one in made.dead_letters]
-    assert found == [
-        ("dialogues_001.json", "1", "turns[0]", "bad_span"),
-        ("dialogues_001.json", "bad", "turns", "not_sgd"),
-        ("dialogues_002.json", "", "line 1 column 16", "broken_file"),
-    ]
+    assert "unchanged: 1 of 2 user turns of typos (bad_span 1" in made.errors
+    (letter,) = made.dead_letters
+    assert (letter["dialogue_id"], letter["where"], letter["reason"].split(":")[0]) == ("1", "turns[0]", "bad_span")
     assert [row["status"] for row in rows_of(tmp_path / "out", "typos").values()] == ["unchanged", "varied"]
-    assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == dialogue["turns"][0]
+    assert dialogues_of(tmp_path / "out" / "typos")["1"]["turns"][0] == turns[0]
 
 
 def some_of_sgd(real_data, folder):
@@ -200,21 +158,6 @@ def test_sgd(real_data, tmp_path):
     root = some_of_sgd(real_data, tmp_path / "sgd")
     vary(tmp_path / "out", sgd=root, split="train")
     check_sets(root, tmp_path / "out")
-
-
-def original_turns():
-    """The user turns of the sample's test dialogues."""
-    return user_turns(dialogues_of(sample_root() / "test"))
-
-
-def check_set(before, out, kind):
-    """Every user turn against its row: edits lead from one text to the other, and every span has the text it had."""
-    after, rows = user_turns(dialogues_of(out / kind)), rows_of(out, kind)
-    assert list(after) == list(before) == list(rows)
-    for place, old in before.items():
-        check_turn(old, after[place], rows[place], False)
-        assert (rows[place]["reason"] == "") == (rows[place]["source"] != "")
-    return rows
 
 
 def lines_of():
@@ -243,12 +186,17 @@ def test_rewritten_turns(tmp_path):
     assert f": line 4: duplicate: a.jsonl line {len(lines)}" in said
     assert "b.jsonl: line 5: unknown_kind: 'para': must be one of paraphrase, typos" in said
     assert not (tmp_path / "out").exists()
-    made = vary(tmp_path / "out", *TWO_WORKERS, **flags, max_bad="100%")
+    made = vary(tmp_path / "out", *kit.TWO_WORKERS, **flags, max_bad="100%")
     assert f"left out, or turns unchanged: 5 of {len(lines) + 5} lines of --rewritten" in made.errors
     letters = [f"{one['where']}: {one['reason'].partition(':')[0]}" for one in made.dead_letters]
     bad = ["line 4: duplicate", "line 5: unknown_kind", "line 6: not_json"]
     assert letters == [*bad, "line 2: no_user_turn", "line 3: no_user_turn"]
-    rows = check_set(original_turns(), tmp_path / "out", "verbose")
+    before, after = (user_turns(dialogues_of(of)) for of in (sample_root() / "test", tmp_path / "out" / "verbose"))
+    rows = rows_of(tmp_path / "out", "verbose")
+    assert list(after) == list(before) == list(rows)
+    for place, row in rows.items():
+        check_turn(before[place], after[place], row)
+        assert (row["reason"] == "") == (row["source"] != "")
     kept = {(one["dialogue_id"], one["turn"]): one["utterance"] for one in lines if one is not cut}
     lost, never = (cut["dialogue_id"], cut["turn"]), (last["dialogue_id"], last["turn"])
     assert {place: row["utterance"] for place, row in rows.items() if row["status"] == "varied"} == kept
@@ -267,7 +215,6 @@ def test_rewritten_turns(tmp_path):
     (["--env", "10"], "--env: '10' must be different numbers above 0"),
     (["--rates", "wrod=3"], "--rates: there is no rate 'wrod': did you mean 'word'?"),
     (["--kinds", "simple", "--perturb_values"], "--perturb_values: is for typos, which --kinds does not include"),
-    (["--split", "validation"], "there are no dialogues in 'validation'; these splits have some: train, dev, test"),
     (["--split", ","], "--split: must be one or more of train, dev, test"),
     (["--model", "m"], "--model: is for a language model: give its address with --endpoint"),
     (["--endpoint", "http://a/v1"], "--model: is required: give the name of the model"),

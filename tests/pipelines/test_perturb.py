@@ -57,22 +57,17 @@ def chats(tmp_path):
 def test_only_what_the_user_says_changes(kind, chats, tmp_path):
     made = run("perturb", kind, messages=chats, seed=1, output=tmp_path / "out")
     found = rows_of(tmp_path / f"out/{kind}/chats.jsonl")
-    assert len(found) == len(CHATS)
     texts = {}
-    for line, (before, after) in enumerate(zip(CHATS, found, strict=True)):
+    for name, before, after in zip(["line_0000001", "b", "7", "line_0000004"], CHATS, found, strict=True):
         for i, (old, new) in enumerate(zip(before["messages"], after["messages"], strict=True)):
             if old != new:
                 assert old["role"] == "user"
-                texts[line, i] = new["content"][0]["text"] if isinstance(new["content"], list) else new["content"]
+                texts[name, i] = new["content"][0]["text"] if isinstance(new["content"], list) else new["content"]
                 new["content"] = old["content"]
     assert found == CHATS
-    rows = {(row["dialogue_id"], row["turn"]): row for row in made.rows() if row["status"] == "varied"}
-    ids = ["line_0000001", "b", "7", "line_0000004"]
-    assert {place: row["utterance"] for place, row in rows.items()} == {
-        (ids[line], i): text for (line, i), text in texts.items()
-    }
-    assert texts
-    assert "Port Alder" in texts.get((0, 1), "Port Alder")  # which the call of the function needs
+    rows = [row for row in made.rows() if row["status"] == "varied"]
+    assert {(row["dialogue_id"], row["turn"]): row["utterance"] for row in rows} == texts != {}
+    assert "Port Alder" in texts.get(("line_0000001", 1), "Port Alder")  # which the call of the function needs
     assert made.manifest["counts"]["dialogues"] == len(CHATS)
     assert not made.dead_letters
     assert "schema.json" not in "".join(made.files)
@@ -173,15 +168,11 @@ def test_bad_lines_are_dead_letters_with_file_and_line(tmp_path):
     ("", "has no chat messages: expected lines such as"),
     ('{"text": "Hi"}', "has no chat messages"),
     ('[{"messages": []}]', "a JSON list, and not JSON lines: write one conversation a line"),
-    (None, "there is no such file"),
 )
 def test_files_without_messages(content, reason, tmp_path):
-    path = tmp_path / "chats.jsonl"
-    if content is not None:
-        write(path, content)
+    path = write(tmp_path / "chats.jsonl", content)
     said = refused("perturb", "typos", messages=path, output=tmp_path / "out", status=(1, 2))
-    assert reason in said
-    assert "chats.jsonl" in said
+    assert ("chats.jsonl" in said, reason in said) == (True, True)
 
 
 def test_flags_that_contradict(chats, tmp_path):
@@ -190,8 +181,7 @@ def test_flags_that_contradict(chats, tmp_path):
     for name in ("ood", "unseen_entities"):
         said = refused("perturb", name, **flags)
         assert f"--messages: {name} needs schemas and states, which chat messages do not have" in said
-    other = write(tmp_path / "other/chats.jsonl", as_lines(CHATS))
-    flags["messages"] = [chats, other]
+    flags["messages"] = [chats, write(tmp_path / "other/chats.jsonl", as_lines(CHATS))]
     assert "two files are called 'chats.jsonl': rename one" in refused("perturb", "typos", **flags)
     said = refused("perturb", "typos", sgd=chats, output=tmp_path / "out")
     assert "'parapet perturb typos --messages FILE'" in said
@@ -209,7 +199,7 @@ def test_lines_come_back(messages, is_ascii):
 
 
 BOOK = {"name": "hotel.book", "description": "Books", "parameters": {"type": "dict", "properties": {}, "required": []}}
-TASK = {"id": "simple_0", "question": [[{"role": "user", "content": "Oslo"}]], "function": [BOOK], "more": 1}
+TASK = {"id": "simple_0", "function": [BOOK], "more": 1}
 
 
 @cases(
@@ -238,7 +228,7 @@ def test_tasks_are_a_corpus_and_come_back(text):
 
 def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     request = "Please find the cheapest room in New York for two people from Friday"
-    task = {**TASK, "question": [[{"role": "user", "content": request}]]}
+    task = {**TASK, "question": [[user(request)]]}
     truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {"city": ["New York, NY"], "guests": [[]]}}]}
     write(tmp_path / "tasks/simple.json", json.dumps(task))
     write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
@@ -250,32 +240,19 @@ def test_requests_are_perturbed_and_what_the_calls_need_stays(tmp_path):
     assert "New York" in said
     assert {**found, "question": task["question"]} == task
     assert rows_of(tmp_path / "out/typos/possible_answer/simple.json") == [truth]
-    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    run("perturb", "typos", **flags)
-    assert before == {path: path.read_bytes() for path in before}
     flags["output"] = tmp_path / "no"
-    assert "single turn" in refused("perturb", "ood", **flags)
-    assert "single turn" in refused("perturb", "speech_errors", **flags)
-    assert "use typos" in refused("perturb", "language_variations", **flags)
+    reasons = {"ood": "single turn", "speech_errors": "single turn", "language_variations": "use typos"}
+    for name, reason in reasons.items():
+        assert reason in refused("perturb", name, **flags)
 
 
 def test_only_the_texts_of_the_user_change_in_a_conversation(tmp_path):
-    image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    talk = [
-        {"role": "system", "content": "Please answer briefly and politely"},
-        {"role": "user", "content": [{"type": "text", "text": "Please find the cheapest room"}, image]},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "hotel.book"}}]},
-        {"role": "tool", "tool_call_id": "c1", "content": "There is no cheapest room"},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "There is none"},
-                                     {"type": "text", "text": "Please find another room"}]},
-        {"role": "user", "content": "Please find something else"},
-    ]  # fmt: skip
-    write(tmp_path / "tasks/simple.json", json.dumps({**TASK, "question": [talk[:3], talk[3:]]}))
-    truth = {"id": "simple_0", "ground_truth": [{"hotel.book": {}}]}
-    write(tmp_path / "tasks/possible_answer/simple.json", json.dumps(truth))
-    made = run("perturb", "typos", tasks=tmp_path / "tasks", output=tmp_path / "out")
+    talk = [*TAXI[:1], user([text(WISH), IMAGE]), *TAXI[2:4], user([RESULT, text(THANKS)]), user(WISH)]
+    tasks = with_calls(tmp_path / "tasks", ([TAXI[2]["tool_calls"][0]["function"]["name"]], ["book"]))
+    write(tasks, [{**task, "question": [talk[:3], talk[3:]]} for task in rows_of(tasks)])
+    made = run("perturb", "typos", tasks=tasks, output=tmp_path / "out")
     assert "3 of 3 messages changed" in made.output
-    (found,) = rows_of(tmp_path / "out/typos/simple.json")
+    (found,) = made.rows("typos/tasks.jsonl")
     changed = [message for turn in found["question"] for message in turn]
     for i, place in ((1, 0), (4, 1)):
         assert changed[i]["content"][place]["text"] != talk[i]["content"][place]["text"]
@@ -317,13 +294,10 @@ def test_similar_tools_are_no_equivalent_ones():
 
 def with_calls(place, *tasks):
     """A file of tasks with these tools and right calls."""
-    go = [[{"role": "user", "content": "Go"}]]
-    rows, truths = [], []
-    for i, (names, right) in enumerate(tasks):
-        rows.append({"id": f"simple_{i}", "question": go, "function": tools_named(*names)})
-        truths.append({"id": f"simple_{i}", "ground_truth": [{name: {}} for name in right]})
-    write(place / "tasks.jsonl", rows)
-    write(place / "possible_answer/tasks.jsonl", truths)
+    rows = [{"question": [[user("Go")]], "function": tools_named(*names)} for names, _ in tasks]
+    truths = [{"ground_truth": [{name: {}} for name in right]} for _, right in tasks]
+    for path, content in {"tasks": rows, "possible_answer/tasks": truths}.items():
+        write(place / f"{path}.jsonl", [{"id": f"simple_{i}", **row} for i, row in enumerate(content)])
     return place / "tasks.jsonl"
 
 
@@ -332,15 +306,21 @@ def names_of(path):
 
 
 def test_no_distractor_does_the_same_as_any_of_the_right_tools(tmp_path):
-    """Nor as another tool of the task; of two right ones, both go from a toolkit without them."""
+    """Nor as another tool of the task; of two right ones, both go, with what does the same as they do."""
     others = [(["geometry.area_circle"], ["geometry.area_circle"]), (["Weather_1"], []), (["play_song"], ["play_song"])]
     first = ["sum", "area_circle.calculate", "weather_forecast"]
-    tasks = with_calls(tmp_path, (first, first[:2]), *others)
+    tasks = with_calls(tmp_path, (first, first[:2]), *others, ([], []))
     made = run("perturb", "distractors", tasks=tasks, count=[1, 3], output=tmp_path / "out")
-    assert set(names_of(tmp_path / "out/distractors-3/tasks.jsonl")[0]) == {*first, "play_song"}
-    assert "distractors-3: 4 tasks, 1 of them with fewer tools than asked for" in made.output
+    found = names_of(tmp_path / "out/distractors-3/tasks.jsonl")
+    assert (set(found[0]), found[4]) == ({*first, "play_song"}, [])
+    assert "distractors-3: 5 tasks, 2 of them with fewer tools than asked for" in made.output
     run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "less")
     assert names_of(tmp_path / "less/missing_tool/tasks.jsonl")[0] == ["weather_forecast", "play_song"]
+    shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
+    tasks = with_calls(tmp_path / "shared", (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
+    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "none")
+    weather, others = names_of(tmp_path / "none/missing_tool/tasks.jsonl")
+    assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 
 @cases("name", "typos", "distractors", "missing_tool", "corrupted")
@@ -353,14 +333,6 @@ def test_two_workers_share_the_files_and_write_the_same_bytes(name, tmp_path):
     run("perturb", name, tasks=tmp_path / "tasks", output=tmp_path / "one")
     run("perturb", name, *TWO_WORKERS, tasks=tmp_path / "tasks", output=tmp_path / "two")
     assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
-
-
-def test_no_tool_is_left_that_does_the_same_as_the_missing_one(tmp_path):
-    shared = ["get_weather", "weather_forecast", "translate_text", "translator", "math.lcm", "delete_file"]
-    tasks = with_calls(tmp_path, (shared, ["get_weather"]), (shared, ["translator", "math.lcm"]))
-    run("perturb", "missing_tool", tasks=tasks, output=tmp_path / "out")
-    weather, others = names_of(tmp_path / "out/missing_tool/tasks.jsonl")
-    assert (weather, others) == (shared[2:], ["get_weather", "weather_forecast", "delete_file"])
 
 
 def test_a_toolkit_that_all_tasks_share_has_no_distractors(tmp_path):
@@ -418,10 +390,3 @@ def test_corrupted_tools_and_their_calls(tmp_path):
             assert [[*of.values()] for call in task.calls for of in call.values()] == [
                 [*of.values()] for call in originals[key].calls for of in call.values()
             ] or "receiver" in str(originals[key].calls)  # whose keys have other names
-
-
-def test_tasks_without_tools_get_no_distractors(tmp_path):
-    toolkits = [[BOOK], [], tools_named("sum")]
-    rows = [{**TASK, "id": f"irrelevance_{i}", "function": tools} for i, tools in enumerate(toolkits)]
-    run("perturb", "distractors", tasks=write(tmp_path / "tasks.jsonl", rows), count=1, output=tmp_path / "out")
-    assert rows_of(tmp_path / "out/distractors-1/tasks.jsonl")[1] == rows[1]

@@ -102,36 +102,32 @@ def screen_of(written):
 
 
 def test_messages_have_rate_and_time_left(capsys, monkeypatch):
+    """A stage is timed from the end of the one before."""
     configure_logging(quiet=False)
     clock = Clock(monkeypatch)
+
+    def updated(seconds, name, *event):
+        clock.now += seconds
+        display.update(name, Event(*event))
+
     with Display("suite", 3) as display:
         display.start("typos")
         display.start("train")
-        clock.now += 20
-        display.update("train", Event("epoch 1", 1, None, "steps"))
-        clock.now += 10
-        display.update("typos", Event("", 3000, 6000, "dialogues"))
-        clock.now += 10
-        display.update("typos", Event("Publish", 0, None, ""))
+        updated(20, "train", "epoch 1", 1, None, "steps")
+        updated(10, "typos", "", 3000, 6000, "dialogues")
+        updated(10, "typos", "Publish", 0, None, "")
         display.finish("typos", "typos: 20 s")
+    with Display() as display:
+        display.start("ood")
+        updated(29, "ood", "analysis", 10, 10, "dialogues")
+        updated(2, "ood", "", 4, 10, "dialogues")
     assert capsys.readouterr().err.splitlines() == [
         "suite: 0 of 3 steps",
         "typos: 3,000 of 6,000 dialogues, 100/s, 0:30 left",
         "train: epoch 1: 1 step, 2/min",
         "typos: 20 s",
+        "ood: 4 of 10 dialogues, 2/s, 0:03 left",
     ]
-
-
-def test_a_stage_is_timed_from_the_end_of_the_one_before(capsys, monkeypatch):
-    configure_logging(quiet=False)
-    clock = Clock(monkeypatch)
-    with Display() as display:
-        display.start("ood")
-        clock.now += 29
-        display.update("ood", Event("analysis", 10, 10, "dialogues"))
-        clock.now += 2
-        display.update("ood", Event("", 4, 10, "dialogues"))
-    assert capsys.readouterr().err == "ood: 4 of 10 dialogues, 2/s, 0:03 left\n"
 
 
 def test_events_go_to_the_sink(monkeypatch):

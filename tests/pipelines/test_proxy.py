@@ -1,6 +1,5 @@
 """``parapet proxy`` as a command: its addresses, what it says at the end, and MCP servers."""
 
-import asyncio
 import json
 import os
 import re
@@ -15,22 +14,14 @@ from pathlib import Path
 import httpx
 import pytest
 from chat_server import ChatServer
-from kit import refused, write
+from kit import cases, refused, write
+from tool_files import of_fields
 
 from parapet.schemas.tools import ToolVariant, read_tools
 
-FIND = {
-    "name": "find_rooms",
-    "description": "Finds rooms",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "guest": {"type": "object", "properties": {"user_id": {"type": "string"}}},
-            "nights": {"type": "integer"},
-        },
-        "required": ["nights"],
-    },
-}
+GUEST = of_fields([], user_id={"type": "string"})
+ROOMS = of_fields(["nights"], guest=GUEST, nights={"type": "integer"})
+FIND = {"name": "find_rooms", "description": "Finds rooms", "inputSchema": ROOMS}
 NEW = {"find_rooms": "seek_places", "guest": "visitor", "user_id": "customer", "nights": "stay"}
 CALL = {"guest": {"user_id": "u7"}, "nights": 2}
 RENAMED = {"visitor": {"customer": "u7"}, "stay": 2}
@@ -56,19 +47,24 @@ for line in sys.stdin:
 """
 
 
+def write_variants(file, folder, tool, names, description=None):
+    """Writes a variant of the last tool of a file."""
+    (*_, old) = file.toolsets["tools"].tools
+    elements = {f"tool/{old.name}": tool}
+    elements |= {f"parameter/{old.name}{each.pointer}": names[each.name] for each in old.parameters.all}
+    variant = ToolVariant(elements, {f"tool/{old.name}": description} if description else {})
+    for path, data in file.variant_files({"tools": variant}).items():
+        write(folder / path, data)
+
+
 @pytest.fixture(scope="module")
 def variants(tmp_path_factory):
     """Two variants of the tool, as back_translate writes them."""
     folder = tmp_path_factory.mktemp("variants")
     file = read_tools(write(folder / "tools.json", {"tools": [FIND]}))
-    elements = {"tool/find_rooms": "find_rooms"}
-    for each in file.toolsets["tools"].tools[0].parameters.all:
-        elements[f"parameter/find_rooms{each.pointer}"] = each.name
     for name, ending in {"v1": "", "v2": "_2"}.items():
-        names = {element: NEW[old] + ending for element, old in elements.items()}
-        variant = ToolVariant(names, {"tool/find_rooms": "Looks for places to stay"})
-        for path, data in file.variant_files({"tools": variant}).items():
-            write(folder / "out" / name / path, data)
+        names = {old: new + ending for old, new in NEW.items()}
+        write_variants(file, folder / "out" / name, names["find_rooms"], names, "Looks for places to stay")
     return str(folder / "out")
 
 
@@ -160,10 +156,8 @@ def test_an_mcp_server_that_is_a_command(variants, tmp_path):
         assert rpc(process, "tools/call", call, number=2)["method"] == "notifications/tools/list_changed"
         text = json.loads(process.stdout.readline())["result"]["content"][0]["text"]
         assert json.loads(text) == {**call, "name": "find_rooms", "arguments": CALL}
-        assert [tool["name"] for tool in rpc(process, "tools/list", number=3)["result"]["tools"]] == [
-            "seek_places",
-            "late",
-        ]
+        tools = rpc(process, "tools/list", number=3)["result"]["tools"]
+        assert [tool["name"] for tool in tools] == ["seek_places", "late"]
         process.stdin.write("no JSON passes\n")
         process.stdin.close()
         assert process.wait(30) == 1  # the server fails on what is no JSON, with its own status
@@ -183,17 +177,22 @@ def test_the_end_of_an_mcp_server_is_ours(variants):
         assert process.wait(30) == 3
 
 
-def test_options_that_do_not_go_together(variants, tmp_path):
-    assert "give the address of a model's API, or an MCP server" in refused("proxy")
-    assert "give the address" in refused("proxy", "--upstream=http://127.0.0.1:1/v1", "--mcp=python x.py")
-    assert "is not an address" in refused("proxy", "--upstream=127.0.0.1:1")
-    assert "there is no variant 'v7' (found: original, v1, v2)" in refused(
-        "proxy", "--variants", variants, "--variant=v7", "--upstream=http://127.0.0.1:1"
-    )
-    assert "is required with the command" in refused("proxy", "--variants", variants, "--mcp=python x.py")
-    assert "does not receive what users say" in refused("proxy", "--mcp=python x.py", "--perturb=typos")
-    assert "exists already" in refused("proxy", "--upstream=http://127.0.0.1:1", "--record", write(tmp_path / "a", b""))
-    assert "needs a corpus" in refused("proxy", "--upstream=http://127.0.0.1:1", "--perturb=unseen_entities")
+UPSTREAM = "--upstream=http://127.0.0.1:1/v1"
+
+
+@cases(
+    "flags reason",
+    ([], "give the address of a model's API, or an MCP server"),
+    ([UPSTREAM, "--mcp=python x.py"], "give the address"),
+    (["--upstream=127.0.0.1:1"], "is not an address"),
+    (["--variants", "{}", "--variant=v7", UPSTREAM], "there is no variant 'v7' (found: original, v1, v2)"),
+    (["--variants", "{}", "--mcp=python x.py"], "is required with the command"),
+    (["--mcp=python x.py", "--perturb=typos"], "does not receive what users say"),
+    ([UPSTREAM, "--record", __file__], "exists already"),
+    ([UPSTREAM, "--perturb=unseen_entities"], "needs a corpus"),
+)
+def test_options_that_do_not_go_together(flags, reason, variants):
+    assert reason in refused("proxy", *(flag.format(variants) for flag in flags))
 
 
 def wait_until_listening(port):
@@ -224,12 +223,8 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
             wait_until_listening(port)
             with served("--record", record, upstream) as (_, address):
                 original = run_agent(address)
-            file = read_tools(record)
-            names = {"tool/get_weather": "forecast"}
-            for each in file.toolsets["tools"].tools[1].parameters.all:
-                names[f"parameter/get_weather{each.pointer}"] = f"{each.name}_wanted"
-            for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
-                write(tmp_path / "variants" / "v1" / path, data)
+            names = {name: f"{name}_wanted" for name in ("place", "city", "days")}
+            write_variants(read_tools(record), tmp_path / "variants" / "v1", "forecast", names)
             with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
                 assert run_agent(address) == original
         finally:
@@ -237,78 +232,3 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
         seen = model.communicate()[0].splitlines()
     assert original == 'get_weather {"place": {"city": "Oslo"}, "days": 2}\n12 degrees, rain, for 2 days\n'
     assert seen[1] == 'calls forecast {"place_wanted": {"city_wanted": "Oslo"}, "days_wanted": 2}'
-
-
-# With the package "mcp".
-
-PACKAGED = """
-import sys
-from pydantic import BaseModel
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
-
-class Guest(BaseModel):
-    user_id: str
-
-server = MCPServer("inn")
-
-@server.tool()
-async def find_rooms(guest: Guest, nights: int, ctx: Context) -> str:
-    "Finds rooms"
-    server.add_tool(lambda: "late", name="late")
-    await ctx.session.send_tool_list_changed()
-    return f"{guest.user_id} {nights}"
-
-server.run(**({"transport": "streamable-http", "port": int(sys.argv[1])} if sys.argv[1:] else {}))
-"""
-
-
-async def use(session, heard):
-    """Lists the tools and calls one, as a model that sees the variant does."""
-    tools = (await session.list_tools()).tools
-    assert [tool.name for tool in tools] == ["seek_places"]
-    schema = tools[0].input_schema
-    assert [*schema["properties"]] == ["visitor", "stay"]
-    result = await session.call_tool("seek_places", RENAMED)
-    assert result.content[0].text == "u7 2"
-    assert [tool.name for tool in (await session.list_tools()).tools] == ["seek_places", "late"]
-    assert "notifications/tools/list_changed" in heard
-
-
-@pytest.fixture(scope="module")
-def packaged(tmp_path_factory):
-    """An MCP server by the package, and variants of the tools that the proxy has recorded of it."""
-    mcp = pytest.importorskip("mcp")
-    folder = tmp_path_factory.mktemp("packaged")
-    server = write(folder / "server.py", PACKAGED)
-    record = folder / "tools.json"
-
-    async def listed(session, _):
-        assert [tool.name for tool in (await session.list_tools()).tools] == ["find_rooms"]
-
-    asyncio.run(over_stdio(mcp, listed, "--record", record, "--mcp", "--", sys.executable, server))
-    file = read_tools(record)
-    names = {"tool/find_rooms": "seek_places"}
-    for each in file.toolsets["tools"].tools[0].parameters.all:
-        names[f"parameter/find_rooms{each.pointer}"] = NEW[each.name]
-    for path, data in file.variant_files({"tools": ToolVariant(names, {})}).items():
-        write(folder / "variants" / "v1" / path, data)
-    return mcp, server, folder / "variants"
-
-
-async def over_stdio(mcp, use, *argv):
-    heard = []
-
-    async def hear(message):
-        heard.append(getattr(message, "method", ""))
-
-    arguments = ["-m", "parapet", "proxy", *map(str, argv)]
-    parameters = mcp.StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
-    async with mcp.stdio_client(parameters) as streams, mcp.ClientSession(*streams, message_handler=hear) as session:
-        await session.initialize()
-        await use(session, heard)
-
-
-def test_the_package_over_stdio(packaged):
-    mcp, server, variants = packaged
-    asyncio.run(over_stdio(mcp, use, "--variants", variants, "--variant=v1", "--mcp", "--", sys.executable, server))

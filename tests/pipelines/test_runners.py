@@ -1,11 +1,11 @@
 """Beam's runners: their flags, those that are refused, ``--workers``, and what happens when a worker dies."""
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -37,17 +37,15 @@ def test_the_documentation_says_of_every_command_whether_and_how_it_runs_in_para
     text = Path(__file__).parents[2].joinpath("docs/running.md").read_text("utf-8")
     rows = re.findall(r"^\| (`.*?) \|", text.split("## What each command does in parallel")[1].split("\n## ")[0], re.M)
     alone = text.split("These run on one machine only:")[1].split("**")[0]
-    pipelines = {
-        command: [command_of(command, action).takes_beam_flags for action in actions_of(command) or [""]]
+    pairs = {
+        (command, command_of(command, action).takes_beam_flags)
         for command in PIPELINES
+        for action in actions_of(command) or [""]
         if command != "suite"  # whose steps are pipelines
     }
     named = [set(re.findall(r"`(\w+)", part)) for part in (", ".join(rows), alone)]
-    assert named[0] == {command for command, of_actions in pipelines.items() if any(of_actions)}
-    assert named[1] == {command for command, of_actions in pipelines.items() if not all(of_actions)} | {
-        "suite",
-        "build",
-    }
+    assert named[0] == {command for command, takes_flags in pairs if takes_flags}
+    assert named[1] == {command for command, takes_flags in pairs if not takes_flags} | {"suite", "build"}
 
 
 def test_the_flags_of_runners_reach_them():
@@ -71,21 +69,36 @@ def test_runners_that_lose_data_are_refused(flags, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+VARY = ["language_variations", "--kinds", "typos", "--env", "0.5", "--quiet"]
+
+
+@contextlib.contextmanager
+def started(output):
+    """A command, and the first of its workers."""
+    command = [sys.executable, "-m", "parapet", *VARY, "--output", str(output), "--workers", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        yield process, until(lambda: _workers_of(process.pid))[0]
+
+
+def until(found):
+    """Waits until there is something; a minute at most."""
+    end = time.monotonic() + 60
+    while not (it := found()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return it
+
+
 @pytest.mark.thorough
 def test_a_killed_worker_process_ends_the_run(tmp_path):
     """Beam alone would wait for ever; here for one that has not begun. A rerun ends as an undisturbed run."""
-    argv = ["language_variations", "--kinds", "typos", "--env", "0.5", "--quiet"]
-    command = [sys.executable, "-m", "parapet", *argv, "--output", str(tmp_path / "out"), "--workers", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not (of_it := _workers_of(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(of_it[0], signal.SIGKILL)
-    assert "a worker process was killed" in process.communicate(timeout=120)[1]
-    assert process.returncode == 1
+    with started(tmp_path / "out") as (process, worker):
+        os.kill(worker, signal.SIGKILL)
+        assert "a worker process was killed" in process.communicate(timeout=120)[1]
+        assert process.returncode == 1
     assert not (tmp_path / "out" / "run.json").exists()
-    run(*argv, output=tmp_path / "out")
-    run(*argv, output=tmp_path / "undisturbed")
+    run(*VARY, output=tmp_path / "out")
+    run(*VARY, output=tmp_path / "undisturbed")
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 
 
@@ -94,12 +107,6 @@ def _workers_of(process):
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args=", "-ww"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     return [int(pid) for pid, parent, args in rows if parent == str(process) and "command.work" in args]
-
-
-def program(script, *arguments):
-    """A script in a process of its own."""
-    command = [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
 
 
 def test_workers_and_flags_of_beams_for_the_same(tmp_path):
@@ -127,59 +134,30 @@ def test_large_inputs_have_a_worker_for_each_core(tmp_path, monkeypatch):
     assert workers_of(large=1_000) == 1
 
 
-WAITS = """
-    import os, signal, sys
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-    from parapet.pipelines import command as commands
-    from parapet.pipelines.statistics import Statistics
+@pytest.mark.thorough
+def test_workers_end_with_the_command(tmp_path):
+    with started(tmp_path / "out") as (process, worker):
+        process.kill()
+    status = Path(f"/proc/{worker}/status")
+    until(lambda: not status.exists() or "(zombie)" in status.read_text())
 
-    def work(number, path):
-        if number == 1:
-            with open(path, "w") as file:
-                file.write(f"{os.getpid()}\\n")
-            signal.pause()
 
-    options = PipelineOptions([])
-    runner = commands.local_runner(options, [], Statistics(output="out", workers=2), [])
-    with beam.Pipeline(runner, options=options) as pipeline:
-        pipeline | beam.Create([0, 1, 2, 3]) | beam.Map(work, sys.argv[1])
+LOCAL = """
+import sys
+from parapet.pipelines.command import import_beam
+import_beam(["--output=out"])
+import pyarrow
+heavy = {"pandas", "boto3", "google.cloud.storage", "google.cloud.bigquery"} & sys.modules.keys()
+assert not heavy, heavy
+table = pyarrow.table({"n": [1, 2]})
+assert "pandas" not in sys.modules
+import pandas
+assert table.to_pandas().n.tolist() == [1, 2]
 """
 
 
-@pytest.mark.thorough
-def test_workers_end_with_the_command(tmp_path):
-    place = tmp_path / "pid"
-    command = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WAITS), str(place)])
-    until(lambda: place.exists() and place.read_text().endswith("\n"))
-    worker = int(place.read_text())
-    command.send_signal(signal.SIGKILL)
-    command.wait()
-    until(lambda: not Path(f"/proc/{worker}").exists() or "(zombie)" in Path(f"/proc/{worker}/status").read_text())
-
-
-def until(holds):
-    """Waits until something holds; a minute at most."""
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_beam_is_imported_without_what_a_local_run_does_not_need():
-    done = program("""
-        import sys
-        from parapet.pipelines.command import import_beam
-        import_beam(["--output=out"])
-        import pyarrow
-        heavy = {"pandas", "boto3", "google.cloud.storage", "google.cloud.bigquery"} & sys.modules.keys()
-        assert not heavy, heavy
-        table = pyarrow.table({"n": [1, 2]})
-        assert "pandas" not in sys.modules
-        import pandas
-        assert table.to_pandas().n.tolist() == [1, 2]
-    """)
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, "-c", LOCAL], check=True)
 
 
 def test_for_other_runners_and_buckets_nothing_is_left_out(monkeypatch):

@@ -20,6 +20,9 @@ TO_GO = "Find a train to a city"
 TRAINS = a_service("Trains_1", {"city": "City to go to"}, {"FindTrain": TO_GO}, "Travel by train in the country")
 
 
+MORE = {"1": "now", "2": "today", "10": "eventually"}
+
+
 def variant_of(service, suffix, more):
     """The service with ``more`` behind its names and descriptions."""
     text = json.dumps(service)
@@ -27,8 +30,7 @@ def variant_of(service, suffix, more):
         text = text.replace(f'"{one["name"]}"', f'"{one["name"]}_{more}"')
     made = json.loads(text)
     made["service_name"] += suffix
-    made["description"] += f" {more}"
-    for element in made["slots"] + made["intents"]:
+    for element in (made, *made["slots"], *made["intents"]):
         element["description"] += f" {more}"
     for one in made["intents"]:
         one["name"] += more.capitalize()
@@ -44,7 +46,7 @@ def write_schemas(root, **splits):
 def corpus(tmp_path):
     """Banks in train, Hotels and Trains in test; v1 and v10 (which sorts behind v2) of all of them, v2 as well."""
     write_schemas(tmp_path / "sgd", train=[BANKS], test=[BANKS, HOTELS, TRAINS])
-    for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
+    for number, more in MORE.items():
         made = [variant_of(service, number, more) for service in (BANKS, HOTELS, TRAINS)]
         write_schemas(tmp_path / "variants" / f"v{number}", train=made[:1], test=made)
     (tmp_path / "variants" / "notes").mkdir()
@@ -72,8 +74,7 @@ def test_dev_is_taken_where_there_is_no_test_and_the_page_shows_the_numbers(corp
 def test_one_variant_in_a_single_file(corpus):
     write(corpus / "single" / "de" / "schema.json", [variant_of(HOTELS, "_de", "jetzt")])
     found, _ = measure(corpus, "--variants", corpus / "single")
-    assert list(found["variants"]) == ["de"]
-    assert found["self_bleu"] is None
+    assert (list(found["variants"]), found["self_bleu"]) == (["de"], None)
 
 
 def test_a_service_missing_from_one_variant(corpus):
@@ -98,7 +99,7 @@ def test_services_that_the_corpus_lacks_are_ignored(corpus):
     """The published variants have all services of SGD, whatever part of it the corpus is."""
     write_schemas(corpus / "sgd", test=[HOTELS])
     actual, _ = measure(corpus)
-    for number, more in (("1", "now"), ("2", "today"), ("10", "eventually")):
+    for number, more in MORE.items():
         write_schemas(corpus / "variants" / f"v{number}", test=[variant_of(HOTELS, number, more)])
     expected, _ = measure(corpus, out="cut")
     assert actual == expected

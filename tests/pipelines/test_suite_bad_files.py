@@ -10,7 +10,11 @@ TYPOS, STEP = "[[sets]]\nperturbation='typos'\n", "[[steps]]\npipeline='few_shot
 SYSTEM, NAMED = f"[[systems]]\n{NAMES}", "[[systems]]\nname='a'\n"
 VARIANTS, NEAREST = "[variants]\npath='variants'\n", "[[steps]]\npipeline='train nearest'\ntrain='@babi/{}.txt'\n"
 TRAIN, ROW = "systems[0].train", "tables[0].rows[0]"
-FILL = "fill = { key = 'x' }"
+FILL, PLACES = "fill = { key = 'x' }", "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']"
+T5DST, RESPONSE = "train={ model='t5dst', checkpoint='@t5' }\n", "response={ predictions='p.jsonl', token='13a' }\n"
+CIRCLE = f"{STEP}name='one'\nsgd='@two'\n{STEP}name='two'\nsgd='@one'\n"
+MINE = "[[sets]]\npath='states'\nname='mine'\n"
+RELEASE = f"{TYPOS}[release]\nname='small'\nversion='1.0.0'\n"
 GATED = TYPOS + SYSTEM.replace("names", "parapet.evaluation.dst.trackers:Names")
 LEFT_OUT = "[[systems]]\nname = 'c'\npredictions = ''\nneeds = 'your predictions'\n"
 SET_SOURCES, VARIANT_SOURCES = "exactly one of perturbation, path", "exactly one of path, responses, pivots"
@@ -38,10 +42,7 @@ BAD = {
     "unknown table": ("[corpora]\nsgd = 'x'\n", ("no key 'corpora'", "did you mean 'corpus'")),
     "unknown option of a set": (TYPOS + "envv=[0.1]\n", unknown("sets[0]", "envv", "env")),
     "option of a training": (NAMED + "train={ model='t5dst', epoch=3 }\n", unknown(TRAIN, "epoch", "epochs")),
-    "option of a task": (
-        NAMED + "response={ predictions='p.jsonl', token='13a' }\n",
-        unknown("systems[0].response", "token", "tokenizer"),
-    ),
+    "option of a task": (NAMED + RESPONSE, unknown("systems[0].response", "token", "tokenizer")),
     "the output of a step": (STEP + "output='x'\n", ("steps[0]", "output: the suite chooses")),
     # types
     "the corpus is a text": ("corpus = 'x'\n", ("corpus", "object", "str")),
@@ -59,10 +60,7 @@ BAD = {
     "a required option is missing": ("[[steps]]\npipeline='train t5dst'\n", ("steps[0]", "checkpoint: is required")),
     "a name with a slash": (TYPOS + "name='../typos'\n", ("sets[0].name", "'../typos'")),
     "columns and numbers": (row("published = [1]", "['a','b']"), ("tables[0]", "published: 1 value for 2 columns")),
-    "a place that is no pointer": (
-        row("published = [1], ours = 'scores/a/metrics.json'"),
-        (f"{ROW}.ours", "matching regex"),
-    ),
+    "a place that is no pointer": (row("published = [1], ours = 'scores/a.json'"), (f"{ROW}.ours", "matching regex")),
     "a gate without a condition": ("[gates]\njoint_goal_accuracy='high'\n" + SYSTEM, ("gates", "expected a condition")),
     **{
         f"a gate on {gate}": (f"{system}[gates]\n'{gate}' = '{condition}'\n", (f"gates.{gate}", told))
@@ -79,10 +77,7 @@ BAD = {
     "a release without a name": ("[release]\nversion='1.0.0'\n" + TYPOS, ("release", "lacks name")),
     # what excludes or needs each other
     "a system without a source": (NAMED, ("systems[0]", "model, predictions, train or endpoint")),
-    "two sources of a system": (
-        SYSTEM + "predictions='states'\n",
-        ("systems[0]", "exactly one of model, predictions, train"),
-    ),
+    "two sources of a system": (SYSTEM + "predictions='states'\n", ("systems[0]", "exactly one of model, predictions")),
     "a set without a source": ("[[sets]]\nname='a'\n", ("sets[0]", SET_SOURCES)),
     "two sources of the variants": (VARIANTS + "pivots=['zh']\n", ("variants", VARIANT_SOURCES)),
     "an empty option without needs": (NAMED + "model=''\n", ("systems[0] (scores/a/dst)", "model is not given")),
@@ -90,32 +85,30 @@ BAD = {
     "two sets of one name": (TYPOS + TYPOS + "seed='1'\n", ("sets[1].name", "another step is called", "another name")),
     "a set has the name of a variant": (TYPOS + "name='v1'\n", ("sets[0]", "'v1'")),
     # references
-    "a step that there is not": (
-        "[[steps]]\npipeline='statistics'\nvariants='@back_translates'\n[[steps]]\npipeline='back_translate'\n",
-        ("steps[0]", "@back_translates", "there is no step", "did you mean 'back_translate'"),
-    ),
-    "steps in a circle": (
-        "[[steps]]\nname='one'\npipeline='few_shot'\nsgd='@two'\n[[steps]]\nname='two'\npipeline='few_shot'\nsgd='@one'\n",
-        ("steps[", "circle", "one", "two"),
-    ),
+    "a step that there is not": (STEP + "name='one'\nsgd='@ones'\n", ("@ones", "there is no step", "mean 'one'")),
+    "steps in a circle": (CIRCLE, ("steps[", "circle", "one", "two")),
     "a number of no step": (row("published = [1], ours = '@scores/b/metrics.json#/x'"), ("tables[0] (r)", "@scores/b")),
-    "too many places for the columns": (
-        row(FILL, "['a']\nours=['@b/x.json#/x', '@b/x.json#/y']", TYPOS),
-        ("tables[0]", "ours: 2 values for 1 column"),
-    ),
+    "too many places for the columns": (row(FILL, PLACES, TYPOS), ("tables[0]", "ours: 2 values for 1 column")),
     # what is not there
     "no such corpus": ("[corpus]\nsgd='nowhere'\n" + TYPOS, ("nowhere", "there is no such")),
     "no such model file": (NAMED + "model='nowhere.py:Tracker'\n", ("systems[0]", "nowhere.py")),
     # abbreviations
     "an empty input": ("[inputs]\nbabi=''\n" + NEAREST.format("task1"), ("steps[0] (train)", "train is not given")),
-    "no file for a star": (
-        "[inputs]\nbabi='states'\n" + NEAREST.format("*"),
-        ("steps[0] (train)", "train is not given"),
-    ),
-    "a checkpoint is not there": (
-        "[inputs]\nt5='nowhere'\n" + NAMED + "train={ model='t5dst', checkpoint='@t5' }\n",
-        ("systems[0]", "checkpoint", "nowhere"),
-    ),
+    "no file for a star": ("[inputs]\nbabi='states'\n" + NEAREST.format("*"), ("steps[0] (train)", "train is not")),
+    "a checkpoint is not there": ("[inputs]\nt5='nowhere'\n" + NAMED + T5DST, ("systems[0]", "checkpoint", "nowhere")),
+    "a step has the name of a result": (STEP + "name='index.html'\n", ("steps[0].name", "is a file of the suite")),
+    # what a release cannot hold; the other keys: tests/transforms/release/test_release_plan.py
+    **{
+        f"a release with {place}, {release}": (f"{sets}{RELEASE}{release}", (f"release.{place}: ",))
+        for sets, release, place in (
+            ("", "parent='x'\n", "parent"),
+            ("".join(f"[[sets]]\npath='states'\nname='{name}'\n" for name in ("a.b", "a+b")), "", "corpora[2].name"),
+            (MINE, "[[release.corpora]]\npath='states'\nname='mine'\nkind='copy'\n", "corpora[3].name"),
+            (MINE, "[[release.corpora]]\npath='nowhere'\nkind='copy'\n", "corpora[3].path"),
+            ("", "licence='LicenseRef-mine'\nlicence_file='nowhere'\n", "licence_file"),
+            (MINE, "[[release.audits]]\npath='nowhere'\n", "audits[0].path"),
+        )
+    },
     "each is no list": (STEP + "each={ a = 1 }\n", ("steps[0].each", "list of tables")),
     "each lacks a key": (STEP + "name='f-{size}'\neach=[{ sizes = 1 }]\n", ("steps[0]", "{size}")),
 }

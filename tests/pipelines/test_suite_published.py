@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from inn_toy import SERVICE, dialogues, texts
-from kit import cases, corpus, json_of, run, write
+from kit import cases, corpus, run, write
 from tiny_checkpoints import save_gpt2
 
 from parapet.pipelines.suite.graph import Graph
@@ -29,18 +29,8 @@ def settings(name, folder):
 
 
 @pytest.fixture(params=sorted(PAPERS))
-def name(request):
-    """The name of a suite."""
-    return str(request.param)
-
-
-@pytest.fixture
-def suite(name, tmp_path):
-    return read_suite(name, settings(name, tmp_path))
-
-
-def rows(suite):
-    return [(table, row) for table in suite.tables for row in table.rows]
+def suite(request, tmp_path):
+    return read_suite(request.param, settings(request.param, tmp_path))
 
 
 def published(name, title, row):
@@ -51,12 +41,11 @@ def published(name, title, row):
     return found[0]["published"]
 
 
-def test_every_published_number_stands_in_the_paper(name, suite, real_data):
-    text = (real_data / "papers" / PAPERS[name]).read_text(encoding="utf-8")
-    known = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)} | SHARES.get(name, set())
-    for table, row in rows(suite):
-        for number in row.published:
-            assert number != number or number in known, (table.title, row.name, number)
+def test_every_published_number_stands_in_the_paper(suite, real_data):
+    text = (real_data / "papers" / PAPERS[suite.name]).read_text(encoding="utf-8")
+    known = {float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?", text)} | SHARES.get(suite.name, set())
+    published = {number for table in suite.tables for row in table.rows for number in row.published}
+    assert {number for number in published if number == number} <= known
 
 
 def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data):
@@ -71,15 +60,14 @@ def test_what_stands_in_one_line_of_the_paper_stands_in_one_row(real_data):
 
 
 def test_the_papers_own_means_are_those_of_the_rows():
-    for row in ("Levenshtein", "BLEU"):
-        full = {"Levenshtein": "normalized Levenshtein distance of names", "BLEU": "BLEU of descriptions"}[row]
-        numbers = published("sgdx", "Table 1", full)
+    for row in ("normalized Levenshtein distance of names", "BLEU of descriptions"):
+        numbers = published("sgdx", "Table 1", row)
         assert fmean(numbers[1:6]) == pytest.approx(numbers[6], abs=0.05)
-    for system, columns in (("GPT-2", 8), ("Soloist", 8)):
+    for system in ("GPT-2", "Soloist"):
         accuracy = published("raddle", "Table 2: joint goal accuracy", system)
         combined = published("raddle", "Table 2: combined", system)
         average, intents, f1 = published("raddle", "Table 2: average", system)
-        assert len(accuracy) == columns
+        assert len(accuracy) == 8
         assert fmean([*accuracy, *combined, intents, f1]) == pytest.approx(average, abs=0.01)
         sources = [f"Table 6: out-of-domain turns from {name}" for name in ("DSTC", "Stanford", "Reddit", "Twitter")]
         of_sources = [published("raddle", title, f"{system}, 50 %") for title in sources]
@@ -208,10 +196,7 @@ def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_pa
 def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
     answered = [dialogue for dialogue in dialogues() if dialogue["turns"][-1]["speaker"] == "SYSTEM"]
     corpus(tmp_path / "corpus", [SERVICE], train=answered, dev=answered, test=answered[::3])
-    write(
-        tmp_path / "reddit.txt",
-        "I burned the toast.\nPancakes are the best breakfast.\nThe rain will not stop today.\n",
-    )
+    write(tmp_path / "reddit.txt", "I burned the toast.\nPancakes are the best.\nThe rain will not stop today.\n")
     save_gpt2(tmp_path / "gpt2", [*texts(), FALLBACK], positions=1024)
     given = [f"corpus.sgd={tmp_path / 'corpus'}", f"inputs.gpt2={tmp_path / 'gpt2'}", "inputs.foreign=chat"]
     given += [f"inputs.reddit={tmp_path / 'reddit.txt'}", "sets.ood.source=chat", "steps.reminders.dialogues=[4,2,4]"]
@@ -219,42 +204,34 @@ def test_toy_nets_have_rows_in_tables_6_and_7(tmp_path):
     given += [f"steps.Table-6-{{system}}-{{rate}}.{key}={value}" for key, value in toy.items()]
     given += ["steps.Table-7-{system}.steps=1"]
     flags = [word for setting in given for word in ("--set", setting)]
-    output = tmp_path / "out"
-    run("suite", "raddle", *flags, "--only", "Table-6-GPT-2-50-*", "Table-7-GPT-2-*", output=output)
+    made = run("suite", "raddle", *flags, "--only", "Table-6-GPT-2-50-*", "Table-7-GPT-2-*", output=tmp_path / "out")
     suite = read_suite("raddle", given)
-    tables = [beside_ours(table, suite.seeds, Graph(suite), output) for table in suite.tables]
-    shown = {
-        table.title: {row[0]: [cell.partition("\n")[0] for cell in row[1:]] for row in table.rows} for table in tables
-    }
-    row = shown["Table 6: out-of-domain turns from DSTC: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
-    scored = json_of(output / "Table-6-GPT-2-50-detection" / "metrics.json")["foreign"]
+    tables = [beside_ours(table, suite.seeds, Graph(suite), made.folder) for table in suite.tables]
+
+    def shown(title, name):
+        (row,) = (row for table in tables if table.title.startswith(title) for row in table.rows if row[0] == name)
+        return [cell.partition("\n")[0] for cell in row[1:]]
+
+    scored = made.json("Table-6-GPT-2-50-detection/metrics.json")["foreign"]
+    row = shown("Table 6: out-of-domain turns from DSTC", "GPT-2, 50 %")
     assert row[:3] == [f"{100 * scored[name]:.2f}" for name in ("precision", "recall", "f1")]
     assert scored["f1"] > 0.5  # nothing is detected by an untrained net
-    states = json_of(output / "Table-6-GPT-2-50-states" / "robustness.json")["sets"]
-    accuracy = states["reddit"]["metrics"]["#ALL_SERVICES"]["joint_goal_accuracy"]
-    reddit = shown["Table 6: out-of-domain turns from Reddit: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
-    assert reddit[3] == f"{100 * accuracy:.2f}"
-    assert (
-        shown["Table 6: out-of-domain turns from Twitter: detection, and joint goal accuracy (%)"]["GPT-2, 50 %"]
-        == ["–"] * 4
-    )
-    metrics = json_of(output / "Table-7-GPT-2-responses" / "metrics.json")["#ALL"]
-    assert shown["Table 7: unseen entities in reminders (%)"]["GPT-2"][4] == f"{100 * metrics['act_accuracy']:.2f}"
+    states = made.json("Table-6-GPT-2-50-states/robustness.json")["sets"]["reddit"]["metrics"]["#ALL_SERVICES"]
+    row = shown("Table 6: out-of-domain turns from Reddit", "GPT-2, 50 %")
+    assert row[3] == f"{100 * states['joint_goal_accuracy']:.2f}"
+    assert shown("Table 6: out-of-domain turns from Twitter", "GPT-2, 50 %") == ["–"] * 4
+    metrics = made.json("Table-7-GPT-2-responses/metrics.json")["#ALL"]
+    assert shown("Table 7: unseen entities in reminders", "GPT-2")[4] == f"{100 * metrics['act_accuracy']:.2f}"
 
 
 def test_what_is_left_out_says_the_line_that_gives_it(suite):
     raw: dict[str, Any] = tomllib.loads((SUITES / f"{suite.name}.toml").read_text(encoding="utf-8"))
-    names = {
-        level: entries
-        if isinstance(entries, dict)
-        else [str(one.get("name") or one.get("perturbation") or str(one["pipeline"]).split()[0]) for one in entries]
-        for level, entries in raw.items()
-        if isinstance(entries, dict | list) and level not in ("tables", "seeds")
-    }
     for one in Graph(suite).left_out:
         for given in re.findall(r"--set ([\w.+\-]+)=", one.needs):
             level, entry = given.split(".")[:2]
-            assert entry in names[level], given
+            entries = [{"name": of} if isinstance(of, str) else of for of in raw[level]]
+            names = [of.get("name") or of.get("perturbation") or of["pipeline"].split()[0] for of in entries]
+            assert entry in names, given
 
 
 def test_tasks_that_are_there_are_trained_and_scored(tmp_path):

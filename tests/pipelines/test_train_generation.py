@@ -13,10 +13,8 @@ from parapet.evaluation.models.saving import MODEL, WEIGHTS
 from parapet.transforms.core.checkpoints import digest
 
 FILE = Path("test", "utterances.jsonl")
-LEARNING = ["--batch_size", "10", "--patience", "50", "--max_input", "64", "--max_output", "16", "--quiet"]
+LEARNING = {"batch_size": 10, "patience": 50, "max_input": 64, "max_output": 16}
 LEARNED = 0.7  # of the utterances; half are so for each act, and a T5 that learned the other way says a fifth
-OFTEN = ["--learning_rate", "0.015", "--epochs", "25", *LEARNING]
-PREFIX = ["--learning_rate", "0.01", "--epochs", "30", "--prefix_length", "8", "--prefix_size", "64", *LEARNING]
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +31,25 @@ def made(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tuned(made):
     """A T5 that speaks in one way of the schema's own words, and in the other of the variant's."""
-    out = made / "ft"
-    corpora = ["--train", str(made / "toy"), str(made / "varied"), "--checkpoint", str(made / "t5")]
-    run("train", "ft_t5", *corpora, *OFTEN, "--output", out)
-    return out
+    given = {"train": [made / "toy", made / "varied"], "checkpoint": made / "t5", "learning_rate": 0.015, "epochs": 25}
+    return run("train", "ft_t5", **given, **LEARNING, quiet=True, output=made / "ft").folder
 
 
 @pytest.fixture(scope="module")
 def prefixed(made, tuned):
     """Prefixes that let the same T5 speak in the other way of the schema's own words."""
-    out = made / "pt"
-    given = ["--train", str(made / "other"), "--checkpoint", str(tuned / "checkpoint")]
-    before = digest(str(tuned / "checkpoint"))
-    run("train", "pt_t5", *given, *PREFIX, "--output", out)
-    assert digest(str(tuned / "checkpoint")) == before
+    checkpoint, sizes = tuned / "checkpoint", {"prefix_length": 8, "prefix_size": 64, **LEARNING}
+    before = digest(str(checkpoint))
+    given = {"train": made / "other", "checkpoint": checkpoint, "learning_rate": 0.01, "epochs": 30, **sizes}
+    out = run("train", "pt_t5", **given, quiet=True, output=made / "pt").folder
+    assert digest(str(checkpoint)) == before
     return out
+
+
+def predicted(model, out, reference, *flags, name="ft_t5", **more):
+    """What a model says of a corpus and of sets: a folder for each."""
+    given = {"model": model, "reference": reference, "quiet": True, "output": out}
+    return run("predict", name, *flags, **given, **more).folder / "predictions"
 
 
 def right(path, root):
@@ -64,15 +66,11 @@ def scores(predictions, reference, out, *sets):
 
 @pytest.mark.thorough
 def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path):
-    own = sorted(f"checkpoint/{path.name}" for path in (tuned / "checkpoint").iterdir())
-    assert sorted(files_of(tuned)) == [*own, "log.jsonl", MODEL, "report.html", "run.json"]
     head, card = (json_of(tuned / name) for name in ("run.json", MODEL))
     assert head["checkpoint"] == card["checkpoint"] == digest(str(made / "t5"))
     assert [one["flag"] for one in head["inputs"]] == ["train"] * 4 + ["dev"] * 2
-    sets = ["--variants", str(made / "variants"), "--sets", f"named={made / 'varied'}"]
-    given = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), *sets]
-    run("predict", *given, "--output", tmp_path / "one")
-    said = tmp_path / "one" / "predictions"
+    sets = ["--variants", made / "variants", "--sets", f"named={made / 'varied'}"]
+    said = predicted(tuned, tmp_path / "one", made / "toy", *sets)
     assert sorted(path.name for path in said.iterdir()) == ["named", "original", "v1"]
     assert right(said / "original" / FILE, made / "toy") > LEARNED
     # The variant's words, for the original's acts.
@@ -89,59 +87,52 @@ def test_a_fine_tuned_t5_learns_predicts_and_is_evaluated(made, tuned, tmp_path)
 
 @pytest.mark.thorough
 def test_prefixes_learn_predict_and_need_their_t5(made, tuned, prefixed, tmp_path):
-    assert sorted(files_of(prefixed)) == ["log.jsonl", MODEL, "report.html", "run.json", WEIGHTS]
+    assert WEIGHTS in files_of(prefixed)
     assert json_of(prefixed / MODEL)["checkpoint"] == digest(str(tuned / "checkpoint"))
-    given = ["pt_t5", "--quiet", "--model", str(prefixed), "--reference", str(made / "other")]
-    out = tmp_path / "out"
-    run("predict", *given, "--checkpoint", tuned / "checkpoint", "--output", out)
-    assert right(out / "predictions" / "original" / FILE, made / "other") > LEARNED
-    told = refused("predict", *given, checkpoint=made / "t5", output=tmp_path / "no")
-    told = told.replace(str(made), "")
+    other = made / "other"
+    said = predicted(prefixed, tmp_path / "out", other, name="pt_t5", checkpoint=tuned / "checkpoint")
+    assert right(said / "original" / FILE, other) > LEARNED
+    told = refused("predict", "pt_t5", model=prefixed, reference=other, checkpoint=made / "t5", output=tmp_path / "no")
     assert "--checkpoint: is not the T5 that the prefixes were trained with, which has the digest" in told
 
 
 @pytest.mark.thorough
 def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
-    weak = tmp_path / "weak"
-    given = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
-    run("train", "ft_t5", *given, "--learning_rate", "0.015", "--epochs", "5", *LEARNING, "--output", weak)
-    asked = ["ft_t5", "--quiet", "--model", str(weak), "--reference", str(made / "toy"), "--candidates", "5"]
-    found = {}
-    for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items():
-        run("predict", *asked, *flags, "--output", tmp_path / name)
-        found[name] = scores(tmp_path / name / "predictions" / "original" / FILE, made / "toy", tmp_path / f"s-{name}")
-    assert found["ranked"]["#ALL"]["sgsacc"] > found["plain"]["#ALL"]["sgsacc"]
-    rows = {name: rows_of(tmp_path / name / "predictions" / "original" / FILE) for name in found}
-    assert [row["candidates"] for row in rows["plain"]] == [row["candidates"] for row in rows["ranked"]]
-    counts = json_of(tmp_path / "ranked" / "run.json")["counts"]
-    differ = sum(one["utterance"] != other["utterance"] for one, other in zip(*rows.values(), strict=True))
-    assert counts["reranked/original"] == differ > 0
+    toy = made / "toy"
+    given = {"train": toy, "checkpoint": made / "t5", "learning_rate": 0.015, "epochs": 5, **LEARNING, "quiet": True}
+    weak = run("train", "ft_t5", **given, output=tmp_path / "weak").folder
+    said = {
+        name: predicted(weak, tmp_path / name, toy, *flags, candidates=5) / "original" / FILE
+        for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items()
+    }
+    plain, ranked = (scores(path, toy, tmp_path / f"s-{name}")["#ALL"]["sgsacc"] for name, path in said.items())
+    assert ranked > plain
+    pairs = list(zip(*map(rows_of, said.values()), strict=True))
+    assert all(one["candidates"] == other["candidates"] for one, other in pairs)
+    differ = sum(one["utterance"] != other["utterance"] for one, other in pairs)
+    assert json_of(tmp_path / "ranked" / "run.json")["counts"]["reranked/original"] == differ > 0
     # Two models, the best of each: what either of them says well is said.
-    both = ["ft_t5", "--quiet", "--model", str(tuned), "--reference", str(made / "toy"), "--rerank", "lexical"]
-    run("predict", *both, "--also", tmp_path / "plain", "--output", tmp_path / "both")
-    assert right(tmp_path / "both" / "predictions" / "original" / FILE, made / "toy") > LEARNED
+    both = predicted(tuned, tmp_path / "both", toy, rerank="lexical", also=tmp_path / "plain")
+    assert right(both / "original" / FILE, toy) > LEARNED
     for reason, more in {
         "--rerank: has nothing to choose from: give --candidates 2 or more, or --also": ["--rerank", "lexical"],
         "--nli_model: is required: give a folder with a model": ["--rerank", "nli", "--candidates", "2"],
         "--beams: must be at least as many as --candidates, 5": ["--beams", "2", "--candidates", "5"],
-        "--also: there is no such file: a set has no predictions": ["--rerank", "lexical", "--also", str(made)],
+        "--also: there is no such file: a set has no predictions": ["--rerank", "lexical", "--also", made],
     }.items():
-        told = refused("predict", *both[:6], *more, output=tmp_path / "no")
+        told = refused("predict", "ft_t5", *more, model=tuned, reference=toy, output=tmp_path / "no")
         assert reason in re.sub(r"/[^ ]+: ", "", told), reason
 
 
 @pytest.mark.thorough
 def test_turns_without_acts_are_told(made, tuned, tmp_path):
-    bare = tmp_path / "bare"
-    shutil.copytree(made / "toy", bare)
+    bare = shutil.copytree(made / "toy", tmp_path / "bare")
     place = bare / "test" / "dialogues_001.json"
-    dialogues = json_of(place)[:2]
-    dialogues[0]["turns"][1]["frames"][0]["actions"] = []
-    write(place, dialogues)
+    edit(place, lambda dialogues: dialogues[:2])
+    edit(place, lambda dialogues: dialogues[0]["turns"][1]["frames"][0].update(actions=[]))
     flags = {"model": tuned, "reference": bare, "candidates": 2, "rerank": "lexical"}
     told = run("predict", "ft_t5", **flags, output=tmp_path / "out")
-    chosen = "original/test/utterances.jsonl: 10 turns"
-    assert chosen in told.output
+    assert "original/test/utterances.jsonl: 10 turns" in told.output
     assert "original: 1 turn without an act: the utterance is empty" in told.errors
     rows = rows_of(tmp_path / "out" / "predictions" / "original" / FILE)
     assert rows[0] == {"dialogue_id": "00", "turn": 1, "utterance": "", "candidates": [{"utterance": "", "score": 0.0}]}
@@ -152,28 +143,24 @@ def test_templates_of_the_user_are_kept_with_the_model(made, tmp_path):
     folder = tmp_path / "templates"
     lines = ("REQUEST!!city\tWhich one?", "CONFIRM!!city!!@\tYou go to @.", "INFORM!!has_garden!!True\tOutside.")
     write(folder / "Cafes_1.tsv", "\n".join(lines))
-    corpora = ["--train", str(made / "toy"), "--checkpoint", str(made / "t5")]
-    given = ["ft_t5", *corpora, "--epochs", "1", *LEARNING[:-1]]  # with warnings
-    out = tmp_path / "out"
-    told = run("train", *given, templates=folder, output=out).errors
+    given = {"train": made / "toy", "checkpoint": made / "t5", "epochs": 1, **LEARNING}
+    trained = run("train", "ft_t5", **given, templates=folder, output=tmp_path / "out")
     # Of 12 dialogues each has a request and a confirmation, and every other one a garden.
     message = "42 of 72 acts have no template and get a sentence in the schema's words, such as OFFER!!cafe_name!!@ of"
-    assert f"{message} Cafes_1" in told
-    assert json_of(out / MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
-    head = json_of(out / "run.json")
-    assert [one["name"] for one in head["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
-    asked = ["ft_t5", "--quiet", "--model", str(out), "--reference", str(made / "toy")]
-    other = tmp_path / "other_templates"
-    write(other / "Cafes_2.tsv", "GOODBYE\tBye.")
-    counts = {}
-    for name, flags in {"own": [], "other": ["--templates", str(other)]}.items():
-        head = run("predict", *asked, *flags, "--output", tmp_path / name).manifest
-        counts[name] = head["counts"]["without_template/original"], [one["name"] for one in head["templates"]]
-    assert counts == {"own": (6 + 6 + 3, []), "other": (30, ["Cafes_2.tsv"])}
-    no = {"output": tmp_path / "no"}
-    told = refused("predict", *asked, variants=made / "variants", **no)
-    assert "--variants: the model was trained with --templates, which do not depend on the schema" in told
-    assert "contains no templates: expected a folder" in refused("predict", *asked, templates=made / "toy", **no)
+    assert f"{message} Cafes_1" in trained.errors
+    assert trained.json(MODEL)["templates"] == {"Cafes_1": dict(line.split("\t") for line in lines)}
+    assert [one["name"] for one in trained.manifest["inputs"] if one["flag"] == "templates"] == ["Cafes_1.tsv"]
+    asked = {"model": trained.folder, "reference": made / "toy", "output": tmp_path / "said"}
+    other = write(tmp_path / "other_templates" / "Cafes_2.tsv", "GOODBYE\tBye.").parent
+    for templates, n, names in ((None, 6 + 6 + 3, []), (other, 30, ["Cafes_2.tsv"])):
+        head = run("predict", "ft_t5", **asked, templates=templates).manifest
+        assert head["counts"]["without_template/original"] == n
+        assert [one["name"] for one in head["templates"]] == names
+    for flags, reason in (
+        ({"variants": made / "variants"}, "--variants: the model was trained with --templates, which do not depend on"),
+        ({"templates": made / "toy"}, "contains no templates: expected a folder"),
+    ):
+        assert reason in refused("predict", "ft_t5", **asked, **flags)
 
 
 def test_bad_training_input_is_told(made, tmp_path):

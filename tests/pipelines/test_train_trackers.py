@@ -41,11 +41,11 @@ def toy(tmp_path_factory):
 
 def inputs(toy, model):
     checkpoint, turns, *_ = MODELS[model]
-    return [model, "--quiet", "--checkpoint", str(toy / checkpoint), "--train", str(toy / f"corpus{turns}")]
+    return [model, "--quiet", "--checkpoint", toy / checkpoint, "--train", toy / f"corpus{turns}"]
 
 
 def flags(toy, model, out, *more):
-    return [*inputs(toy, model), *MODELS[model][2].split(), "--output", str(out), *more]
+    return [*inputs(toy, model), *MODELS[model][2].split(), "--output", out, *more]
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +77,16 @@ def test_the_encoder_of_the_schema_stays_as_it_is(trained, toy):
 
 
 def test_a_training_that_was_stopped_goes_on_to_the_same_bytes(toy, tmp_path, monkeypatch):
-    few = ["--epochs", "1", "--module_epochs", "combine=3", "--negatives", "0.1"]
-    few += ["--dev_frames", "6", "--batch_size", "12"]
-    whole = run("train", *flags(toy, "sgp_dst", tmp_path / "whole", *few)).files
+    few = {"epochs": 1, "module_epochs": "combine=3", "negatives": 0.1, "dev_frames": 6, "batch_size": 12}
+    whole = run("train", *flags(toy, "sgp_dst", tmp_path / "whole"), **few).files
     assert len({whole[f"checkpoint/{kind}/model.safetensors"] for kind in KINDS}) == 4
     rows = [json.loads(row) for row in whole["log.jsonl"].splitlines()]
     assert [row["step"] for row in rows] == [16, 22, 28]  # in the second and the third epoch "combine" alone
     stopped.at_step(monkeypatch, sgp_dst.SgpLearner, 18)
-    cut = flags(toy, "sgp_dst", tmp_path / "cut", *few)
-    assert "run the same command again" in run("train", *cut, status=1).errors
+    cut = flags(toy, "sgp_dst", tmp_path / "cut")
+    assert "run the same command again" in run("train", *cut, **few, status=1).errors
     assert stopped.left_in(tmp_path / "cut") == [".training/log.jsonl", ".training/state.pt"]
-    assert run("train", *cut).files == whole
+    assert run("train", *cut, **few).files == whole
 
 
 def counted_steps(monkeypatch):
@@ -112,12 +111,9 @@ def test_t5dst_is_trained_as_the_paper_says(toy, tmp_path, monkeypatch):
     assert sizes == [16] * 20
     log = rows_of(tmp_path / "out" / "log.jsonl")
     assert [(row["step"], row["learning_rate"]) for row in log] == [(step, 1e-4) for step in range(2, 21, 2)]
-    expected = {
-        "preset": "sgdx", "steps": 20, "eval_steps": 2, "epochs": None, "patience": None, "batch_size": 16,
-        "learning_rate": 1e-4, "schedule": "constant", "warmup": 0.0, "keep": "last", "max_length": 512,
-        "max_output": 32, "prompts": "slots", "answers": "raw", "equal_values": "random", "negatives": 1.0,
-    }  # fmt: skip
-    assert made.manifest["options"] | expected == made.manifest["options"]
+    # The others: test_presets.py
+    expected = {"eval_steps": 2, "schedule": "constant", "warmup": 0.0, "keep": "last", "equal_values": "random"}
+    assert made.manifest["options"] | expected | few == made.manifest["options"]
     assert made.manifest["result"]["parameters"] == parameters_of(json_of(toy / "t5" / "config.json"))
     lengths = {"length": 512, "answer": 32, "prompts": "slots", "answers": "raw"}
     assert made.json("model.json") == {"model": "t5dst", "format": 1, **lengths}
@@ -175,14 +171,14 @@ def test_inputs_that_cannot_be_trained_on(toy, tmp_path):
 
     other = shutil.copytree(toy / "t5", tmp_path / "other")
     write(other / "config.json", {"pooling_mode_mean_tokens": True})
-    assert "config.json names no model_type: expected t5, mt5, umt5 or longt5" in told("--checkpoint", str(other))
+    assert "config.json names no model_type: expected t5, mt5, umt5 or longt5" in told("--checkpoint", other)
     empty, bare = write_corpus(tmp_path / "empty"), write_corpus(tmp_path / "bare")
     write(empty / "train" / "dialogues_001.json", [])
-    assert "no user turn of 'train' has a frame with a state" in told("--train", str(empty))
+    assert "no user turn of 'train' has a frame with a state" in told("--train", empty)
     write(bare / "train" / "schema.json", [{**FOOD, "slots": [], "intents": []}])
-    assert "no service of the schema has a slot" in told("--train", str(bare))
+    assert "no service of the schema has a slot" in told("--train", bare)
     (tmp_path / "out").mkdir(exist_ok=True)
-    (tmp_path / "state.pt").write_bytes(b"of others")
+    write(tmp_path / "state.pt", b"of others")
     (tmp_path / "out/.training").symlink_to(tmp_path, target_is_directory=True)
     assert "out/.training: leads outside of the output folder by a link: remove the link" in told("--epochs", "1")
     assert (tmp_path / "state.pt").read_bytes() == b"of others"
@@ -234,8 +230,8 @@ def test_what_is_too_long_is_cut_and_counted(trained, toy, tmp_path):
 
 
 def test_held_out_dialogues_choose_instead_of_dev(toy, tmp_path):
-    few = ["--held_out", "0.3", "--steps", "2", "--max_output", "8", "--dev_frames", "4"]
-    made = run("train", *flags(toy, "t5dst", tmp_path / "out", *few))
+    few = {"held_out": 0.3, "steps": 2, "max_output": 8, "dev_frames": 4}
+    made = run("train", *flags(toy, "t5dst", tmp_path / "out"), **few)
     assert {row["flag"] for row in made.manifest["inputs"]} == {"train"}
 
 

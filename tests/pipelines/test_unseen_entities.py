@@ -32,24 +32,18 @@ def plain_words(text):
 
 def check(original, out, training, split):
     """Spans, leaks and structure of a set, by plain search."""
-    said = [strings_of(json_of(path)) for path in sorted(training.glob("dialogues_*.json"))]
-    said += [
-        strings_of([[slot["possible_values"] for slot in one["slots"]] for one in json_of(training / "schema.json")])
-    ]
-    seen = " | ".join(" ".join(plain_words(text)) for text in {text for texts in said for text in texts})
-    seen = f" {seen} "
+    said = {text for path in training.glob("dialogues_*.json") for text in strings_of(json_of(path))}
+    slots = [slot for one in json_of(training / "schema.json") for slot in one["slots"]]
+    said |= {text for slot in slots for text in strings_of(slot["possible_values"])}
+    seen = f" {' | '.join(' '.join(plain_words(text)) for text in said)} "
     for path in sorted((original / split).glob("dialogues_*.json")):
         for old, new in zip(json_of(path), json_of(out / split / path.name), strict=True):
             assert old["dialogue_id"] == new["dialogue_id"]
             values = {}
-            for turn in new["turns"]:
-                for frame in turn["frames"]:
-                    pairs = [
-                        (a["slot"], v) for a in frame.get("actions", []) for v in [*a["values"], *a["canonical_values"]]
-                    ]
-                    pairs += [(s, v) for s, vs in frame.get("state", {}).get("slot_values", {}).items() for v in vs]
-                    for slot, value in pairs:
-                        values.setdefault((frame["service"], slot), set()).add(value)
+            for frame in (frame for turn in new["turns"] for frame in turn["frames"]):
+                named = [(act["slot"], [*act["values"], *act["canonical_values"]]) for act in frame.get("actions", [])]
+                for slot, found in (*named, *frame.get("state", {}).get("slot_values", {}).items()):
+                    values.setdefault((frame["service"], slot), set()).update(found)
             for before, after in zip(old["turns"], new["turns"], strict=True):
                 for was, frame in zip(before["frames"], after["frames"], strict=True):
                     for span in frame["slots"]:

@@ -1,6 +1,5 @@
 """``parapet evaluate --task dst`` as a person runs it: numbers against the plain reference, layouts, mistakes."""
 
-import hashlib
 import itertools
 import json
 import math
@@ -12,7 +11,7 @@ import kit
 import numpy as np
 import pytest
 from kit import TWO_WORKERS, dialogues_of, files_of, json_of, lacking, raised, rows_of, sample_dialogues, state, write
-from state_predictions import lines_of
+from state_predictions import lines_of, wrong
 
 from benchmarks.evaluate_reference import frame_metrics, of_folders
 from benchmarks.rewrite_reference import names_of, rename
@@ -27,6 +26,7 @@ from parapet.schemas.service import Service
 from parapet.transforms.variants.matching import compose_variant
 
 VARIANTS = ("v1", "v2", "v3")
+SHARES = {"original": 0.04, "v1": 0.1, "v2": 0.15, "v3": 0.2}  # of the predicted values that are wrong
 JGA = "joint_goal_accuracy"
 FILE = "dialogues_001.json"
 
@@ -42,20 +42,14 @@ def variant_of(service, number):
     return compose_variant(service, number, names, dict.fromkeys((*names, "service"), "what it is"))
 
 
-def guessed(dialogues, name):
-    """States with mistakes, more of them in later variants; some slots wrong, some missing, some too many."""
-    share = 10 if name == "original" else 10 + 12 * int(name[1:])
-    for dialogue in dialogues:
-        for i, turn in enumerate(dialogue["turns"]):
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                values = frame["state"]["slot_values"]
-                for j, slot in enumerate(sorted(values)):
-                    drawn = hashlib.sha256(f"{name}{dialogue['dialogue_id']}{i}{j}".encode()).digest()[0]
-                    if drawn < share:
-                        values[slot] = [values[slot][0] + " or so"]
-                    elif drawn < share * 1.3:
-                        del values[slot]
-    return dialogues
+def user_frames(dialogues):
+    return [
+        (dialogue["dialogue_id"], i, frame)
+        for dialogue in dialogues
+        for i, turn in enumerate(dialogue["turns"])
+        for frame in turn["frames"]
+        if turn["speaker"] == "USER"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +68,14 @@ def place(tmp_path_factory):
             write(root / "variants" / name / split / path.name, dialogues)
     for name, split in (("original", sample / "test"), *((one, root / "variants" / one / "test") for one in VARIANTS)):
         for path in sorted(split.glob("dialogues_*.json")):
-            write(root / "predictions" / name / path.name, guessed(json_of(path), name))
+            write(root / "predictions" / name / path.name, wrong(json_of(path), 1, SHARES[name]))
     return root
 
 
 @pytest.fixture(scope="module")
 def scores(place):
     flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--system", "A <b>tracker</b>"]
-    run(place / "scores", *flags)
-    return place / "scores"
+    return run(place / "scores", *flags).folder
 
 
 def test_numbers_of_every_set_are_those_of_the_plain_reference(place, scores):
@@ -116,8 +109,7 @@ def joint_values(place):
 def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
     if zero != "zero":
         flags = ["--variants", place / "variants", "--predictions", place / "predictions", "--zero", zero]
-        run(tmp_path / "scores", *flags)
-        scores = tmp_path / "scores"
+        scores = run(tmp_path / "scores", *flags).folder
     numbers = json_of(scores / "robustness.json")["variants"]
     frames = joint_values(place)
     values = np.array(list(frames.values()))
@@ -142,19 +134,14 @@ def test_sensitivity_under_every_policy(zero, place, scores, tmp_path):
 
 
 def test_what_is_right_on_the_original_and_always_wrong_elsewhere(place, tmp_path):
-    def spoilt(dialogues):
-        for frame in (frame for one in dialogues for turn in one["turns"] for frame in turn["frames"]):
-            for states in filter(None, [frame.get("state")]):
-                states["slot_values"] = {slot: ["nonsense"] for slot in slots[frame["service"]][:1]}
-        return dialogues
-
-    roots = {"original": sample_root()} | {name: place / "variants" / name for name in VARIANTS}
-    for name, root in roots.items():
+    for name, root in {"original": sample_root(), **{name: place / "variants" / name for name in VARIANTS}}.items():
         slots = {one["service_name"]: [slot["name"] for slot in one["slots"] if not slot["is_categorical"]]
                  for one in json_of(root / "test" / "schema.json")}  # fmt: skip
         for path in sorted((root / "test").glob("dialogues_*.json")):
-            predicted = json_of(path) if name == "original" else spoilt(json_of(path))
-            write(tmp_path / "predictions" / name / path.name, predicted)
+            dialogues = json_of(path)
+            for _, _, frame in user_frames(dialogues) if name != "original" else ():
+                frame["state"]["slot_values"] = {slot: ["nonsense"] for slot in slots[frame["service"]][:1]}
+            write(tmp_path / "predictions" / name / path.name, dialogues)
     told = run(tmp_path / "out", "--variants", place / "variants", "--predictions", tmp_path / "predictions")
     assert "variants: 0.0%, change -100.0 points (-100.0%); schema sensitivity: not defined" in told.output
     numbers = told.json("robustness.json")
@@ -174,14 +161,15 @@ def test_a_variant_that_lacks_a_dialogue(place, tmp_path):
     for folder in ("variants/v2/test", "predictions/v2"):
         edit(lambda dialogues: dialogues.pop(0))(tmp_path / folder)
     flags = ["--variants", tmp_path / "variants", "--predictions", tmp_path / "predictions", "--replicates", "0"]
-    numbers = run(tmp_path / "out", *flags).json("robustness.json")["variants"]
+    made = run(tmp_path / "out", *flags)
+    numbers = made.json("robustness.json")["variants"]
     values = [of for (name, *_), of in joint_values(place).items() if name != lost]
     cov = [np.std(of, ddof=1) / np.mean(of) if any(of) else 0.0 for of in values]
     assert numbers["table"]["#ALL_SERVICES"]["schema_sensitivity"] == pytest.approx(np.mean(cov), abs=1e-12)
     n = numbers["dialogues"]["original"]
     assert numbers["dialogues"]["compared"] == n - 1
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert f"Schema sensitivity is over the {n - 1} of {n} dialogues that all variants have." in page
+    said = f"Schema sensitivity is over the {n - 1} of {n} dialogues that all variants have."
+    assert said in made.text("report.html")
 
 
 def test_rows_and_page(scores):
@@ -199,50 +187,41 @@ def test_rows_and_page(scores):
 
 def test_failures_where_turns_are_inserted_texts_are_hostile_and_there_are_many(tmp_path):
     name, evil, long = "noisy #1%", "<script>alert(1)</script>\n`../report.html`", "x" * 5000
-    for folder in (tmp_path / "corpus", tmp_path / "noisy"):
-        (folder / "test").mkdir(parents=True)
-        shutil.copy(sample_root() / "test" / "schema.json", folder / "test")
     sample = dialogues_of(sample_root() / "test")
     dialogues = [{**one, "dialogue_id": f"{key}_{i}"} for key, one in sample.items() for i in range(4)]
-    write(tmp_path / "corpus" / "test" / FILE, dialogues)
+    corpus = kit.corpus(tmp_path / "corpus", test=dialogues)
     write(tmp_path / "predictions" / "original" / FILE, dialogues)
     for dialogue in dialogues:
         first, second, *others = dialogue["turns"]
         dialogue["turns"] = [first, second, {**first, "utterance": evil}, {**second, "utterance": long}, *others]
-    write(tmp_path / "noisy" / "test" / FILE, dialogues)
-    predictions = json.loads(json.dumps(dialogues))
-    for dialogue in predictions:
-        for turn in dialogue["turns"]:
-            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
-                frame["state"]["slot_values"] = {}
-    write(tmp_path / "predictions" / name / FILE, predictions)
-    flags = ["--reference", tmp_path / "corpus", "--sets", f"{name}={tmp_path / 'noisy'}"]
-    run(tmp_path / "out", *flags, "--predictions", tmp_path / "predictions")
-    content = json_of(tmp_path / "out" / "failures" / f"{name}.json")
+    noisy = kit.corpus(tmp_path / "noisy", test=dialogues)
+    for _, _, frame in user_frames(dialogues):
+        frame["state"]["slot_values"] = {}
+    write(tmp_path / "predictions" / name / FILE, dialogues)
+    flags = ["--reference", corpus, "--sets", f"{name}={noisy}", "--predictions", tmp_path / "predictions"]
+    made = run(tmp_path / "out", *flags)
+    content = made.json(f"failures/{name}.json")
     failures = content["failures"]
     assert len(failures) == content["shown"] == 100
     assert {one["dialogue_id"] for one in failures[: len(dialogues)]} == {one["dialogue_id"] for one in dialogues}
     assert content["wrong"] > content["right_on_original"] > 150
     assert any(one["turn"] > 4 for one in failures)
-    by_id = {dialogue["dialogue_id"]: dialogue for dialogue in dialogues}
+    said = {one["dialogue_id"]: [turn["utterance"] for turn in one["turns"]] for one in dialogues}
     for failure in failures:
         assert failure["right_on_original"]
         assert failure["turn"] != 2  # the inserted one
         assert failure["original"]["utterance"] == failure["here"]["utterance"]
         assert failure["original"]["predicted"] == failure["here"]["expected"]
-        turns = [turn["utterance"] for turn in by_id[failure["dialogue_id"]]["turns"][: failure["turn"]]]
-        assert [text for _, text in failure["history"]] == ["x" * 999 + "…" if text == long else text for text in turns]
-    page = (tmp_path / "out" / "failures" / f"{name}.html").read_text(encoding="utf-8")
-    assert f"This page shows 100 of {content['wrong']:,} wrong frames." in page
-    assert f"100 of {content['right_on_original']:,} are shown" in page
-    assert page.count("<article") == 100
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert len(page) < 1_000_000
-    assert 'href="failures/noisy%20%231%25.html"' in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    right = json_of(tmp_path / "out" / "failures" / "original.json")
+        turns = ["x" * 999 + "…" if text == long else text for text in said[failure["dialogue_id"]]]
+        assert [text for _, text in failure["history"]] == turns[: failure["turn"]]
+    page = made.text(f"failures/{name}.html")
+    shown = f"This page shows 100 of {content['wrong']:,} wrong frames.", f"100 of {content['right_on_original']:,} are"
+    assert not lacking(page, *shown, "&lt;script&gt;")
+    assert ("<script>" in page, page.count("<article"), len(page) < 1_000_000) == (False, 100, True)
+    assert 'href="failures/noisy%20%231%25.html"' in made.text("report.html")
+    right = made.json("failures/original.json")
     assert (right["wrong"], right["failures"]) == (0, [])
-    assert "No frame is wrong." in (tmp_path / "out" / "failures" / "original.html").read_text(encoding="utf-8")
+    assert "No frame is wrong." in made.text("failures/original.html")
 
 
 def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
@@ -257,40 +236,31 @@ def test_other_layouts_and_two_workers_give_the_same(place, scores, tmp_path):
 
 
 class Copier:
-    """A model that says what it has seen; odd ones below."""
+    """A model that says what it has seen, or something odd."""
+
+    def __init__(self, said="state"):
+        self.said = said
 
     def predict(self, batch):
         assert all(isinstance(one.service, Service) and one.history[-1][0] == "USER" for one in batch)
-        return [state() for _ in batch]
-
-
-class Short(Copier):
-    def predict(self, batch):
-        return super().predict(batch)[1:]
-
-
-class NoState(Copier):
-    def predict(self, batch):
-        return ["nothing" for _ in batch]
+        return ["nothing" if self.said == "text" else state() for _ in batch[self.said == "less" :]]
 
 
 def test_a_model_of_ones_own(place, tmp_path):
-    here = f"{__file__}"
+    model = ["--model", f"{__file__}:Copier"]
     flags = ["--sets", f"again={sample_root()}", "--replicates", "0"]
-    numbers = run(tmp_path / "out", "--model", f"{here}:Copier", "--batch_size", "7", *flags).json("robustness.json")
+    numbers = run(tmp_path / "out", *model, "--batch_size", "7", *flags).json("robustness.json")
     metrics = numbers["sets"]["original"]["metrics"]
     assert numbers["sets"]["again"]["metrics"] == metrics
     empty = sample_dialogues()
-    for dialogue in empty:
-        for turn in dialogue["turns"]:
-            for frame in turn["frames"]:
-                frame.pop("slots")
-                frame["state"] = state()
+    for _, _, frame in user_frames(empty):
+        frame.pop("slots")
+        frame["state"] = state()
     write(tmp_path / "empty" / "dialogues_001.json", empty)
     for key, of in of_folders(sample_root(), "test", tmp_path / "empty").items():
         assert metrics[key] == pytest.approx(of)
-    for name, said in (("Short", "found a list of length 49"), ("NoState", "something that is not a state")):
-        assert said in run(tmp_path / "bad", "--model", f"{here}:{name}", status=1).errors
+    for odd, said in (("less", "found a list of length 49"), ("text", "something that is not a state")):
+        assert said in run(tmp_path / "bad", *model, "--model_args", f"said={odd}", status=1).errors
 
 
 def edit(change):
@@ -365,7 +335,6 @@ def test_flags_that_cannot_work(place, tmp_path):
     predictions, variants = ("--predictions", place / "predictions"), ("--variants", place / "variants")
     for flags, said in (
         ([], "give exactly one of the two"),
-        ([*predictions, "--model", "x:Y"], "give exactly one of the two"),
         (["--model", "json:JSONDecoder"], "no method predict"),
         ([*predictions, "--split", "tets"], "tets"),
         ([*predictions, *variants, "--variant", "v9"], "no variant 'v9'"),
@@ -403,20 +372,15 @@ def test_workers_exchange_places_of_predictions(name, tmp_path):
     assert max(len(pickle.dumps(part)) for part in parts) < 1_000
 
 
-def test_lines_need_none_for_a_dialogue_without_frames(tmp_path):
-    dialogues = sample_dialogues()[:2]
-    for turn in dialogues[0]["turns"]:
-        turn["frames"] = []
-    lines = write(tmp_path / "lines.jsonl", lines_of(dialogues, "state"))
-    run(tmp_path / "out", "--reference", kit.corpus(tmp_path / "corpus", test=dialogues), "--predictions", lines)
-    assert json_of(tmp_path / "out" / "metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
-
-
-def test_a_set_without_a_frame_to_score_is_refused(tmp_path):
-    whole, bare = (sample_dialogues()[:1] for _ in range(2))
-    for turn in bare[0]["turns"]:
-        turn["frames"] = []
-    corpus, other = kit.corpus(tmp_path / "corpus", test=bare), kit.corpus(tmp_path / "other", test=whole)
+def test_dialogues_without_a_frame_to_score(tmp_path):
+    """Lines need none for such a dialogue; a set of them alone is refused."""
+    whole, other, *_ = sample_dialogues()
+    bare = {**whole, "turns": [{**turn, "frames": []} for turn in whole["turns"]]}
+    corpus = kit.corpus(tmp_path / "corpus", test=[bare, other])
+    lines = write(tmp_path / "lines.jsonl", lines_of([other], "state"))
+    made = run(tmp_path / "right", "--reference", corpus, "--predictions", lines)
+    assert made.json("metrics.json")["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+    corpus, other = kit.corpus(tmp_path / "bare", test=[bare]), kit.corpus(tmp_path / "other", test=[whole])
     for flags, name in (
         (["--reference", corpus, "--predictions", corpus / "test"], "original"),
         (["--reference", other, "--sets", f"bare={corpus}", "--model", "names"], "bare"),

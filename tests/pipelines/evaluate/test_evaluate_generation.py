@@ -2,26 +2,25 @@
 
 import pytest
 from generation_toy import write_toy
-from kit import cases, json_of, lacking, rows_of, run, sample_dialogues, write
+from kit import cases, lacking, refused, run, sample_dialogues, write
 from kit import corpus as corpus_of
 
 from parapet.evaluation.generation import corpus
 
 
-def evaluate(*flags, status=0):
-    return run("evaluate", "--task", "generation", *flags, status=status)
+def evaluate(out, *flags, status=0, **more):
+    return run("evaluate", *flags, task="generation", output=out, status=status, **more)
 
 
 @pytest.fixture(scope="module")
 def corpus_scores(sample, tmp_path_factory):
     """The scores of the corpus's own system turns."""
-    out = tmp_path_factory.mktemp("own") / "out"
-    return evaluate("--reference", sample, "--split", "test", "--predictions", "reference", "--output", out)
+    flags = {"reference": sample, "split": "test", "predictions": "reference"}
+    return evaluate(tmp_path_factory.mktemp("own") / "out", **flags)
 
 
 def test_without_validation_every_turn_counts(sample, corpus_scores, tmp_path):
-    flags = ("--reference", sample, "--predictions", "reference", "--no_validation", "--quiet")
-    plain = evaluate(*flags, "--output", tmp_path / "plain")
+    plain = evaluate(tmp_path / "plain", "--no_validation", reference=sample, predictions="reference")
     details, validated = plain.json("details.json"), corpus_scores.json("details.json")
     assert (details["tampered_references"], list(validated["tampered_references"])) == ({}, ["original"])
     turns, acts = details["coverage"]["turns"], details["coverage"]["acts"]
@@ -45,16 +44,14 @@ INFORM!!has_garden!!False\tThere is no garden .
 
 def test_templates_are_references(tmp_path):
     """As in semantic accuracy before SGSAcc (Chen, Lin and Byrne 2023, section 1)."""
-    folder, toy = tmp_path / "templates", tmp_path / "toy"
-    folder.mkdir()
-    write_toy(toy)
+    folder, toy = tmp_path / "templates", write_toy(tmp_path / "toy")
+    flags = {"reference": toy, "predictions": "reference", "templates": folder}
 
     def scored(name, templates, *more):
-        (folder / "Cafes_1.tsv").write_text(templates)
-        flags = ("--reference", toy, "--predictions", "reference", "--templates", folder, *more)
-        ran = evaluate(*flags, "--output", tmp_path / name)
-        acts = [row for row in rows_of(tmp_path / name / "rows.parquet") if row["kind"] == "act"]
-        return ran, {row["reference"] for row in acts}, ran.json("metrics.json")["#ALL"]
+        write(folder / "Cafes_1.tsv", templates)
+        ran = evaluate(tmp_path / name, *more, **flags)
+        acts = {row["reference"] for row in ran.rows() if row["kind"] == "act"}
+        return ran, acts, ran.json("metrics.json")["#ALL"]
 
     right, sentences, metrics = scored("right", TEMPLATES)
     assert {"Which city ?", "You want Oslo ?", "Opa is nice .", "There is no garden .", "I have 5 cafes ."} <= sentences
@@ -67,11 +64,11 @@ def test_templates_are_references(tmp_path):
     few, sentences, _ = scored("few", TEMPLATES.partition("\n")[2])
     assert "6 of 36 acts have no template and are judged by sentences of the rules, such as REQUEST!!city" in few.errors
     assert "Request city" in sentences
-    flags = ["--reference", toy, "--predictions", "reference", "--templates", folder, "--output", tmp_path / "no"]
-    told = evaluate(*flags, "--variants", toy, status=2).errors
-    assert "--templates: cannot be used with --variants: templates do not depend on the schema" in told
-    flags[5] = toy
-    assert "contains no templates: expected a folder with SERVICE.tsv" in evaluate(*flags, status=2).errors
+    for more, reason in (
+        ({"variants": toy}, "--templates: cannot be used with --variants: templates do not depend on the schema"),
+        ({"templates": toy}, "contains no templates: expected a folder with SERVICE.tsv"),
+    ):
+        assert reason in evaluate(tmp_path / "no", **flags | more, status=2).errors
 
 
 @cases("flags said",
@@ -81,9 +78,7 @@ def test_templates_are_references(tmp_path):
         (["--predictions", "reference", "--split", "prod"], "there are no dialogues in 'prod'"),
         ([], "required: --predictions"),)  # fmt: skip
 def test_flags_that_cannot_work(sample, tmp_path, flags, said):
-    told = evaluate("--reference", sample, *flags, "--output", tmp_path / "out", status=2).errors
-    assert said in told
-    assert "Traceback" not in told
+    assert said in refused("evaluate", *flags, task="generation", reference=sample, output=tmp_path / "out")
 
 
 def without_actions(dialogues):
@@ -102,29 +97,26 @@ def with_a_strange_service(dialogues):
     (lambda dialogues: [dialogues[0], {"dialogue_id": 3}], "[1]"),
 )
 def test_a_corpus_that_cannot_be_scored(tmp_path, change, reason):
-    flags = ["--reference", corpus_of(tmp_path / "corpus", test=change(sample_dialogues()))]
-    result = evaluate(*flags, "--predictions", "reference", "--output", tmp_path / "out", status=2)
-    assert reason in result.errors
+    reference = corpus_of(tmp_path / "corpus", test=change(sample_dialogues()))
+    assert reason in evaluate(tmp_path / "out", reference=reference, predictions="reference", status=2).errors
 
 
 def test_with_a_model(sample, tmp_path):
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
     from tiny_checkpoints import save_roberta
 
-    folder = save_roberta(tmp_path / "roberta")
-    common = ("--reference", sample, "--predictions", "reference", "--scorer", "nli", "--nli_model", folder, "--quiet")
-    cache = tmp_path / "judgements"
-    evaluate(*common, "--cache", cache, "--output", tmp_path / "first")
+    cache, model = tmp_path / "judgements", {"scorer": "nli", "nli_model": save_roberta(tmp_path / "roberta")}
+    flags = {"reference": sample, "predictions": "reference", "cache": cache, **model}
+    first = evaluate(tmp_path / "first", **flags)
     judged = cache.read_bytes()
-    evaluate(*common, "--cache", cache, "--output", tmp_path / "second")
+    again = evaluate(tmp_path / "second", **flags).files
     assert cache.read_bytes() == judged  # nothing was asked again
-    for name in ("metrics.json", "details.json", "rows.parquet"):
-        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
-    details = json_of(tmp_path / "first" / "details.json")
+    assert all(again[name] == first.files[name] for name in ("metrics.json", "details.json", "rows.parquet"))
+    details = first.json("details.json")
     assert details["scorer"]["name"] == "nli"
     assert details["scorer"]["model"].startswith("roberta@")
     assert 0 < details["coverage"]["acts"]["valid"] < details["coverage"]["acts"]["acts"]
-    assert "Judged by a model of natural language inference: roberta@" in (tmp_path / "first/report.html").read_text()
+    assert "Judged by a model of natural language inference: roberta@" in first.text("report.html")
 
 
 @pytest.mark.thorough
@@ -140,9 +132,9 @@ def test_on_sgd(real_data, tmp_path):
             if other is not None and act.kind == "free":
                 said = said.replace(act.values[0], other.values[0])
         lines.append({"dialogue_id": turn.dialogue_id, "turn": turn.turn, "utterance": said})
-    path, out = write(tmp_path / "said.jsonl", lines), tmp_path / "out"
-    evaluate("--reference", root, "--split", "train", "--predictions", path, "--output", out, "--quiet")
-    details, of_all = json_of(out / "details.json"), json_of(out / "metrics.json")["#ALL"]
+    path = write(tmp_path / "said.jsonl", lines)
+    made = evaluate(tmp_path / "out", reference=root, split="train", predictions=path)
+    details, of_all = made.json("details.json"), made.json("metrics.json")["#ALL"]
     assert details["coverage"]["acts"]["acts"] == 2506
     assert details["coverage"]["turns"]["share_valid"] > 0.95
     assert details["tampered_references"]["original"]["f1"] > 0.98
@@ -152,11 +144,7 @@ def test_on_sgd(real_data, tmp_path):
 
 
 def test_the_corpus_against_itself(corpus_scores):
-    told, out = corpus_scores.output, corpus_scores.folder
-    names = ["details.json", "metrics.json", "report.html", "results.parquet", "rows.parquet", "run.json"]
-    assert sorted(path.name for path in out.iterdir()) == names
-    metrics, details = json_of(out / "metrics.json"), json_of(out / "details.json")
-    of_all = metrics["#ALL"]
+    of_all, details = corpus_scores.json("metrics.json")["#ALL"], corpus_scores.json("details.json")
     # Of what the ground truth entails, the ground truth says all.
     assert (of_all["sgsacc"], of_all["sgsacc_acts"], of_all["slot_error_rate"]) == (1.0, 1.0, 0.0)
     assert of_all["bleu"] == pytest.approx(100)
@@ -169,7 +157,7 @@ def test_the_corpus_against_itself(corpus_scores):
     assert details["agreement"]["share"] == 1.0
     assert sum(one["turns"] for one in details["by_service"].values()) == turns["turns"]
     assert details["tampered_references"]["original"]["f1"] > 0.9
-    assert told.startswith("scorer: lexical (lexical-2)\n")
-    page = (out / "report.html").read_text()
+    assert corpus_scores.output.startswith("scorer: lexical (lexical-2)\n")
+    page = corpus_scores.text("report.html")
     assert not lacking(page, "Judged by the lexical scorer: rules on words", "SGSAcc (lexical)")
-    assert json_of(out / "run.json")["options"]["own_turns"] is True
+    assert corpus_scores.manifest["options"]["own_turns"] is True

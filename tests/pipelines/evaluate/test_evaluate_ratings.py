@@ -1,11 +1,8 @@
 """The human evaluation of generated utterances: pages, a local MTurk, workers with known noise, judgements, pay."""
 
-import csv
-import hashlib
 import shutil
 from collections import Counter
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fake_mturk import FakeMTurk, Script, play
@@ -18,8 +15,7 @@ from parapet.transforms.core.seeding import stable_hash
 
 HOSTILE = "</textarea><script>alert(1)</script> ${body} ]]> =HYPERLINK(1) <b>\u202e\U0001f600"
 NONE = ("--faithful", "0", "--unfaithful", "0", "--invalid", "0")
-FILES = {"dead_letters.jsonl", "details.json", "metrics.json", "report.html",
-         "responses.parquet", "results.parquet", "rows.parquet", "run.json", "shortfall.csv"}  # fmt: skip
+FILES = {"details.json", "metrics.json", "responses.parquet", "rows.parquet", "shortfall.csv"}
 
 
 def manifest(hits):
@@ -51,13 +47,18 @@ def truth(item):
     return item["stratum"] != "check" and "Bananas" not in item["utterance"]
 
 
+def asked(record):
+    """The field and the utterance of each question whether it is faithful."""
+    return zip(record["fields"][::2], record["items"], strict=True)
+
+
 def scripts(records, workers=3, noise=0.0, seconds=300):
     """What workers who know the truth answer, but for a share of mistakes; checks they get right."""
     found = []
     for record in records:
         for worker in range(workers):
             answers = {}
-            for field, item in zip(record["fields"][::2], record["items"], strict=True):
+            for field, item in asked(record):
                 place = f"{item['dialogue_id']}:{item['turn']}"
                 errs = stable_hash("errs", place, str(worker)) % 1000 < 1000 * noise and item["stratum"] != "check"
                 answers[field] = "yes" if truth(item) != errs else "no"
@@ -71,32 +72,6 @@ def credentials(monkeypatch, tmp_path):
     as_nobody(monkeypatch, tmp_path)
 
 
-def recorded(folder):
-    """Makes ``run.json`` say what is there now."""
-    there = {path: (folder / path).read_bytes() for path in json_of(folder / "run.json")["files"]}
-    facts = {path: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for path, data in there.items()}
-    edit(folder / "run.json", lambda manifest: manifest.update(files=facts))
-
-
-def test_pages_do_not_depend_on_the_verdicts(world, tmp_path):
-    """The same utterances with the verdicts turned around give the same pages, and the same files for MTurk."""
-    shutil.copytree(world / "scores", tmp_path / "scores")
-    path = tmp_path / "scores" / "rows.parquet"
-    table = pq.read_table(path)
-    other = {"faithful": "unfaithful", "unfaithful": "not_valid", "not_valid": "faithful"}
-    outcomes = pa.array([other.get(outcome) for outcome in table["outcome"].to_pylist()], pa.string())
-    scores = pa.array([None if v is None else 1 - v for v in table["sgsacc_all"].to_pylist()], pa.float64())
-    for name, changed in (("outcome", outcomes), ("sgsacc_all", scores)):
-        table = table.set_column(table.column_names.index(name), name, changed)
-    pq.write_table(table, path)
-    recorded(tmp_path / "scores")
-    hits(world, tmp_path / "hits", tmp_path / "scores")
-    before, after = files_of(world / "hits"), files_of(tmp_path / "hits")
-    assert before.pop("manifest.jsonl") != after.pop("manifest.jsonl")
-    assert before.pop("run.json") != after.pop("run.json")
-    assert before == after
-
-
 @pytest.mark.usefixtures("credentials")
 def test_from_pages_to_judgements_and_pay(world, tmp_path):
     batch, judged = tmp_path / "batch", tmp_path / "judged"
@@ -108,36 +83,30 @@ def test_from_pages_to_judgements_and_pay(world, tmp_path):
         fast, *others = scripts(records[:1], 3, seconds=5)[2:] + scripts(records[1:], 3)[2::3]
         others[0].answers.pop(records[1]["fields"][1])
         for script, record in zip(others[1:], records[2:], strict=True):
-            script.answers.update(
-                {f: "yes" for f, item in zip(record["fields"][::2], record["items"], strict=True)
-                 if item["stratum"] == "check"}
-            )  # fmt: skip
+            script.answers.update({field: "yes" for field, item in asked(record) if item["stratum"] == "check"})
         assert play(server, [fast, *others]) == len(records)
         run("mturk", "collect", batch=batch)
         run("evaluate", task="ratings", hits=world / "hits", responses=batch, output=judged)
         run("mturk", "topup", batch=batch, hits=world / "hits", shortfall=judged / "shortfall.csv")
         wanted = [(hit["RequesterAnnotation"], hit["MaxAssignments"]) for hit in server.snapshot()["hits"].values()]
-        # Of all pages but the second one worker does not count.
-        assert sorted(wanted[len(records) :]) == sorted(
-            (record["task_id"], 2) for i, record in enumerate(records) if i != 1
-        )
+        short = [records[0], *records[2:]]  # of the second page every worker counts
+        assert sorted(wanted[len(records) :]) == sorted((record["task_id"], 2) for record in short)
         run("mturk", "pay", batch=batch, audit=judged)
         states = Counter(each["AssignmentStatus"] for each in server.snapshot()["assignments"].values())
         assert states == {"Approved": 3 * len(records)}
-    assert set(files_of(judged)) == FILES
+    assert files_of(judged).keys() > FILES
     responses = rows_of(judged / "responses.parquet")
     failed = sum(len(record["fields"]) for record in records[2:])
     rejected = Counter(row["reason"] for row in responses if row["disposition"] == "rejected")
     assert rejected == {"too_fast": len(records[0]["fields"]), "failed_check": failed}
-    metrics = json_of(judged / "metrics.json")
-    details = json_of(judged / "details.json")
+    metrics, details = json_of(judged / "metrics.json"), json_of(judged / "details.json")
     assert metrics["#ALL"]["krippendorff_alpha"] == 1.0
     assert metrics["#VALIDATED"]["agreement"] == 1.0  # the lexical scorer finds bananas unfaithful, too
     assert details["groups"]["#ALL"]["majorities"] == details["groups"]["#ALL"]["utterances"]
     assert details["groups"]["#ALL"]["complete"] == len(records[1]["items"]) - 1
     assert 3 < metrics["#ALL"]["naturalness"] < 4
-    short = {row["service_name"] for row in rows_of(judged / "shortfall.csv")}
-    assert short == {record["task_id"].partition(":")[0] for record in (records[0], *records[2:])}
+    named = {row["service_name"] for row in rows_of(judged / "shortfall.csv")}
+    assert named == {record["task_id"].partition(":")[0] for record in short}
     assert not any(b"AWORKER" in data for data in files_of(judged).values())
 
 
@@ -149,11 +118,10 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
     path = batch_csv(tmp_path / "batch.csv", noisy, records)
     judged = run("evaluate", task="ratings", hits=world / "hits", responses=[path, path], output=tmp_path / "out")
     metrics = judged.json("metrics.json")
-    votes = {}
-    items = {}
+    by_page = {record["task_id"]: record for record in records}
+    votes, items = {}, {}
     for script in noisy:
-        record = next(record for record in records if record["task_id"] == script.annotation)
-        for field, item in zip(record["fields"][::2], record["items"], strict=True):
+        for field, item in asked(by_page[script.annotation]):
             if item["stratum"] != "check":
                 votes.setdefault((item["dialogue_id"], item["turn"]), []).append(script.answers[field] == "yes")
                 items[item["dialogue_id"], item["turn"]] = item
@@ -168,27 +136,25 @@ def test_workers_who_err_and_a_metric_that_does(world, tmp_path):
         assert metrics.get(name, {}).get("agreement") == (pytest.approx(sum(agree) / len(agree)) if agree else None)
     found = {(row["dialogue_id"], row["turn"]): row["votes"] for row in judged.rows("rows.parquet")}
     assert found == {at: f"{sum(of)}/{3 - sum(of)}" for at, of in votes.items()}
-    page = judged.text("report.html")
-    assert "Bananas" in page
-    assert "<script>alert" not in page
+    assert holding(judged.text("report.html"), "Bananas", "<script>alert") == ["Bananas"]
     compared = run("compare", systems=f"ours={tmp_path / 'out'}", output=tmp_path / "compared")
     assert f"{100 * metrics['#ALL']['human_faithful']:.1f}" in compared.text("table.md")
 
 
 def batch_csv(path, played, records, **changed):
     """The batch results of the requester site, with a column for every field of the batch."""
-    asked = {field for record in records for field in record["fields"]}
-    fields = sorted(asked | {field for script in played for field in script.answers})
-    of = {record["task_id"]: " ".join(record["fields"]) for record in records}
-    with path.open("w", newline="") as handle:
-        writer = csv.writer(handle)
-        names = ("AssignmentId", "WorkerId", "WorkTimeInSeconds", "Input.task_id", "Input.fields")
-        writer.writerow([*names, *(f"Answer.{field}" for field in fields)])
-        for i, script in enumerate(played):
-            answers = [script.answers.get(field, "") for field in fields]
-            about = [changed.get("task_id", script.annotation), of[script.annotation]]
-            writer.writerow([f"3ASSIGNMENT{i:04}", script.worker_id, script.seconds, *about, *answers])
-    return path
+    fields = {record["task_id"]: record["fields"] for record in records}
+    columns = sorted({field for of in (*fields.values(), *(script.answers for script in played)) for field in of})
+    rows = [
+        {
+            **{"AssignmentId": f"3ASSIGNMENT{i:04}", "WorkerId": script.worker_id, "WorkTimeInSeconds": script.seconds},
+            "Input.task_id": changed.get("task_id", script.annotation),
+            "Input.fields": " ".join(fields[script.annotation]),
+            **{f"Answer.{column}": script.answers.get(column, "") for column in columns},
+        }
+        for i, script in enumerate(played)
+    ]
+    return write(path, rows)
 
 
 @pytest.mark.usefixtures("credentials")

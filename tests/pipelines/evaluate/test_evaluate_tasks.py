@@ -1,6 +1,5 @@
 """``parapet evaluate`` for intents, out-of-domain turns, rankings and responses, and ``parapet compare``, as run."""
 
-import json
 import shutil
 
 import pyarrow as pa
@@ -32,30 +31,6 @@ INTENTS = [
     {"set": "typos", "id": 1, "label": "fly", "predicted": "fly"},
     {"set": "typos", "id": 2, "label": EVIL, "predicted": "swim\ud83d\ude00"},
 ]
-
-
-def test_the_same_from_a_reference_and_in_any_order(tmp_path):
-    first = evaluate("intent", tmp_path / "one", "--predictions", write(tmp_path / "p.jsonl", INTENTS))
-    labels = [{key: row[key] for key in ("set", "id", "label", "utterance") if key in row} for row in INTENTS[::-1]]
-    said = [{key: row[key] for key in ("set", "id", "predicted")} for row in (INTENTS[i] for i in (2, 0, 3, 1))]
-    flags = ["--reference", write(tmp_path / "r.jsonl", labels), "--predictions", write(tmp_path / "q.jsonl", said)]
-    second = evaluate("intent", tmp_path / "two", *flags)
-    assert {name for name in first.files if first.files[name] != second.files[name]} == {"run.json"}
-
-
-def test_intents_that_do_not_fit(tmp_path):
-    good, out = write(tmp_path / "p.jsonl", INTENTS), tmp_path / "out"
-    labels = [{"set": "plain", "id": i, "label": label} for i, label in ((1, "walk"), (9, "x"))]
-    some = write(tmp_path / "r.jsonl", labels)
-    bare = write(tmp_path / "b.jsonl", [{"id": 1, "predicted": "fly"}])
-    empty = write(tmp_path / "e.jsonl", [{"id": 1, "predicted": " ", "label": "fly"}])
-    for flags, reason in (
-        (["--predictions", good, "--reference", some], "line 3: there is no set 'typos', only plain"),
-        (["--predictions", bare], "line 1: has no label"),
-        (["--predictions", empty], "line 1: the intent is empty"),
-    ):
-        assert reason in refused("evaluate", *flags, task="intent", output=out)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")
@@ -129,28 +104,32 @@ def test_a_fallback_says_that_a_turn_is_out_of_domain(tmp_path, foreign):
     assert "appears twice" in refused("evaluate", *flags, both, task="ood", output=tmp_path / "no")
 
 
-def test_out_of_domain_turns_that_do_not_fit(tmp_path, foreign):
+def test_predictions_that_do_not_fit(tmp_path, foreign):
     rows, out = detected(foreign, "test"), f"{tmp_path}-out"
     reference, good = ["--reference", foreign], ["--predictions", write(tmp_path / "p.jsonl", rows)]
     labelled = write(tmp_path / "l.jsonl", [{"id": 1, "label": "in", "score": 1}, {"id": 2, "label": "in", "score": 2}])
     half = [{"id": 1, "label": "ood", "score": 1}, {"id": 2, "label": "in", "predicted": "ood"}]
+    plain = write(tmp_path / "r.jsonl", [{"set": "plain", "id": i, "label": str(i)} for i in (1, 9)])
 
     def predictions(content):
         return ["--predictions", write(tmp_path / f"{len(list(tmp_path.iterdir()))}.jsonl", content)]
 
-    for flags, reason in (
-        ([*reference, *predictions(rows[:-1])], "there is no prediction for"),
-        ([*reference, *good, "--dev", good[1], "--dev_split", "test"], "not be tuned on the turns that are scored"),
-        ([*good, "--sets", f"a={foreign}"], "--sets, --variants: require --reference"),
-        (good, "line 1: has no label"),
-        (["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
-        ([*predictions([{"id": 1, "label": "ood", "score": 1}]), "--dev", labelled], "no turn is ood"),
-        (predictions([{"id": 1, "label": "ood"}]), "neither a score nor a predicted"),
-        (predictions([{"id": 1, "label": "bad", "score": 1}]), "Invalid enum value"),
-        (predictions(half), "line 2: has no score, but the first row has one"),
-        (["--reference", tmp_path, *good], "contains no set of 'parapet ood'"),
+    for task, flags, reason in (
+        ("ood", [*reference, *predictions(rows[:-1])], "there is no prediction for"),
+        ("ood", [*reference, *good, "--dev", good[1], "--dev_split", "test"], "not be tuned on the turns that are"),
+        ("ood", [*good, "--sets", f"a={foreign}"], "--sets, --variants: require --reference"),
+        ("ood", good, "line 1: has no label"),
+        ("ood", ["--predictions", labelled, "--dev", labelled], "is the same as --predictions"),
+        ("ood", [*predictions([{"id": 1, "label": "ood", "score": 1}]), "--dev", labelled], "no turn is ood"),
+        ("ood", predictions([{"id": 1, "label": "ood"}]), "neither a score nor a predicted"),
+        ("ood", predictions([{"id": 1, "label": "bad", "score": 1}]), "Invalid enum value"),
+        ("ood", predictions(half), "line 2: has no score, but the first row has one"),
+        ("ood", ["--reference", tmp_path, *good], "contains no set of 'parapet ood'"),
+        ("intent", [*predictions(INTENTS), "--reference", plain], "line 3: there is no set 'typos', only plain"),
+        ("intent", predictions([{"id": 1, "predicted": "fly"}]), "line 1: has no label"),
+        ("intent", predictions([{"id": 1, "predicted": " ", "label": "fly"}]), "line 1: the intent is empty"),
     ):
-        assert reason in refused("evaluate", *flags, task="ood", output=out)
+        assert reason in refused("evaluate", *flags, task=task, output=out)
     broken = write(tmp_path / "broken" / "ood-10" / "turns" / "test" / "x.parquet", b"PAR1").parents[3]
     told = refused("evaluate", *good, task="ood", reference=broken, output=out)
     assert "x.parquet: cannot be read as Parquet" in told
@@ -191,18 +170,14 @@ def test_responses_of_the_sample(tmp_path, sample):
     assert files.json("domains.json")["original"]["domains"]["Gyms"] == pytest.approx({**whole, "dialogues": 1})
     assert EVIL not in poor.text("report.html")
     assert poor.json("run.json")["options"]["bleu_signature"].startswith("nrefs:1|case:lc|eff:no|tok:13a")
-    out, goals = tmp_path / "out", tmp_path / "goals.json"
-    goals.write_text("{}")
+    goals, turns = write(tmp_path / "goals.json", {}), "not a turn of the system, whose turns are 1, 3, 5, 7, 9\n"
     for flags, reason in (
         (["--goals", goals, "--reference", sample], "give only one of the two"),
         (["--goals", goals], "must be given together"),
-        (
-            ["--reference", sample, "--split", "dev", "--predictions", tmp_path / "p.jsonl"],
-            "not a turn of the system, whose turns are 1, 3, 5, 7, 9\n",
-        ),
+        (["--reference", sample, "--split", "dev", "--predictions", tmp_path / "p.jsonl"], turns),
     ):
-        given = ["--task", "response", "--predictions", "reference", *flags, "--output", out]
-        assert reason in refused("evaluate", *given)
+        given = ["--task", "response", "--predictions", "reference", *flags]
+        assert reason in refused("evaluate", *given, output=tmp_path / "out")
 
 
 def test_compare(tmp_path):
@@ -213,14 +188,13 @@ def test_compare(tmp_path):
     systems = ["--systems", f"good={tmp_path / 'good'}", f"bad={tmp_path / 'bad'}", f"twin={tmp_path / 'good'}"]
     argv = ["compare", *systems, "--metrics", "accuracy", "--replicates", "999", "--output"]
     compared = run(*argv, tmp_path / "board")
-    told = compared.output
-    assert told.splitlines()[:4] == [
+    assert compared.output.splitlines()[:4] == [
         "Intent accuracy, %   good   twin   bad",
         "mean                100.0  100.0  25.0",
         "x                   100.0  100.0  25.0",
         "y                   100.0  100.0  25.0",
     ]
-    assert "6 of 9 differences have p < 0.05" in told
+    assert "6 of 9 differences have p < 0.05" in compared.output
     board = compared.json("leaderboard.json")
     assert (board["systems"], {one["dialogues"] for one in board["tests"]}) == (["good", "twin", "bad"], {20})
     fewer = run(*argv, tmp_path / "again", "--quiet", baseline="bad").json("leaderboard.json")
@@ -249,19 +223,23 @@ def test_inform_and_success_of_sgds_own_responses(real_data, tmp_path):
 
 def test_intents(tmp_path):
     made = evaluate("intent", tmp_path / "out", predictions=write(tmp_path / "p.jsonl", INTENTS))
-    files = made.files
-    assert set(files) == {"metrics.json", "results.parquet", "details.json", "rows.parquet", "report.html", "run.json"}
-    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in json.loads(files["metrics.json"]).items()}
+    found = {name: (of["accuracy"], of["macro_f1"]) for name, of in made.json("metrics.json").items()}
     wanted = {
         "#ALL": (0.75 - 0.25, 2 * 2 / 5 / 2), "plain": (0.5, 2 / 3 / 2), "typos": (0.5, 0.5), "#MEAN": (0.5, 5 / 12)
     }  # fmt: skip
     assert found == {name: pytest.approx(pair) for name, pair in wanted.items()}
-    assert EVIL not in files["report.html"].decode()
-    assert "&lt;script&gt;" in files["report.html"].decode()
+    page = made.text("report.html")
+    assert (EVIL in page, "&lt;script&gt;" in page) == (False, True)
     assert [(row["set"], row["dialogue_id"], row["turn"], row["accuracy"]) for row in made.rows()] == [
         ("plain", "1", 0, 1.0), ("plain", "2", 0, 0.0), ("typos", "1", 0, 1.0), ("typos", "2", 0, 0.0)
     ]  # fmt: skip
     assert (made.manifest["pipeline"], made.manifest["counts"]) == ("evaluate_intent", {"items": 4})
+    # The same from a reference, in any order.
+    labels = [{key: row[key] for key in ("set", "id", "label", "utterance") if key in row} for row in INTENTS[::-1]]
+    said = [{key: row[key] for key in ("set", "id", "predicted")} for row in (INTENTS[i] for i in (2, 0, 3, 1))]
+    flags = ["--reference", write(tmp_path / "r.jsonl", labels), "--predictions", write(tmp_path / "q.jsonl", said)]
+    again = evaluate("intent", tmp_path / "again", *flags)
+    assert {name for name in made.files if made.files[name] != again.files[name]} == {"run.json"}
 
 
 def predicted(folder, task, rows, name="predictions"):
@@ -280,8 +258,6 @@ def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
         for i, path in enumerate((folder, folder / "predictions"))
     ]
     assert given[0] == given[1]
-    said = refused("evaluate", task="intent", predictions=folder, output=tmp_path / "none")
-    assert f"{folder}/predictions: is a folder, whose predictions have no labels: add --reference" in said
     responses = [{**place, "response": turn["utterance"]} for place, turn in turns_of("SYSTEM")]
     folder = predicted(tmp_path / "responses", "responses", responses, "responses")
     write(folder / "predictions/original/test/dialogues_001.json", [])

@@ -11,11 +11,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit import Result, cases, files_of, json_of, raised, run
+from kit import Result, cases, files_of, json_of, raised, run, write
+from release_folder import dialogue_file, schema_file
 
 from parapet.schemas import layout
 from parapet.schemas.errors import InputError
-from parapet.schemas.rows import RESPONSES, AuditRow, dialogue_of, dialogue_row, service_row
+from parapet.schemas.rows import RESPONSES, AuditRow, dialogue_of
 from parapet.transforms.release import building
 from parapet.transforms.release.plan import Source, read_source
 from parapet.transforms.variants.matching import compose_variant
@@ -28,36 +29,12 @@ title = "A small set"
 description = "Dialogues and *variants*."
 changes = "First."
 date = 2026-01-02
-
-[[authors]]
-name = "Ada Example"
-
-[[sources]]
-title = "The sample"
-url = "https://example.org/sample"
-licence = "CC0-1.0"
-
-[[corpora]]
-path = "sgd"
-name = "original"
-kind = "original"
-
-[[corpora]]
-path = "variants"
-kind = "variants"
-
-[[audits]]
-path = "compose"
-
-[[tables]]
-path = "memory.parquet"
-name = "memory"
-kind = "translation memory"
-key = ["source", "pivot"]
-
-[[statistics]]
-path = "statistics.json"
-name = "sgd_x"
+authors = [{ name = "Ada Example" }]
+sources = [{ title = "The sample", url = "https://example.org/sample", licence = "CC0-1.0" }]
+corpora = [{ path = "sgd", name = "original", kind = "original" }, { path = "variants", kind = "variants" }]
+audits = [{ path = "compose" }]
+tables = [{ path = "memory.parquet", name = "memory", kind = "translation memory", key = ["source", "pivot"] }]
+statistics = [{ path = "statistics.json", name = "sgd_x" }]
 """
 
 MEMORY = [{"source": f"text {i}", "pivot": pivot, "text": "x" * i} for i in range(5) for pivot in ("ja", "zh")]
@@ -72,24 +49,17 @@ def make(folder: Path, sample: Path) -> Path:
     shutil.copytree(sample, folder / "sgd", ignore=shutil.ignore_patterns("crowd"))
     for path in (folder / "sgd").glob("*/dialogues_*.json"):
         path.write_bytes(layout.dialogue_bytes(json.loads(path.read_bytes())[:6]))
+    # v1 has the dialogues of the original, and so its schemas.
+    shutil.copytree(folder / "sgd", folder / "variants" / "v1")
     for split in layout.read_root(sample):
-        for k in (1, 2):
-            place = folder / "variants" / f"v{k}" / split.split
-            place.mkdir(parents=True)
-            (place / "schema.json").write_bytes(layout.schema_bytes([variant(raw, k) for raw in split.raw]))
-            if k == 1:
-                for path in layout.dialogue_files(folder / "sgd", split.split):
-                    (place / path.name).write_bytes(path.read_bytes())
-    # v1 has the dialogues of the original: under its own names its schemas are not asked here.
-    for split in layout.SPLITS:
-        shutil.copy(folder / "sgd" / split / "schema.json", folder / "variants" / "v1" / split / "schema.json")
+        schema = layout.schema_bytes([variant(raw, 2) for raw in split.raw])
+        write(folder / "variants" / "v2" / split.split / "schema.json", schema)
     (folder / "compose").mkdir()
     audit = [{**msgspec.to_builtins(row), "accept_time": 1_000, "submit_time": 2_000} for row in AUDIT]
     pq.write_table(pa.Table.from_pylist(audit, RESPONSES), folder / "compose" / "responses.parquet")
     pq.write_table(pa.Table.from_pylist(MEMORY), folder / "memory.parquet")
-    (folder / "statistics.json").write_text(json.dumps({"self_bleu": 4.5}))
-    (folder / "release.toml").write_text(TOML)
-    return folder / "release.toml"
+    write(folder / "statistics.json", {"self_bleu": 4.5})
+    return write(folder / "release.toml", TOML)
 
 
 def variant(raw: dict, k: int) -> dict:
@@ -108,13 +78,6 @@ def edit(toml: Path, *changes: tuple[str, str]) -> None:
     toml.write_text(text)
 
 
-class Built(msgspec.Struct):
-    """A release that was built once for all tests that only look at it."""
-
-    toml: Path
-    root: Path
-
-
 def build(toml: Path, output: Path, *flags: str, status: int = 0) -> Result:
     """Runs ``parapet release build``."""
     return run("release", "build", *flags, config=toml, output=output, status=status)
@@ -128,14 +91,13 @@ def toml(tmp_path, sample):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """A release to look at."""
+    """A release to look at; its folder."""
     folder = tmp_path_factory.mktemp("release")
-    toml = make(folder, layout.sample_root())
-    return Built(toml, build(toml, folder / "out", "--quiet").folder / "small" / "1.0.0")
+    return build(make(folder, layout.sample_root()), folder / "out", "--quiet").folder / "small" / "1.0.0"
 
 
-def manifest_of(root):
-    return json_of(root / "MANIFEST.json")
+def toml_of(built):
+    return built.parents[2] / "release.toml"
 
 
 def rows_of(root, config, split):
@@ -148,9 +110,8 @@ def frames_of(dialogues):
 
 
 def test_labels_that_are_hidden(toml, tmp_path):
-    edit(toml, ('kind = "original"\n', 'kind = "original"\nhide_labels = ["test"]\n'))
-    build(toml, tmp_path / "out", "--quiet")
-    root = tmp_path / "out" / "small" / "1.0.0"
+    edit(toml, ('kind = "original"', 'kind = "original", hide_labels = ["test"]'))
+    root = build(toml, tmp_path / "out", "--quiet").folder / "small" / "1.0.0"
     run("release", "verify", root)
     for path in layout.dialogue_files(toml.parent / "sgd", "test"):
         labelled, shown = (json_of(one) for one in (path, root / "sgd/original/test" / path.name))
@@ -167,33 +128,24 @@ def test_labels_that_are_hidden(toml, tmp_path):
 
 
 def test_the_rows_are_those_of_a_plain_reading(built):
-    folder = built.toml.parent
-    corpora = {"original": folder / "sgd", **{f"v{k}": folder / "variants" / f"v{k}" for k in (1, 2)}}
-    for split in layout.SPLITS:
-        services = [
-            service_row(raw, name, i)
-            for name, root in corpora.items()
-            for i, raw in enumerate(json_of(root / split / "schema.json"))
-        ]
-        expected = sorted(services, key=lambda row: f"{row['variant']}\0{row['service_name']}")
-        assert rows_of(built.root, "schemas", split) == expected
-        for name in ("original", "v1"):
-            dialogues = [
-                dialogue_row(raw, path.name, i)
-                for path in layout.dialogue_files(corpora[name], split)
-                for i, raw in enumerate(json_of(path))
-            ]
-            assert rows_of(built.root, name, split) == sorted(dialogues, key=lambda row: str(row["dialogue_id"]))
-    assert not (built.root / "data" / "v2").exists()
-    assert rows_of(built.root, "memory", "full") == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
-    paraphrases = rows_of(built.root, "paraphrases", "full")
-    assert [row["response_id"] for row in paraphrases] == [row.response_id for row in AUDIT]
-    assert [row["work_seconds"] for row in paraphrases] == [row.work_seconds for row in AUDIT]
+    folder = toml_of(built).parent
+    for name, root in {"original": folder / "sgd", "v1": folder / "variants/v1", "v2": folder / "variants/v2"}.items():
+        for path in sorted(root.glob("*/*.json")):
+            split, is_schema = path.parent.name, path.name == "schema.json"
+            rows = rows_of(built, "schemas" if is_schema else name, split)
+            if is_schema:
+                assert schema_file(row for row in rows if row["variant"] == name) == path.read_bytes()
+            else:
+                assert dialogue_file(row for row in rows if row["file"] == path.name) == path.read_bytes()
+    assert not (built / "data" / "v2").exists()
+    assert rows_of(built, "memory", "full") == sorted(MEMORY, key=lambda row: (row["source"], row["pivot"]))
+    found = [(row["response_id"], row["work_seconds"]) for row in rows_of(built, "paraphrases", "full")]
+    assert found == [(row.response_id, row.work_seconds) for row in AUDIT]
 
 
 def test_nothing_of_the_machine_or_of_workers_is_in_it(built):
-    for path, data in files_of(built.root).items():
-        for secret in (str(built.toml.parent).encode(), b"0a1b2c", b"worker_hash"):
+    for path, data in files_of(built).items():
+        for secret in (str(toml_of(built).parent).encode(), b"0a1b2c", b"worker_hash"):
             assert secret not in data, path
 
 
@@ -214,14 +166,13 @@ def test_the_version_must_say_what_changed(toml, tmp_path):
         assert json_of(out / "small" / "latest.json")["version"] == version
         last = version
         there.append(version)
-        return manifest_of(out / "small" / version)
+        return json_of(out / "small" / version / "MANIFEST.json")
 
     last, there = "1.0.0", ["1.0.0"]
     edit(toml, ('name = "memory"', 'name = "other_memory"'))
     refused("1.1.0", "1.1.0 is a minor version after 1.0.0, but the data was changed at the major level")
-    edit(toml, ('name = "other_memory"', 'name = "memory"'), ('changes = "First."', 'changes = "A table."'))
-    more = '\n[[tables]]\npath = "memory.parquet"\nname = "more"\nkind = "m"\nkey = ["source", "pivot"]\n'
-    toml.write_text(toml.read_text() + more)
+    more = 'tables = [{ path = "memory.parquet", name = "more", kind = "m", key = ["source", "pivot"] }, '
+    edit(toml, ('name = "other_memory"', 'name = "memory"'), ('"First."', '"A table."'), ("tables = [", more))
     refused("1.0.1", "1.0.1 is a patch version after 1.0.0, but the data was changed at the minor level")
     manifest = accepted("1.1.0")
     assert (manifest["parent"]["version"], manifest["changes"]["level"]) == ("1.0.0", "minor")
@@ -237,7 +188,7 @@ def test_the_version_must_say_what_changed(toml, tmp_path):
 
 
 def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path):
-    shutil.copytree(built.root.parent, tmp_path / "out" / "small")
+    shutil.copytree(built.parent, tmp_path / "out" / "small")
     shard = next((tmp_path / "out" / "small" / "1.0.0" / "data" / "v1").glob("*.parquet"))
     shard.unlink()
     edit(toml, ('version = "1.0.0"', 'version = "1.0.1"'))
@@ -246,26 +197,44 @@ def test_a_parent_that_is_damaged_is_not_followed(built, toml, tmp_path):
 
 
 def test_an_older_number_is_refused_before_anything_runs(built):
-    toml = built.toml.with_name("older.toml")
-    toml.write_text(built.toml.read_text().replace('version = "1.0.0"', 'version = "0.9.0"'))
-    assert "older.toml: version: 0.9.0 does not come after 1.0.0" in build(toml, built.root.parents[1], status=2).errors
+    toml = toml_of(built).with_name("older.toml")
+    toml.write_text(TOML.replace('version = "1.0.0"', 'version = "0.9.0"'))
+    assert "older.toml: version: 0.9.0 does not come after 1.0.0" in build(toml, built.parents[1], status=2).errors
 
 
 def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_path):
+    """Dialogues of another format, and one whose intent no schema has."""
     path = toml.parent / "sgd" / "test" / "dialogues_001.json"
     dialogues = json_of(path)
-    dialogues[1]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
-    path.write_bytes(layout.dialogue_bytes(dialogues))
+    dialogues[1]["turns"] = [{"speaker": "ROBOT", "utterance": "", "frames": []}]
+    dialogues[2]["services"] = "Banks_1"
+    dialogues[3]["turns"][0]["frames"][0]["state"]["active_intent"] = "NoSuch"
+    path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
     said = build(toml, tmp_path / "out", "--quiet", status=1).errors
-    assert "the dialogues have problems (reference 1), so nothing was published" in said
-    where = f"{path}: {dialogues[1]['dialogue_id']}: turns[0].frames[0].state.active_intent: "
-    assert f"{where}the service has no intent 'NoSuch'" in said
+    assert "the dialogues have problems (format 2, reference 1), so nothing was published" in said
+    reasons = [
+        "turns[0].speaker: Invalid enum value",
+        "services: Expected `array`",
+        "turns[0].frames[0].state.active_intent: the service has no intent 'NoSuch'",
+    ]
+    for dialogue, reason in zip(dialogues[1:], reasons, strict=False):
+        assert f"{path}: {dialogue['dialogue_id']}: {reason}" in said
     assert not list((tmp_path / "out" / "small").iterdir())
-    edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nallow_problems = ["reference"]'))
-    build(toml, tmp_path / "out", "--quiet")
-    root = tmp_path / "out" / "small" / "1.0.0"
-    assert manifest_of(root)["known_problems"] == {"reference": 1}
-    run("release", "verify", root)
+    edit(toml, ('version = "1.0.0"', 'version = "1.0.0"\nallow_problems = ["format", "reference"]'))
+    root = build(toml, tmp_path / "out", "--quiet").folder / "small" / "1.0.0"
+    manifest = json_of(root / "MANIFEST.json")
+    assert manifest["known_problems"] == {"format": 2, "reference": 1}
+    assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
+    assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
+    rows = {row["dialogue_id"]: row for row in rows_of(root, "original", "test")}
+    for dialogue in dialogues[1:3]:
+        row = rows[dialogue["dialogue_id"]]
+        assert (row["services"], row["turns"]) == (None, None)
+        assert dialogue_of(row) == dialogue
+    run("release", "verify", root, "--quiet")
+    (root / "MANIFEST.json").write_text((root / "MANIFEST.json").read_text().replace('"format": 2', '"format": 1'))
+    lines = run("release", "verify", root, "--quiet", status=1).output
+    assert "MANIFEST.json: known_problems.format: is 1, but should be 2" in lines
 
 
 @cases(
@@ -273,12 +242,14 @@ def test_faults_are_named_and_published_only_where_that_is_asked_for(toml, tmp_p
     ('path = "sgd"', 'path = "sdg"', "sdg: corpora[0].path: there is no such file or folder"),
     ('licence = "CC0-1.0"\ntitle', 'licence = "My-Own"\ntitle', "release.toml: licence: "),
     ('path = "statistics.json"', 'path = "none.json"', "none.json: statistics: there is no such file"),
+    ('path = "statistics.json"', 'path = "nan.json"', "nan.json: not JSON: NaN is no value of JSON"),
     ('title = "A small set"', 'allow_problems = ["spam"]', "there is no kind 'spam'"),
     ('title = "A small set"', 'licence_file = "none"', "none: licence_file: cannot be read"),
     ('title = "A small set"', 'parent = "0.1.0"', "0.1.0: there is no such folder"),
 )
 def test_a_mistake_is_said_before_anything_runs(old, new, said, toml, tmp_path):
     edit(toml, (old, new))
+    (tmp_path / "nan.json").write_text('{"a": [1, NaN]}')
     assert said in build(toml, tmp_path / "out", status=2).errors
     assert not (tmp_path / "out").exists()
 
@@ -300,56 +271,12 @@ def test_cut_off_anywhere_the_rerun_ends_the_same(at, built, tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(building, at, cut_off)
-        raised(Killed, build, built.toml, tmp_path, "--quiet")
-    assert (tmp_path / "small" / "1.0.0" / "SHA256SUMS").exists() == (at == "update_latest")
-    build(built.toml, tmp_path, "--quiet", status=2 if at == "update_latest" else 0)
-    assert files_of(tmp_path / "small") == files_of(built.root.parent)
-
-
-def test_a_version_that_is_there_is_refused(built):
-    before = files_of(built.root.parent)
-    latest = built.root.parent / "latest.json"
-    latest.unlink()  # as if the run had been killed just before it was written
-    told = build(built.toml, built.root.parents[1], status=2).errors
-    assert f"{built.root}: exists already, and a release never changes: raise 'version' in release.toml" in told
-    assert files_of(built.root.parent) == before
-
-
-CHANGES = [
-    ({"turns": [{"speaker": "ROBOT", "utterance": "", "frames": []}]}, "turns[0].speaker: Invalid enum value"),
-    ({"services": "Banks_1"}, "services: Expected `array`"),
-]
-
-
-def test_dialogues_of_another_format_are_named_and_published_where_that_is_allowed(toml, tmp_path):
-    path = toml.parent / "sgd" / "test" / "dialogues_001.json"
-    dialogues = json_of(path)
-    for dialogue, (change, _) in zip(dialogues[1:], CHANGES, strict=False):
-        dialogue.update(change)
-    path.write_text(json.dumps(dialogues, indent=2, sort_keys=True) + "\n")
-    lines = build(toml, tmp_path / "out", "--quiet", status=1).errors
-    assert "the dialogues have problems (format 2), so nothing was published" in lines
-    for dialogue, (_, reason) in zip(dialogues[1:], CHANGES, strict=False):
-        assert f"{path}: {dialogue['dialogue_id']}: {reason}" in lines
-    assert not list((tmp_path / "out" / "small").iterdir())
-
-    edit(toml, ('name = "small"', 'name = "small"\nallow_problems = ["format"]'))
-    build(toml, tmp_path / "out", "--quiet")
-    root = tmp_path / "out" / "small" / "1.0.0"
-    manifest = json_of(root / "MANIFEST.json")
-    assert manifest["known_problems"] == {"format": 2}
-    assert manifest["counts"]["dialogues"]["original"]["test"] == len(dialogues)
-    assert (root / "sgd/original/test/dialogues_001.json").read_bytes() == path.read_bytes()
-    shards = (root / "data" / "original").glob("test-*.parquet")
-    rows = {row["dialogue_id"]: row for shard in shards for row in pq.ParquetFile(shard).read().to_pylist()}
-    for dialogue in dialogues[1:3]:
-        row = rows[dialogue["dialogue_id"]]
-        assert (row["services"], row["turns"]) == (None, None)
-        assert dialogue_of(row) == dialogue
-    run("release", "verify", root, "--quiet")
-    (root / "MANIFEST.json").write_text((root / "MANIFEST.json").read_text().replace('"format": 2', '"format": 1'))
-    lines = run("release", "verify", root, "--quiet", status=1).output
-    assert "MANIFEST.json: known_problems.format: is 1, but should be 2" in lines
+        raised(Killed, build, toml_of(built), tmp_path, "--quiet")
+    root, is_there = tmp_path / "small" / "1.0.0", at == "update_latest"
+    assert (root / "SHA256SUMS").exists() == is_there
+    told = build(toml_of(built), tmp_path, "--quiet", status=2 * is_there).errors
+    assert not is_there or f"{root}: exists already, and a release never changes: raise 'version' in" in told
+    assert files_of(tmp_path / "small") == files_of(built.parent)
 
 
 @cases(
@@ -361,11 +288,6 @@ def test_dialogues_of_another_format_are_named_and_published_where_that_is_allow
 def test_what_cannot_be_published_is_named_with_its_file(record, value, reason):
     source = Source(record, "original", "original", "test", "folder/file.json", 0, "test/file.json")
     raised(InputError, read_source, source, json.dumps(value).encode(), {}, match=f"folder/file.json: {reason}")
-
-
-def test_statistics_that_are_no_json(toml, tmp_path):
-    (toml.parent / "statistics.json").write_text('{"a": [1, NaN]}')
-    assert "statistics.json: not JSON: NaN is no value of JSON" in build(toml, tmp_path / "out", status=2).errors
 
 
 # In a process of its own: the library reads these settings once, when it is imported. It takes seconds: one for all.
@@ -382,20 +304,13 @@ json.dump(found, sys.stdout, default=str)
 """
 
 
-def run_program(program, cache, *arguments):
-    """What a program prints, without a network: the rows of each thing that it was asked for."""
-    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(cache), "HOME": str(cache)}
-    command = [sys.executable, "-W", "ignore", "-c", program, *arguments]
-    told = subprocess.run(command, capture_output=True, text=True, env=offline, check=False)
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout)
-
-
 @pytest.mark.thorough
 def test_datasets_loads_every_configuration(built, tmp_path):
-    """What it loads is named "configuration split how", where "none" names none."""
-    loaded = run_program(WITH_DATASETS, tmp_path, str(built.root))
-    configs = json_of(built.root / "MANIFEST.json")["configs"]
+    """What it loads, without a network, is named "configuration split how", where "none" names none."""
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "ignore", "-c", WITH_DATASETS, str(built)]
+    loaded = json.loads(subprocess.run(command, capture_output=True, text=True, env=offline, check=True).stdout)
+    configs = json_of(built / "MANIFEST.json")["configs"]
     assert configs.keys() == {"schemas", "original", "v1", "paraphrases", "memory"}
     rows = {f"{name} {split}": info["rows"] for name, one in configs.items() for split, info in one["splits"].items()}
     rows |= {f"none {split}": rows[f"original {split}"] for split in layout.SPLITS}
