@@ -48,15 +48,6 @@ def renamed(service, names):
     return raw
 
 
-def written_variant(folder, change):
-    """Writes the variant of train and test that a change has made of VARIANT."""
-    raw = copy.deepcopy(VARIANT)
-    change(raw)
-    for split, n in (("train", 2), ("test", 1)):
-        write(folder / split / "schema.json", raw[:n])
-    return raw
-
-
 VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
 
 
@@ -86,11 +77,8 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus):
     assert list(matching.find_variants(variants)) == ["v1", "v2", "v10"]
     assert list(matching.find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
     assert matching.find_variants(variants / "v2") == {"v2": variants / "v2"}
-    for folder, wanted, said in (
-        (variants / "notes", [], "contains no variants"),
-        (corpus / "none", [], "there is no such folder"),
-    ):
-        assert said in str(raised(InputError, matching.find_variants, folder, wanted))
+    raised(InputError, matching.find_variants, variants / "notes", [], match="contains no variants")
+    raised(InputError, matching.find_variants, corpus / "none", [], match="there is no such folder")
 
 
 def test_all_mismatches_are_listed_with_their_files(corpus):
@@ -125,7 +113,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
 )
 def test_a_service_that_does_not_match(corpus, change, reason):
-    bad = written_variant(corpus / "variants/v1", lambda raw: change(raw[0]))
+    bad = copy.deepcopy(VARIANT)
+    change(bad[0])
+    for split, n in (("train", 2), ("test", 1)):
+        write(corpus / "variants/v1" / split / "schema.json", bad[:n])
     if "../" in bad[0]["service_name"]:
         write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
     assert reason in "\n".join(problems(corpus, "v1"))

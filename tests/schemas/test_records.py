@@ -1,16 +1,21 @@
+"""Dialogues and services as records: what is read, what is refused with its place, and their JSON Schemas."""
+
 import copy
+import functools
 import json
+import operator
 
 import kit
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import act, cases, frame, raised, span, state, turn, write
+from kit import act, cases, frame, lacking, raised, span, state, turn, write
 
 from parapet.schemas import dialogue, layout
 from parapet.schemas.dialogue import BETWEEN, CLOSING, OPENING, dialogue_text, read_each, typed
 from parapet.schemas.errors import InputError
+from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
 from parapet.schemas.layout import SPLITS, dialogue_files
-from parapet.schemas.service import Intent, Service, Slot
+from parapet.schemas.service import FIELD, Intent, Service, Slot, parse_service
 
 SERVICES = {
     "Taxi_1": Service(
@@ -26,13 +31,18 @@ TELLS = frame("Taxi_1", act("INFORM_COUNT", "count", "1"), service_call=CALL, se
 RAW = kit.dialogue("1_00000", turn("USER", SAID, ASKS), turn("SYSTEM", "That makes 30.", TELLS))
 
 
-def changed(place, value):
-    raw = copy.deepcopy(RAW)
+FRAME, SYSTEM = ["turns", 0, "frames", 0], ["turns", 1, "frames", 0]
+
+
+def changed(place, value, raw=RAW):
+    """A record with one place set, or taken out where the value is None."""
+    raw = copy.deepcopy(raw)
     *way, last = place
-    at = raw
-    for step in way:
-        at = at[step]
-    at[last] = value
+    at = functools.reduce(operator.getitem, way, raw)
+    if value is None:
+        del at[last]
+    else:
+        at[last] = value
     return raw
 
 
@@ -43,13 +53,9 @@ def read(tmp_path, raw):
 
 def test_other_forms_of_spans_are_taken(tmp_path):
     copied = [{"slot": "to", "copy_from": "fare", "value": "x"}, {"slot": "to", "value": ["x", "y"]}]
-    (found,) = read(tmp_path, [changed(["turns", 0, "frames", 0, "slots"], copied)])
+    (found,) = read(tmp_path, [changed([*FRAME, "slots"], copied)])
     assert list(dialogue.problems_of(found, SERVICES)) == []
     assert [span.value for span in found.turns[0].frames[0].slots] == ["x", ["x", "y"]]
-
-
-FRAME = ["turns", 0, "frames", 0]
-SYSTEM = ["turns", 1, "frames", 0]
 
 
 @cases("place value problem", ([*FRAME, "service"], "Bus_1", (".service", "no schema for service 'Bus_1'")),
@@ -71,15 +77,15 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
     assert list(dialogue.problems_of(found, SERVICES)) == [(f"turns[{place[1]}].frames[0]" + problem[0], problem[1])]
 
 
-@cases("content where reason", (b"", "", "the file is empty"),
+@cases("content where reason", (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
+        (b"", "", "the file is empty"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
         (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
-        (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
         (json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(), "[0].turns[0].frames[0].slots[0].start",
          "Expected `int`, got `str`"))  # fmt: skip
-def test_bad_files(tmp_path, content, where, reason):
+def test_dialogues_of_another_format_are_told_with_their_place(tmp_path, content, where, reason):
     caught = raised(InputError, read, tmp_path, content)
     assert (caught.path, caught.where) == (str(tmp_path / "dialogues_001.json"), where)
     assert reason in caught.reason
@@ -185,3 +191,83 @@ def test_the_published_files_come_out_as_they_are(real_data):
     for path in files:
         data = path.read_bytes()
         assert file_of(list(read_each(data, path))) == data.rstrip() + b"\n"
+
+
+# Services.
+
+
+HOTELS = kit.service(
+    "Hotels_1",
+    [kit.slot("city", "Where"), kit.slot("stars", "How good", "1", "2")],
+    [kit.intent("FindHotel", "Look for a hotel", "city", results=["city", "stars"], stars="dontcare")],
+    "Find and book hotels",
+)
+
+
+def of_hotels(place, value):
+    return changed(place, value, HOTELS)
+
+
+def test_elements_compared_with_a_text_are_compared_by_name():
+    one, other = parse_service(HOTELS), parse_service(of_hotels(["description"], "Something else"))
+    assert (one == "Hotels_1", one == "Hotels_2", one != "Hotels_1") == (True, False, False)
+    assert ("city" in one.slots, "FindHotel" in one.intents, "Oslo" in one.slots) == (True, True, False)
+    assert (one == parse_service(HOTELS), one != other, one.slots == other.slots) == (True, True, True)
+
+
+def refusal(raw):
+    caught = raised(InputError, parse_service, raw, "corpus/schema.json", "[4]")
+    assert caught.path == "corpus/schema.json"
+    return caught.where, caught.reason
+
+
+@cases(
+    "place value where reason",
+    (["slots", 1, "possible_values"], [], "slots[1].possible_values", "slot 'stars' is categorical, but has no possib"),
+    (["slots"], [HOTELS["slots"][0]] * 2, "slots[0].name", "'city' appears 2 times"),
+    (["intents"], [HOTELS["intents"][0]] * 2, "intents[0].name", "'FindHotel' appears 2 times"),
+    (["slots", 0, "name"], "  ", "slots[0].name", "the name is empty"),
+    (["intents", 0, "name"], "  ", "intents[0].name", "the name is empty"),
+)
+def test_rules_of_a_service(place, value, where, reason):
+    told_where, told_reason = refusal(of_hotels(place, value))
+    assert told_where == f"[4].{where}"
+    assert told_reason.startswith(f"service 'Hotels_1': {reason}")
+
+
+def test_a_slot_and_an_intent_may_share_a_name():
+    service = parse_service(of_hotels(["intents", 0, "name"], "city"))
+    assert service.intents[0].name == service.slots[0].name == "city"
+
+
+@cases("raw", None, 3, "Hotels_1", [], [HOTELS])
+def test_no_object_at_all(raw):
+    where, reason = refusal(raw)
+    assert where == "[4]"
+    assert reason.startswith("Expected `object`")
+
+
+def test_fields_of_forms():
+    assert all(map(FIELD.fullmatch, ("intent_0", "slot_0", "slot_10", "slot_999999", "service")))
+    others = ["slot", "slot_", "slot_01", "slot_-1", "slot_٣", "slot_1000000", "service_0", "Slot_1", "x"]
+    assert not any(map(FIELD.fullmatch, ["", "slot_1\n", *others]))
+
+
+# The published JSON Schemas are those of the records.
+
+
+@cases("name", *sorted(RECORDS))
+def test_the_published_schema_is_that_of_the_record(name):
+    renew = "run python -m parapet.schemas.json_schemas"
+    assert (FOLDER / f"{name}.schema.json").read_bytes() == json_schema(name), renew
+
+
+def test_nothing_else_is_published():
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{name}.schema.json" for name in RECORDS)
+
+
+@cases("name", "../../x", "..", "a..b", "", "a/b", "a\\b", "-a", ".a", "a b", "a\n", "é", "a" * 101, "a:b")
+def test_a_service_name_must_do_as_a_file_name(name):
+    where, reason = refusal(of_hotels(["service_name"], name))
+    assert where == "[4].service_name"
+    assert not lacking(reason, repr(name), "files are named after it")
