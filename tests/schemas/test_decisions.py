@@ -76,9 +76,8 @@ def test_bad_rows_and_their_reasons():
 def test_the_same_answer_decided_twice():
     good, bad = parse(HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n")
     assert [d.decision for d in good] == ["accept"]
-    assert [(row, reason) for row, reason, _ in bad] == [
-        (4, "decided twice, differently: the decision in row 2, 'accept', is used")
-    ]
+    assert len(bad) == 1
+    assert bad[0][:2] == (4, "decided twice, differently: the decision in row 2, 'accept', is used")
 
 
 @pytest.mark.parametrize("length", [MAX_CELL, MAX_CELL + 1, 10 * 2**20])

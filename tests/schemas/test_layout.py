@@ -104,9 +104,8 @@ def test_a_service_that_two_splits_define_in_different_ways(tmp_path):
     write(tmp_path / "dev/schema.json", [service(description="Something else")])
     error = refusal(tmp_path)
     assert error.reason.startswith("service 'Taxi_1' differs from the one in ")
-    assert {error.path, error.reason.rpartition(" in ")[2]} == {
-        str(tmp_path / split / "schema.json") for split in ("train", "dev")
-    }
+    paths = {str(tmp_path / split / "schema.json") for split in ("train", "dev")}
+    assert {error.path, error.reason.rpartition(" in ")[2]} == paths
 
 
 @cases(

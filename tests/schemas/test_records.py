@@ -17,11 +17,8 @@ from parapet.schemas.json_schemas import FOLDER, RECORDS, json_schema
 from parapet.schemas.layout import SPLITS, dialogue_files
 from parapet.schemas.service import FIELD, Intent, Service, Slot, parse_service
 
-SERVICES = {
-    "Taxi_1": Service(
-        "Taxi_1", "Get a taxi", [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
-    )
-}
+SLOTS, INTENTS = [Slot("to", "Where to"), Slot("fare", "How much")], [Intent("GetTaxi", "Call one")]
+SERVICES = {"Taxi_1": Service("Taxi_1", "Get a taxi", SLOTS, INTENTS)}
 SAID = "A taxi to Rome please"
 ACTS = [act("INFORM_INTENT", "intent", "GetTaxi"), act("INFORM", "to", "Rome"), act("THANK_YOU")]
 ASKS = frame("Taxi_1", *ACTS, slots=[span("to", SAID, "Rome")], state=state("GetTaxi", ["fare"], to=["Rome"]))

@@ -10,17 +10,8 @@ from hypothesis import strategies as st
 from kit import cases, raised
 
 from parapet.schemas.errors import InputError, MissingExtra, NoRoomError, UserCodeError
-from parapet.transforms.core.counts import (
-    Balance,
-    CountKey,
-    Counts,
-    Exact,
-    Tally,
-    Zero,
-    check_bad,
-    check_invariants,
-    warnings_of,
-)
+from parapet.transforms.core import counts as counting
+from parapet.transforms.core.counts import Balance, CountKey, Counts, Exact, Tally, Zero, check_bad, check_invariants
 from parapet.transforms.core.fence import Stopped, bad_record, trace_of
 from parapet.transforms.core.options import parse_share
 
@@ -90,7 +81,7 @@ def test_where_all_are_bad_no_limit_is_advised():
     some, none = Tally("dialogue", 9, 1, "v1", True), Tally("dialogue", 9, 9, "v2", True)
     assert "--max_bad 100" not in refused([some, none])
     check_bad([some, none], Fraction(1), "used", {}, [])
-    first, *_ = warnings_of([some, none], {"bad_span": 10}, "x", "left out")
+    first, *_ = counting.warnings_of([some, none], {"bad_span": 10}, "x", "left out")
     assert first == "v2 contains no dialogue: none of 9 can be used"
     for limit in (ONE, Fraction(1)):
         reason = refused([Tally("file", 2, 0), none], limit)

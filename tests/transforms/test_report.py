@@ -160,10 +160,8 @@ def test_dots_lie_on_the_axis_within_their_intervals():
     dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
     chart = Dots(title="", dots=dots, references={"unseen": 0.3})
     assert [chart.axis.place(value) for value in (0.3, 0.4, 0.6)] == [50, 66.67, 100]
-    assert [chart.text(dot) for dot in chart.rows["SR-10"]] == [
-        "seen, SR-10: 40.0% (30.0% to 60.0%)",
-        "unseen, SR-10: 20.0%",
-    ]
+    texts = ["seen, SR-10: 40.0% (30.0% to 60.0%)", "unseen, SR-10: 20.0%"]
+    assert [chart.text(dot) for dot in chart.rows["SR-10"]] == texts
     shown = of_sections(chart)
     assert 'class="whisker s1" style="left: 50.0%; right: 0.0%"' in shown
     assert 'class="reference s2" style="left: 50.0%"' in shown

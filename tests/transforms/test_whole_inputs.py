@@ -113,18 +113,12 @@ def unfinished(tmp_path_factory):
     return output
 
 
-@cases(
-    "flags",
-    ("statistics", "--variants", ""),
-    ("rewrite", "--variants", "v1"),
-    ("perturb", "typos", "--sgd", "v1/test/schema.json"),
-    ids=" ".join,
-)
-def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, flags):
-    *command, below = flags
-    said = kit.refused(*command, unfinished / below, output=tmp_path / "new")
-    assert f"{unfinished}: has dead_letters.jsonl but no run.json" in said
-    assert not (tmp_path / "new").exists()
+@cases("line", "statistics --variants OUT", "rewrite --variants OUT/v1", "perturb typos --sgd OUT/v1/test/schema.json")
+def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, line):
+    words = [word.replace("OUT", str(unfinished)) for word in line.split()]
+    assert f"{unfinished}: has dead_letters.jsonl but no run.json" in kit.refused_at_once(
+        *words, output=tmp_path / "new"
+    )
 
 
 def test_another_output_below_one_is_its_own(output):

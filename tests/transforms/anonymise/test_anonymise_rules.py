@@ -151,9 +151,8 @@ def test_a_list_against_a_plain_search(listed, text):
         length = max((len(one) for one in tokens if tuple(words[at : at + len(one)]) == one), default=0)
         expected += [words[at : at + length]] if length else []
         at += max(length, 1)
-    assert [
-        re.findall(r"\w+", text[one.start : one.end]) for one in replacing.Gazetteer(entries).find(text)
-    ] == expected
+    found = replacing.Gazetteer(entries).find(text)
+    assert [re.findall(r"\w+", text[one.start : one.end]) for one in found] == expected
 
 
 def test_phone_numbers_of_real_dialogues(real_data):

@@ -10,14 +10,12 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.report.text import Conventions
 from parapet.transforms.variants.back_translation import back_translated, refusal, source_texts, without_collisions
 
-ACCOUNT = kit.slot("account_type", "", "checking")
-TRANSFER = kit.intent("TransferMoney", "Sends money", "amount", "recipient", account_type="checking")
-RAW = kit.service(
-    "Banks_1",
-    [kit.slot("amount", "How much"), ACCOUNT, kit.slot("recipient", "Name of the recipient")],
-    [{**TRANSFER, "result_slots": ["amount"]}],
-    "Handles  accounts",
+SLOTS = [kit.slot("amount", "How much"), kit.slot("account_type", "", "checking")]
+TRANSFER = kit.intent(
+    "TransferMoney", "Sends money", "amount", "recipient", results=["amount"], account_type="checking"
 )
+RECIPIENT = kit.slot("recipient", "Name of the recipient")
+RAW = kit.service("Banks_1", [*SLOTS, RECIPIENT], [TRANSFER], "Handles  accounts")
 
 
 def legs(answers):

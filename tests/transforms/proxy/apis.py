@@ -89,9 +89,8 @@ class Responses:
     def request(self, tools, past, choice):
         items = [{"role": "user", "content": [{"type": "input_text", "text": f"call {choice}"}]}]
         for i, (name, arguments) in enumerate(past):
-            items.append(
-                {"type": "function_call", "call_id": f"{name}{i}", "name": name, "arguments": json.dumps(arguments)}
-            )
+            call = {"type": "function_call", "call_id": f"{name}{i}", "name": name}
+            items.append({**call, "arguments": json.dumps(arguments)})
             items.append({"type": "function_call_output", "call_id": f"{name}{i}", "output": f"{name} says"})
         allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": choice}]}
         return {"model": "m", "input": items, "tools": tools, "tool_choice": allowed, "instructions": f"`{choice}`"}

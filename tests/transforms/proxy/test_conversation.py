@@ -41,11 +41,8 @@ def test_random_calls_come_back(dialect, seed):
     definitions = [dialect.tool(each) for each in functions]
     request = dialect.request(definitions, past, draw.choice(functions)["name"])
     at_model, answer, statistics = sent(request, variant)
-    chosen = dialect.past(request)[1]
-    assert dialect.past(at_model) == (
-        in_variant(past, functions, variant),
-        in_variant([(chosen, {})], functions, variant)[0][0],
-    )
+    ((chosen, _),) = in_variant([(dialect.past(request)[1], {})], functions, variant)
+    assert dialect.past(at_model) == (in_variant(past, functions, variant), chosen)
     assert [tool["name"] for tool in dialect.tools(at_model)] == ["other_0", "other_1", "tool_2"]
     own = in_variant(calls, functions, variant)
     whole = json.loads(bytes(answer.whole(encoded(dialect.answer(own, draw, at_model)))))
@@ -69,16 +66,9 @@ def an_object(*required, **properties):
 
 
 FILTER = an_object("field_name", field_name={"type": "string"}, value={})
-SEARCH = {
-    "name": "search",
-    "description": "Searches; see `book`.",
-    "parameters": an_object("query", "filters", query={"type": "string"}, filters={"type": "array", "items": FILTER}),
-}
-BOOK = {
-    "name": "book",
-    "description": "Books what `search` finds",
-    "parameters": {"type": "object", "properties": {"value": {"type": "string"}}},
-}
+PARAMETERS = an_object("query", "filters", query={"type": "string"}, filters={"type": "array", "items": FILTER})
+SEARCH = {"name": "search", "description": "Searches; see `book`.", "parameters": PARAMETERS}
+BOOK = {"name": "book", "description": "Books what `search` finds", "parameters": an_object(value={"type": "string"})}
 NOW = {"name": "now", "description": "Tells the time", "parameters": {"type": "object", "properties": {}}}
 NEW_NAMES = {
     "/properties/query": "text",
@@ -86,9 +76,8 @@ NEW_NAMES = {
     "/properties/filters/items/properties/field_name": "key_name",
     "/properties/filters/items/properties/value": "amount",
 }
-FIND = reworded(
-    Tool(SEARCH), "find", "Looks for things; see `reserve`.", NEW_NAMES, {"/properties/query": "What to look for"}
-)
+SAYS = {"/properties/query": "What to look for"}
+FIND = reworded(Tool(SEARCH), "find", "Looks for things; see `reserve`.", NEW_NAMES, SAYS)
 RESERVE = reworded(Tool(BOOK), "reserve", "Reserves what `find` finds", {"/properties/value": "query"})
 VARIANT = TaskVariant("v1", {"tools": {"search": FIND, "book": RESERVE}})
 ARGUMENTS = {"query": "a", "filters": [{"field_name": "query", "value": {"query": 1}}]}
@@ -339,10 +328,7 @@ def test_a_value_passes_at_once_and_a_key_when_it_is_known(seed):
 
 @cases(
     "text complete",
-    *(
-        (text, False)
-        for text in ('{"a": "b\\', '{"ci', "[1, {", "}]", '"{\\"a\\": 1}"', "not json", "{'a': 1}", '{"\\ud8')
-    ),
+    *((text, False) for text in ('{"a": "b\\', '{"ci', "[1, {", "}]", '"{\\"a\\": 1}"', "text", "{'a': 1}", '{"\\ud8')),
     *((text, True) for text in ("", "null", "{}", ' {"a": 1} ')),
 )
 def test_what_has_no_key_to_rename_passes(text, complete):

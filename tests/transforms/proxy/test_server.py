@@ -36,9 +36,8 @@ def test_random_calls_come_back_over_http(dialect, streamed):
         with httpx.Client(base_url=own, trust_env=False) as client:
             n = 0
             for seed in map(str, range(40)):
-                response = client.post(
-                    f"/v1{dialect.path}", json={**request, "stream": streamed}, headers={"x-seed": seed}
-                )
+                content = {**request, "stream": streamed}
+                response = client.post(f"/v1{dialect.path}", json=content, headers={"x-seed": seed})
                 assert response.status_code == 200
                 calls = dialect.streamed(events_in(response.text)) if streamed else dialect.calls(response.json())
                 assert in_variant(calls, functions, variant) == app.calls[seed]
@@ -219,12 +218,9 @@ def test_a_client_that_goes_before_the_answer_begins_ends_the_request():
     stopped = threading.Event()
 
     async def script(request, _):
-        async def disconnected():
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            stopped.set()
-
-        await disconnected()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        stopped.set()
 
     with between(script) as (client, *_):
         with pytest.raises(httpx.ReadTimeout):
@@ -272,9 +268,8 @@ def test_an_mcp_server_over_http(is_streamed):
         result = {"tools": [definition]} if message["method"] == "tools/list" else {"content": [params]}
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
         if is_streamed:
-            return Response(
-                f"event: message\r\nid: 7\r\ndata: {json.dumps(answer)}\r\n\r\n", media_type="text/event-stream"
-            )
+            data = f"event: message\r\nid: 7\r\ndata: {json.dumps(answer)}\r\n\r\n"
+            return Response(data, media_type="text/event-stream")
         return JSONResponse(answer, headers={"mcp-session-id": "s"})
 
     def ask(client, method, params=None, **headers):

@@ -27,9 +27,7 @@ from parapet.transforms.report import markdown as md
 from parapet.transforms.report.markdown import one_line
 from parapet.transforms.report.report import page
 
-SGD = Source(
-    "Schema-Guided Dialogue", "https://example.org/sgd", "CC-BY-SA-4.0", "Rastogi et al.", "Rastogi et al., AAAI 2020"
-)
+SGD = Source("Schema-Guided Dialogue", "https://example.org/sgd", "CC-BY-SA-4.0", "Rastogi et al.", "AAAI 2020")
 MEMORY = pa.schema(
     {
         "text": pa.string(),
@@ -156,13 +154,11 @@ def test_front_matter():
 
 def test_the_default_is_the_corpus_that_is_the_original_or_else_has_dialogues():
     schemas, original, noisy = (manifest().configs[name] for name in ("schemas", "original", "noisy"))
-    for configs, default in (
-        ({"schemas": schemas, "noisy": noisy, "sgd": original}, "sgd"),
-        ({"schemas": schemas, "noisy": noisy}, "noisy"),
-        ({"schemas": schemas}, "schemas"),
-        ({}, ""),
-    ):
-        assert documents.default_config(manifest(configs=configs)) == default
+    every = {"schemas": schemas, "noisy": noisy}
+    assert documents.default_config(manifest(configs={**every, "sgd": original})) == "sgd"
+    assert documents.default_config(manifest(configs=every)) == "noisy"
+    assert documents.default_config(manifest(configs={"schemas": schemas})) == "schemas"
+    assert documents.default_config(manifest(configs={})) == ""
 
 
 def test_what_there_is_not_is_not_spoken_of():
@@ -238,15 +234,8 @@ def test_a_reason_of_a_person_is_shown_as_it_is():
 def test_newest_first():
     first = changelog(manifest(version="1.0.0", created="", release_notes="One."), "")
     second = changelog(manifest(version="1.0.1", release_notes="Two.", **follows(level="patch")), first)
-    third = changelog(
-        manifest(
-            version="2.0.0",
-            title="Renamed",
-            release_notes="Three.",
-            **follows(change(added=1), change(config="v1", split="test", added=0, changed=0, removed=2)),
-        ),
-        second,
-    )
+    changes = follows(change(added=1), change(config="v1", split="test", added=0, changed=0, removed=2))
+    third = changelog(manifest(version="2.0.0", title="Renamed", release_notes="Three.", **changes), second)
     assert third == (
         "# Changelog of Renamed\n\n"
         "## 2.0.0 (2026-01-02)\n\n"
@@ -356,11 +345,9 @@ def test_every_parquet_file_has_size_and_checksum():
     found = manifest()
     distribution = orjson.loads(croissant(found, COLUMNS))["distribution"]
     files = {one["@id"]: one for one in distribution if one["@type"] == "cr:FileObject"}
-    assert {
-        path: (one["contentUrl"], one["contentSize"], one["sha256"], one["encodingFormat"])
-        for path, one in files.items()
-    } == {
-        file.path: (file.path, f"{file.bytes} B", file.sha256, "application/x-parquet")
+    keys = ("contentUrl", "contentSize", "sha256", "encodingFormat")
+    assert {path: [one[key] for key in keys] for path, one in files.items()} == {
+        file.path: [file.path, f"{file.bytes} B", file.sha256, "application/x-parquet"]
         for file in found.files
         if file.path.startswith("data/")
     }
@@ -399,9 +386,7 @@ def page_of(of):
 def test_statistics_of_all_kinds():
     composed = {"variants": {"v1": {"name_distance": 0.3, "description_bleu": 19.0}}, "average": {"name_distance": 0.3}}
     composed["average"]["description_bleu"] = 19.0
-    of = manifest(
-        statistics={"variants": MEASURED, "compose": {**composed, "self_bleu": None}, "speech": {"wer": 0.12}}
-    )
+    of = manifest(statistics={"variants": MEASURED, "compose": {**composed, "self_bleu": None}, "speech": {"wer": 0.1}})
     sections = documents.release_report(of, COLUMNS).sections
     (table,) = [section for section in sections if section.title == "Statistics: compose"]
     assert [list(row) for row in table.rows] == [["v1", "0.30", "19.0"]]
@@ -421,9 +406,8 @@ def test_sizes(n, text):
 # Markdown.
 
 
-MARKDOWN = st.one_of(
-    st.sampled_from(HOSTILE), st.text(alphabet="ab1. |<>`*_[]()#-+=~!&;\\\n\t$:/", max_size=20), st.text()
-)
+PIECES = st.text(alphabet="ab1. |<>`*_[]()#-+=~!&;\\\n\t$:/", max_size=20)
+MARKDOWN = st.one_of(st.sampled_from(HOSTILE), PIECES, st.text())
 
 
 def flat(tokens):

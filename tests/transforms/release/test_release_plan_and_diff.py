@@ -20,19 +20,9 @@ from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.release import ReleaseConfig, SplitChange, read_config
 from parapet.schemas.rows import RESPONSES
+from parapet.transforms.release import reading
 from parapet.transforms.release.plan import Source, dialogue_faults, make_plan, read_source
-from parapet.transforms.release.reading import (
-    bumped,
-    compare,
-    contradiction,
-    diff_lines,
-    level_between,
-    open_release,
-    parts,
-    row_json,
-    shard_path,
-    write_shard,
-)
+from parapet.transforms.release.reading import compare, diff_lines, open_release
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
 
@@ -161,17 +151,17 @@ def test_a_lone_surrogate_is_refused_in_words():
 
 @cases("level next_one", ("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0"))
 def test_the_next_version_is_a_step_of_its_level(level, next_one):
-    assert (bumped("1.2.3", level), level_between("1.2.3", next_one)) == (next_one, level)
-    assert contradiction("1.2.3", next_one, level) == ""
+    assert (reading.bumped("1.2.3", level), reading.level_between("1.2.3", next_one)) == (next_one, level)
+    assert reading.contradiction("1.2.3", next_one, level) == ""
 
 
 def test_types_that_json_lacks():
     row = {"n": decimal.Decimal("1.50"), "raw": b"\x00\xff", "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)}
-    assert row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
+    assert reading.row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
     for unit in ("us", "ns"):  # the second is a type of pandas
         (time,) = pa.array([datetime.datetime(2026, 1, 2, 3, 4, 5, 600)], pa.timestamp(unit, "UTC")).to_pylist()
-        assert row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
-    raised(TypeError, row_json, {"n": {1}})
+        assert reading.row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
+    raised(TypeError, reading.row_json, {"n": {1}})
 
 
 def test_all_faults_are_counted_and_the_first_are_told(sample):
@@ -321,8 +311,8 @@ def test_lines(tmp_path):
 
 def write_rows(folder, tables):
     """Writes the rows of tables, each read by another worker, into one shard."""
-    packed = [rows for table in tables for _, rows in parts(table, ["id"], 1)]
-    return write_shard(packed, str(folder), shard_path("v1", "train", 0, 1))
+    packed = [rows for table in tables for _, rows in reading.parts(table, ["id"], 1)]
+    return reading.write_shard(packed, str(folder), reading.shard_path("v1", "train", 0, 1))
 
 
 @cases(

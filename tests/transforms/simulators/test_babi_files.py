@@ -7,14 +7,7 @@ from kit import cases, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.simulators import formats, task6
-from parapet.transforms.simulators.formats import (
-    SILENCE,
-    Fact,
-    dialogue_text,
-    parse_candidates,
-    parse_dialogues,
-    parse_facts,
-)
+from parapet.transforms.simulators.formats import SILENCE, Fact, dialogue_text, parse_candidates, parse_dialogues
 
 OFFER = (task6.Act("offer", (("name", "ask"),)),)
 NOTHING = []
@@ -52,9 +45,8 @@ texts = st.text(st.characters(exclude_categories=()), max_size=20)
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4))
 def test_any_text_makes_lines_that_can_be_read(said):
-    call = task6.Call(
-        "a", tuple(task6.CallTurn(task6.one_line(s), OFFER, task6.one_line(u), (), (), "none", ()) for s, u in said)
-    )
+    said = [(task6.one_line(system), task6.one_line(user)) for system, user in said]
+    call = task6.Call("a", tuple(task6.CallTurn(s, OFFER, u, (), (), "none", ()) for s, u in said))
     lines = task6.lines_of(call, task6.rounds(call, NOTHING, "0"), task6.Words(NOTHING, []))
     (read,) = parse_dialogues(dialogue_text(lines).encode())
     assert list(read.lines) == lines
@@ -92,7 +84,7 @@ def test_what_is_written_is_read(dialogues):
     assert [list(one.lines) for one in parse_dialogues(other)] == dialogues
     facts = [fact for one in found for fact in one.facts]
     if facts:
-        assert list(parse_facts(formats.facts_text(facts).encode())) == facts
+        assert list(formats.parse_facts(formats.facts_text(facts).encode())) == facts
     bots = [exchange.bot for one in found for exchange in one.exchanges]
     if bots:
         assert parse_candidates(formats.candidates_text(bots).encode()) == bots
@@ -126,7 +118,7 @@ def test_the_published_files_of_task_6():
     assert (first.facts, second.line, second.exchanges[0].user) == ([Fact("api_call", "no", "result")], 7, "hi")
     assert parse_candidates(b"1 Welcome\n1 Good bye .", "c.txt") == ["Welcome", "Good bye ."]
     facts = [Fact("the_cow", "R_cuisine", "thai"), Fact("the_cow", "R_price", "cheap")]
-    assert list(parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
+    assert list(formats.parse_facts(b"1 the_cow R_cuisine thai\n1 the_cow R_price cheap\n", "kb.txt")) == facts
 
 
 def test_the_published_files(real_data):
@@ -138,7 +130,7 @@ def test_the_published_files(real_data):
         assert len(dialogues) == 1000
         assert "".join(dialogue_text(one.lines) for one in dialogues).encode() == data
     data = (folder / formats.FACTS).read_bytes()
-    facts = list(parse_facts(data))
+    facts = list(formats.parse_facts(data))
     assert (len(facts), formats.facts_text(facts).encode()) == (8400, data)
     data = (folder / formats.CANDIDATES).read_bytes()
     assert formats.candidates_text(parse_candidates(data)).encode() == data

@@ -29,10 +29,8 @@ FIELDS = ("cuisine", "location", "number", "price")
 VALUES = {name: {request[i] for request in WORLD.of_request} for i, name in enumerate(FIELDS)}
 
 # What is done as a letter, the user's small, F for facts; a task is a regular expression over them.
-LETTERS = {
-    **{"greet": "g", "request": "r", "update": "u", "no_more": "n", "reject": "x", "accept": "y", "thank": "t"},
-    "decline": "d",
-}
+LETTERS = {"greet": "g", "request": "r", "update": "u", "no_more": "n", "reject": "x", "accept": "y", "thank": "t"}
+LETTERS["decline"] = "d"
 BOT_LETTERS = {
     **{"greet": "G", "acknowledge": "A", "search": "S", "updated": "U", "another": "N", "reserve": "R"},
     **{"anything_else": "E", "farewell": "B"},
@@ -425,11 +423,10 @@ def test_too_few_values():
     fields = [{"name": "area", "seen": ["a", "b"], "unseen": ["c", "d"]}]
     small = {"domain": "inn", "entity": "inn", "ratings": 2, "extras": ["phone"], "fields": fields}
     world = simulating.World(simulating.parse_ontology(small, "small.toml"), "0")
-    for tasks, splits, too_few in (
-        ([1], simulating.SPLITS, r"small\.toml: too few values: dev has too few requests"),
-        ([3], ["train"], "no request of train finds 3 or more"),
-    ):
-        raised(InputError, simulating.check_world, world, tasks, splits, "small.toml", match=too_few)
+    too_few = r"small\.toml: too few values: dev has too few requests"
+    raised(InputError, simulating.check_world, world, [1], simulating.SPLITS, "small.toml", match=too_few)
+    too_few = "no request of train finds 3 or more"
+    raised(InputError, simulating.check_world, world, [3], ["train"], "small.toml", match=too_few)
     simulating.check_world(world, [1, 2, 4], ["train"], "small.toml")
     too_few = "no two requests of train differ in 1 of the fields; give fields more values"
     raised(InputError, simulate, world, 2, "train", 0, match=too_few)

@@ -109,9 +109,8 @@ def test_languages_that_a_model_does_not_have(models, folders, pair, reason):
 
 def test_texts_that_it_cannot_translate(models, monkeypatch):
     engine = opened({"zh-en": models["zh-en"]})
-    assert raised(
-        Refused, engine.translate, ["价格", "价格 " * 64], "zh", "en", match="too_long: the text has 65 tok"
-    ).splits
+    too_long = "too_long: the text has 65 tokens, but the model takes at most 64"
+    assert raised(Refused, engine.translate, ["价格", "价格 " * 64], "zh", "en", match=too_long).splits
     with monkeypatch.context() as patched:
         patched.setattr(local, "_MAX_TOKENS", 3)
         assert raised(Refused, engine.translate, ["价格", "价格 电影 数量 何处"], "zh", "en", match="cut_off: ").splits

@@ -134,16 +134,13 @@ def rename_to(places, names):
 
 
 def test_a_slot_is_copied_from_another_service():
-    copied, gone = (
-        kit.dialogue(
-            "1",
-            kit.turn("USER", "", kit.frame("Taxi_1")),
-            kit.turn("SYSTEM", "", kit.frame("Bus_1", slots=[{"slot": "to", "copy_from": name, "value": ["from"]}])),
-        )
-        for name in ("from", "gone")
-    )
-    assert written(copied)["turns"][1]["frames"][0]["slots"][0]["copy_from"] == "to"
-    raised(InputError, Places, gone, KNOWN, match="copy_from 'gone': none of the dialogue's services has it")
+    def copying(name):
+        spans = [{"slot": "to", "copy_from": name, "value": ["from"]}]
+        frames = kit.frame("Taxi_1"), kit.frame("Bus_1", slots=spans)
+        return kit.dialogue("1", *(kit.turn("USER", "", frame) for frame in frames))
+
+    assert written(copying("from"))["turns"][1]["frames"][0]["slots"][0]["copy_from"] == "to"
+    raised(InputError, Places, copying("gone"), KNOWN, match="copy_from 'gone': none of the dialogue's services has it")
 
 
 @cases(
@@ -232,10 +229,11 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     rename(expected, {old: (new.service, new.slots, new.intents) for old, new in names.items()})
     rename_to(Places(dialogue, KNOWN), names)
     assert dialogue == expected
-    back = {
-        new.service: matching.Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
-        for old, new in names.items()
-    }
+
+    def turned(renamed):
+        return {new: old for old, new in renamed.items()}
+
+    back = {new.service: matching.Names(old, turned(new.intents), turned(new.slots)) for old, new in names.items()}
     known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
     rename_to(Places(dialogue, known), back)
     assert dialogue == json.loads(original)

@@ -53,6 +53,5 @@ def replace(raw, seed="0", kinds=KINDS, **more):
 def spans_of(raw):
     """(slot, text) of every span."""
     frames = [(one["utterance"], frame) for one in raw["turns"] for frame in one["frames"]]
-    return [
-        (span["slot"], text[span["start"] : span["exclusive_end"]]) for text, frame in frames for span in frame["slots"]
-    ]
+    spans = [(text, span) for text, frame in frames for span in frame["slots"]]
+    return [(span["slot"], text[span["start"] : span["exclusive_end"]]) for text, span in spans]

@@ -110,15 +110,13 @@ def test_one_odd_value_does_not_end_the_run(slot, usual, value):
     """The kind of a slot and its steps are told from the values of all dialogues: one tells no less than without."""
     service = Service("Trips_1", "", [ServiceSlot(slot, "where it is", False, [])], [])
     schemas = [SplitSchemas("test", "", [], [service])]
-    usually, with_odd = (
-        kinds_of({("Trips_1", slot): (set(), {*usual.split(";"), *more})}, schemas) for more in ((), (value,))
-    )
+    said = ({*usual.split(";")}, {*usual.split(";"), value})
+    usually, with_odd = (kinds_of({("Trips_1", slot): (set(), of)}, schemas) for of in said)
     assert with_odd == usually
 
 
-WORDS = st.lists(
-    st.sampled_from(["Elm", "elm", "Zorb", "Port", "port", "7", "5th", "x's", "é"]), min_size=1, max_size=6
-)
+WORD = st.sampled_from(["Elm", "elm", "Zorb", "Port", "port", "7", "5th", "x's", "é"])
+WORDS = st.lists(WORD, min_size=1, max_size=6)
 
 
 @given(utterance=WORDS, values=st.lists(WORDS, min_size=1, max_size=4))
@@ -134,9 +132,8 @@ def test_mentions_as_word_by_word(utterance, values):
         if size:
             wanted.append(words[place : place + size])
         place += size or 1
-    unmarked = mentions.Table(mentions.DialogueValues(groups, set(), {}), {*words}).unmarked(
-        text, mentions.located_words(text)
-    )
+    table = mentions.Table(mentions.DialogueValues(groups, set(), {}), {*words})
+    unmarked = table.unmarked(text, mentions.located_words(text))
     assert [mentions.words_of(mention.text) for mention in unmarked] == wanted
 
 

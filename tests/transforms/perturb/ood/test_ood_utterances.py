@@ -37,11 +37,8 @@ Is there any additional bus?|Will you find me some interesting events in and aro
 
 @cases("texts alone", (ALONE, True), (BACK, False))
 def test_what_stands_alone(texts, alone):
-    assert [
-        text
-        for text in re.split(r"[|\n]", texts)
-        if utterances.is_self_contained(utterances.without_greeting(text)) != alone
-    ] == []
+    for text in re.split(r"[|\n]", texts):
+        assert utterances.is_self_contained(utterances.without_greeting(text)) == alone, text
 
 
 @cases(
@@ -155,10 +152,8 @@ def test_our_small_talk():
     assert 0.4 < sum(line.endswith("?") for line in lines) / len(lines) < 0.8
 
 
-TURN = {"speaker": "USER", "utterance": "Why do wolves howl?", "frames": []}
-TALK = [
-    {"dialogue_id": "1", "services": [], "turns": [TURN, {**TURN, "utterance": "Could you send it there by boat?"}]}
-]
+TURN = kit.turn("USER", "Why do wolves howl?")
+TALK = [kit.dialogue("1", TURN, kit.turn("USER", "Could you send it there by boat?"))]
 
 
 def test_plain_text(tmp_path):
@@ -265,10 +260,8 @@ def test_nobody_hears_of_his_own_domain():
 
 def test_utterances_are_used_again_after_all_others():
     """Twice in no raw_dialogue, a second time only where all that fit are used, and not more often in a smaller set."""
-    there = [
-        plans.Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, ("A",) if i % 3 else ("A", "B"))
-        for i in range(400)
-    ]
+    of = [("A", "B"), ("A",), ("A",)]
+    there = [plans.Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, of[i % 3]) for i in range(400)]
     pool = [*utterances_about("C", 40), *utterances_about("B", 30)]
     planned, counts = plans.plan(rates("0.1", "0.4"), there, pool, {"train": 400})
     found = [one for _, one in planned]

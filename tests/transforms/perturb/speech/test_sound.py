@@ -123,12 +123,10 @@ def test_resampling_keeps_length_level_and_silence():
 
 def test_the_package_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    for ask in (
-        lambda: sounds.decoded(b"", "x"),
-        lambda: sounds.sound_bytes(np.zeros(3, np.int16), "wav"),
-        lambda: sounds.read_sound(b""),
-    ):
-        raised(InputError, ask, match="soundfile is not installed: pip install")
+    told = "soundfile is not installed: pip install"
+    raised(InputError, sounds.decoded, b"", "x", match=told)
+    raised(InputError, sounds.sound_bytes, np.zeros(3, np.int16), "wav", match=told)
+    raised(InputError, sounds.read_sound, b"", match=told)
 
 
 # Noise.

@@ -143,7 +143,7 @@ def test_draws_and_voices_are_spread_evenly():
 def test_what_is_said_in_a_file(tmp_path):
     texts = {"a": ("At 7:30 pm, please.", "?!", "Yes"), "é": ("Yes",), "b": ("\u4f60\u597d",)}
     some = [
-        kit.dialogue(name, *(turn for text in of for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Well?"))))
+        kit.dialogue(name, *(turn for text in of for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Yes?"))))
         for name, of in texts.items()
     ]
     found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
