@@ -88,23 +88,18 @@ def test_dialogues_of_another_format_are_told_with_their_place(tmp_path, content
     assert reason in caught.reason
 
 
-def check(root):
-    """Every dialogue of a corpus against the schemas of its own split. Returns the dialogues."""
-    splits = {split.split: {s.service_name: s for s in split.services} for split in layout.read_root(root)}
-    dialogues = {}
-    for split, services in splits.items():
-        for path in layout.dialogue_files(root, split):
-            found = dialogue.read_dialogues(path)
-            for one in found:
-                assert list(dialogue.problems_of(one, services)) == [], f"{path} {one.dialogue_id}"
-                assert set(one.services) == {frame.service for turn in one.turns for frame in turn.frames}, one
-                assert [turn.speaker for turn in one.turns] == ["USER", "SYSTEM"] * (len(one.turns) // 2)
-            dialogues[path] = found
-    return dialogues
-
-
 def test_the_published_dialogues_hold(real_data):
-    assert check(real_data / "sgd")
+    """Each against the schemas of its own split."""
+    for split in layout.read_root(real_data / "sgd"):
+        services = {service.service_name: service for service in split.services}
+        found = [
+            one for path in dialogue_files(real_data / "sgd", split.split) for one in dialogue.read_dialogues(path)
+        ]
+        assert found
+        for one in found:
+            assert list(dialogue.problems_of(one, services)) == [], one.dialogue_id
+            assert set(one.services) == {frame.service for turn in one.turns for frame in turn.frames}, one
+            assert [turn.speaker for turn in one.turns] == ["USER", "SYSTEM"] * (len(one.turns) // 2)
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.text(

@@ -189,19 +189,17 @@ def test_references_lead_to_the_renamed_place(schema, names, renamed):
 
 
 def test_a_parameter_that_alternatives_share_has_one_name():
-    schema = {
-        "properties": {"a": {"type": "object", "properties": {"deep": {}}}},
-        "allOf": [{"properties": {"a": {"properties": {"deep": {}, "more": {}}}}}],
-        "anyOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {}}}],
-        "dependentRequired": {"a": ["b", ["odd"]]},
-    }
-    written = Parameters(schema).renaming({"/properties/a": "x", "/properties/a/properties/deep": "y"})
-    assert written.schema() == {
-        "properties": {"x": {"type": "object", "properties": {"y": {}}}},
-        "allOf": [{"properties": {"x": {"properties": {"y": {}, "more": {}}}}}],
-        "anyOf": [{"required": ["x"]}, {"required": ["b"], "properties": {"b": {}}}],
-        "dependentRequired": {"x": ["b", ["odd"]]},
-    }
+    def schema(a, deep):
+        return {
+            "properties": {a: {"type": "object", "properties": {deep: {}}}},
+            "allOf": [{"properties": {a: {"properties": {deep: {}, "more": {}}}}}],
+            "anyOf": [{"required": [a]}, {"required": ["b"], "properties": {"b": {}}}],
+            "dependentRequired": {a: ["b", ["odd"]]},
+        }
+
+    names = {"/properties/a": "x", "/properties/a/properties/deep": "y"}
+    written = Parameters(schema("a", "deep")).renaming(names)
+    assert written.schema() == schema("x", "y")
     assert written.arguments({"a": {"deep": 1, "more": 2}}) == {"x": {"y": 1, "more": 2}}
 
 

@@ -128,14 +128,8 @@ def thrown(error):
 
 @cases(
     "error",
-    NoRoomError("full"),
-    MemoryError(),
-    OSError(errno.EIO, "disk"),
-    ConnectionResetError(),
-    TimeoutError(),
-    Stopped("daily_limit"),
-    MissingExtra("torch", "models"),
-    BeamIOError("bucket"),
+    *(NoRoomError("full"), MemoryError(), OSError(errno.EIO, "disk"), ConnectionResetError(), TimeoutError()),
+    *(Stopped("daily_limit"), MissingExtra("torch", "models"), BeamIOError("bucket")),
     ids=lambda error: type(error).__name__,
 )
 def test_what_is_no_fault_of_a_record_is_passed_on(error):

@@ -34,10 +34,7 @@ def report(text):
     """Every section, with a text in every place."""
     line = reports.Line(text, [reports.Part(text, text, text, text)])
     return Report(
-        command=text,
-        title=text,
-        headline=text,
-        lead=text,
+        **dict.fromkeys(("command", "title", "headline", "lead"), text),
         tiles=[Tile(text, text)],
         sections=[
             Table(title=f"1 {text}", columns=[text, text], rows=[[text, text]], note=text, total_rows=1),

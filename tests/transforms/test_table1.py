@@ -7,6 +7,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import raised
+from plain_distance import edit_distance
 from sacrebleu.metrics.bleu import BLEU
 
 from parapet.schemas.errors import InputError
@@ -28,12 +29,6 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=6)
 def described(texts):
     """A service with these descriptions, of itself and its slots."""
     return Service("", texts[0], [Slot(f"s{i}", text) for i, text in enumerate(texts[1:])], [])
-
-
-def corpus_bleu(hypotheses, references):
-    """BLEU as the measures have it, of texts instead of services."""
-    item = table1.Item(described(references), {"h": described(hypotheses)})
-    return table1.measures_of([item], ["h"])["variants"]["h"]["description_bleu"]
 
 
 def service(name, slots, intents, description):
@@ -63,7 +58,8 @@ def renamed(original, suffix, change):
 def test_corpus_bleu_is_sacrebleus_to_the_last_bit(pairs):
     hypotheses, references = (list(texts) for texts in zip(*pairs, strict=True))
     expected = BLEU(lowercase=True, tokenize="intl").corpus_score(hypotheses, [references]).score
-    assert corpus_bleu(hypotheses, references) == expected
+    item = table1.Item(described(references), {"h": described(hypotheses)})
+    assert table1.measures_of([item], ["h"])["variants"]["h"]["description_bleu"] == expected
 
 
 def test_seen_shares_count_every_occurrence():
@@ -153,26 +149,15 @@ SHORT = st.text(st.sampled_from("abé_😀"), max_size=8) | st.text(max_size=8)
 SETS = st.frozensets(st.sampled_from("abcdef"))
 
 
-def edits(first, second, substitution):
-    """The textbook's table of edit costs."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, 1):
-        above = row
-        row = [i]
-        for j, b in enumerate(second, 1):
-            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (0 if a == b else substitution)))
-    return row[-1]
-
-
 @given(SHORT, SHORT)
 def test_levenshtein_is_the_textbooks(first, second):
-    assert levenshtein(first, second) == levenshtein(second, first) == edits(first, second, 1)
+    assert levenshtein(first, second) == levenshtein(second, first) == edit_distance(first, second)
 
 
 @given(SHORT, SHORT)
 def test_ratio_counts_a_substitution_as_two(first, second):
     total = len(first) + len(second)
-    ratio = 1 - edits(first, second, 2) / total if total else 1
+    ratio = 1 - edit_distance(first, second, substitution=2) / total if total else 1
     assert distances.levenshtein_ratio(first, second) == pytest.approx(ratio)
 
 

@@ -11,9 +11,7 @@ from parapet.transforms.report.text import Conventions
 from parapet.transforms.variants.back_translation import back_translated, refusal, source_texts, without_collisions
 
 SLOTS = [kit.slot("amount", "How much"), kit.slot("account_type", "", "checking")]
-TRANSFER = kit.intent(
-    "TransferMoney", "Sends money", "amount", "recipient", results=["amount"], account_type="checking"
-)
+TRANSFER = kit.intent("TransferMoney", "Sends cash", "amount", "recipient", results=["amount"], account_type="checking")
 RECIPIENT = kit.slot("recipient", "Name of the recipient")
 RAW = kit.service("Banks_1", [*SLOTS, RECIPIENT], [TRANSFER], "Handles  accounts")
 
@@ -36,7 +34,7 @@ def test_a_text_is_translated_alone_and_in_phrases():
     assert sources["slot_2", "description"] == [
         *("Name of the recipient.", "It is the name of the recipient.", "recipient: Name of the recipient")
     ]
-    transfer = ["transfer money", "i want to transfer money.", "transfer money: sends money"]
+    transfer = ["transfer money", "i want to transfer money.", "transfer money: sends cash"]
     assert [text.lower() for text in sources["intent_0", "name"]] == transfer
     assert sources["slot_1", "description"] == []
     assert sources["service", "description"] == ["Handles accounts."]

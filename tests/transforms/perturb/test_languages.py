@@ -13,47 +13,34 @@ import parapet
 from parapet.schemas.layout import sample_root
 from parapet.transforms.perturb.corpora import language_of
 
-# What users say in three dialogues of three turns in each language.
+# What users say in two dialogues of three turns in each language.
 LANGUAGES = ("es", "de", "it", "nl", "pt", "pl", "fr", "ja", "zh", "ru", "ko", "ar", "sv")
 TALKS = """\
 Busco un restaurante italiano en Madrid para hoy. | Somos cuatro personas, a las nueve. | Sí, perfecto, muchas gracias.
-Quiero comprar dos entradas para mañana. | Prefiero una película de comedia. | No, eso es todo, gracias.
 ¿Me puedes reservar un taxi al aeropuerto? | Salgo del hotel Ritz a las seis. | Vale, adiós.
 Ich suche ein italienisches Restaurant in Berlin. | Wir sind vier Personen, um acht Uhr. | Ja, das passt, vielen Dank.
-Ich möchte zwei Kinokarten für morgen kaufen. | Lieber eine Komödie. | Nein, das war alles, danke.
 Kannst du mir ein Taxi zum Flughafen bestellen? | Ich fahre um sechs am Hotel Adlon los. | Gut, tschüss.
 Cerco un ristorante francese a Roma per stasera. | Siamo in quattro, alle otto. | Sì, va benissimo, grazie mille.
-Vorrei comprare due biglietti per il cinema di domani. | Preferisco una commedia. | No, è tutto, grazie.
 Mi puoi prenotare un taxi per l'aeroporto? | Parto dall'albergo alle sei. | Va bene, arrivederci.
 Ik zoek een restaurant in Amsterdam voor vanavond. | We zijn met vier personen, om acht uur. | Ja, prima, dank je wel.
-Ik wil twee kaartjes voor de film van morgen. | Liever een komedie. | Nee, dat was alles, bedankt.
 Kun je een taxi naar het vliegveld voor me bestellen? | Ik vertrek om zes uur bij het hotel. | Goed, tot ziens.
 Procuro um restaurante italiano em Lisboa. | Somos quatro pessoas, às oito horas. | Sim, está ótimo, muito obrigado.
-Quero comprar dois bilhetes de cinema para amanhã. | Prefiro uma comédia. | Não, é só isso, obrigada.
 Pode reservar um táxi para o aeroporto? | Saio do hotel às seis. | Está bem, adeus.
 Szukam włoskiej restauracji w Krakowie na dziś wieczór. | Będą cztery osoby, o ósmej. | Tak, świetnie, dziękuję bardzo.
-Chcę kupić dwa bilety do kina na jutro. | Wolę komedię. | Nie, to wszystko, dziękuję.
 Czy możesz zamówić taksówkę na lotnisko? | Wyjeżdżam z hotelu o szóstej. | Dobrze, do widzenia.
 Je cherche un restaurant à Lyon pour ce soir. | Nous sommes quatre, à huit heures. | Oui, c'est parfait, merci beaucoup.
-Je voudrais acheter deux billets de cinéma pour demain. | Plutôt une comédie, s'il vous plaît. | Non, c'est tout, merci.
 Pouvez-vous réserver un taxi pour l'aéroport ? | Je pars de l'hôtel à six heures. | Très bien, au revoir.
 今夜、東京でイタリア料理のレストランを探しています。 | 四人で、八時からお願いします。 | はい、それでお願いします。
-明日の映画のチケットを二枚買いたいです。 | コメディがいいです。 | いいえ、以上です。ありがとう。
 空港までタクシーを予約してください。 | ホテルを六時に出ます。 | わかりました、さようなら。
 我想找一家今晚的意大利餐厅。 | 四个人，八点钟。 | 好的，谢谢。
-我要买两张明天的电影票。 | 最好是喜剧片。 | 不用了，谢谢。
 请帮我订一辆去机场的出租车。 | 我六点从酒店出发。 | 好，再见。
 Ищу итальянский ресторан в Москве на сегодня вечером. | Нас четверо, к восьми часам. | Да, отлично, большое спасибо.
-Хочу купить два билета в кино на завтра. | Лучше комедию. | Нет, это всё, спасибо.
 Закажите, пожалуйста, такси в аэропорт. | Я выезжаю из гостиницы в шесть. | Хорошо, до свидания.
 오늘 저녁 서울에 있는 이탈리아 식당을 찾고 있어요. | 네 명이고 여덟 시예요. | 네, 좋아요, 감사합니다.
-내일 영화표 두 장을 사고 싶어요. | 코미디가 좋아요. | 아니요, 그게 다예요.
 공항까지 택시를 예약해 주세요. | 여섯 시에 호텔에서 출발해요. | 알겠어요, 안녕히 계세요.
 أبحث عن مطعم إيطالي في القاهرة لهذا المساء. | نحن أربعة أشخاص، الساعة الثامنة. | نعم، ممتاز، شكرا جزيلا.
-أريد شراء تذكرتين للسينما غدا. | أفضل فيلما كوميديا. | لا، هذا كل شيء، شكرا.
 هل يمكنك حجز سيارة أجرة إلى المطار؟ | أغادر الفندق في السادسة. | حسنا، مع السلامة.
 Jag letar efter en restaurang i Stockholm i kväll. | Vi är fyra, klockan åtta. | Ja, det blir bra, tack så mycket.
-Jag vill köpa två biobiljetter till i morgon. | Helst en komedi. | Nej, det var allt, tack.
 Kan du boka en taxi till flygplatsen? | Jag åker från hotellet klockan sex. | Okej, hej då.
 """
 # English mixed with another language, and languages without word frequencies.
@@ -77,8 +64,8 @@ ALONE = ("café", "naïve", "🙂", "👍🏽", "👨‍👩‍👧", "–", "S�
 
 
 def talks_in(language):
-    first = 3 * LANGUAGES.index(language)
-    return [line.split(" | ") for line in TALKS.splitlines()[first : first + 3]]
+    first = 2 * LANGUAGES.index(language)
+    return [line.split(" | ") for line in TALKS.splitlines()[first : first + 2]]
 
 
 def dialogues_in(language):
@@ -92,7 +79,7 @@ def said(text):
 @cases("language", *LANGUAGES)
 def test_dialogues_in_other_languages_are_recognised(language):
     assert {language_of(" ".join(texts)) for texts in talks_in(language)} == {language}
-    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 3 of 3 dialogues .*\({language}\)"):
+    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 2 of 2 dialogues .*\({language}\)"):
         parapet.perturb_text([" ".join(texts) for texts in talks_in(language)], "verbose")
 
 

@@ -154,7 +154,6 @@ def test_similarity_is_a_cosine(left, right):
 
 BUS = "I need a bus to Fresno on May 2nd"
 SERVICE = "Buses_1"
-STORY = "My grandmother baked delicious apple pies and sang in a choir, to Fresno on May 2nd."
 NO_RULE = Rewrite(reason="no_rule")
 
 
@@ -163,9 +162,6 @@ NO_RULE = Rewrite(reason="no_rule")
     ("paraphrase", BUS, "Could you find me a bus to Fresno on May 2nd?", ""),
     ("simple", "Could you find me a bus to Fresno on May 2nd please?", "Find a bus to Fresno on May 2nd.", ""),
     ("paraphrase", BUS, "Could you find me a bus to Oakland on May 2nd?", "value_lost"),
-    ("paraphrase", BUS, "Could you find me a bus to Fresno from May 2nd?", "roles"),
-    ("paraphrase", BUS, "Sure! Here is a bus to Fresno on May 2nd.", "boilerplate"),
-    ("paraphrase", BUS, STORY, "meaning"),
     ("verbose", BUS, "I need the bus to Fresno on May 2nd", "length"),
     ("simple", BUS, "I really need a bus to Fresno on May 2nd", "length"),
 )

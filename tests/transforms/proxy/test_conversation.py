@@ -70,12 +70,9 @@ PARAMETERS = an_object("query", "filters", query={"type": "string"}, filters={"t
 SEARCH = {"name": "search", "description": "Searches; see `book`.", "parameters": PARAMETERS}
 BOOK = {"name": "book", "description": "Books what `search` finds", "parameters": an_object(value={"type": "string"})}
 NOW = {"name": "now", "description": "Tells the time", "parameters": {"type": "object", "properties": {}}}
-NEW_NAMES = {
-    "/properties/query": "text",
-    "/properties/filters": "conditions",
-    "/properties/filters/items/properties/field_name": "key_name",
-    "/properties/filters/items/properties/value": "amount",
-}
+FILTER_NAMES = {"field_name": "key_name", "value": "amount"}
+NEW_NAMES = {"/properties/query": "text", "/properties/filters": "conditions"}
+NEW_NAMES |= {f"/properties/filters/items/properties/{old}": new for old, new in FILTER_NAMES.items()}
 SAYS = {"/properties/query": "What to look for"}
 FIND = reworded(Tool(SEARCH), "find", "Looks for things; see `reserve`.", NEW_NAMES, SAYS)
 RESERVE = reworded(Tool(BOOK), "reserve", "Reserves what `find` finds", {"/properties/value": "query"})

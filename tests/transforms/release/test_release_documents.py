@@ -51,18 +51,13 @@ MEASURED = {"variants": {"v1": FAR, "v2": FAR}, "average": FAR, "self_bleu": 4.4
 @cache
 def written():
     """The manifest of a release of all kinds of data."""
+    ada = Author("Ada Lovelace", "Analytical Society", "0000-0002-1825-0097")
+    about = {"title": "Tiny X: a release for tests", "homepage": "https://example.org/x", "sources": [SGD]}
+    about["authors"] = [ada, Author("Hopper, Grace Brewster"), Author("The Parapet authors")]
     with tempfile.TemporaryDirectory() as place:
-        about = {
-            "title": "Tiny X: a release for tests",
-            "description": "Dialogues.",
-            "homepage": "https://example.org/x",
-        }
-        authors = [
-            Author("Ada Lovelace", "Analytical Society", "0000-0002-1825-0097"),
-            Author("Hopper, Grace Brewster"),
-        ]
-        about |= {"authors": [*authors, Author("The Parapet authors")], "sources": [SGD], "known_problems": {"span": 7}}
-        root = folder.write_release(place, folder.sample_corpora(1), TABLES, version="1.1.0", **about)
+        root = folder.write_release(
+            place, folder.sample_corpora(1), TABLES, version="1.1.0", known_problems={"span": 7}, **about
+        )
         found = folder.manifest_of(root)
     found.configs["original"].kind = "original"
     return msgspec.json.encode(msgspec.structs.replace(found, statistics={"variants": MEASURED}))
@@ -86,17 +81,8 @@ def follows(*splits, level="major"):
 # Texts that mean something in Markdown, HTML, YAML or templates.
 HOSTILE = (
     *("a | b", "<script>alert(1)</script>", "line\n\n# heading", "`code` ``two``", "*bold* _under_ ~~gone~~", "---"),
-    *(
-        "[link](javascript:x) ![image](x)",
-        "1. one",
-        "- item",
-        "trailing \\",
-        "&lt;b&gt; &amp;",
-        "| --- |",
-        "$x$",
-        "===",
-    ),
-    *("x: y # z", "one\n\ntwo", "```", "- [x]", "{{ 7*7 }}", '"><b>', "]]>", ""),
+    *("[link](javascript:x) ![image](x)", "1. one", "- item", "trailing \\", "&lt;b&gt; &amp;", "| --- |", "$x$"),
+    *("===", "x: y # z", "one\n\ntwo", "```", "- [x]", "{{ 7*7 }}", '"><b>', "]]>", ""),
 )
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=15))
 
@@ -181,21 +167,20 @@ def hostile(title, name, kind, reason, said, number, column, fault, corpus, auth
     """A release whose texts are those of strangers."""
     found = manifest()
     of_row = msgspec.structs.replace(found.configs["memory"], kind=kind, columns=[Column(column, kind)], key=[column])
-    more = {"title": title, "authors": [Author(author, author, author)], "licence": licence, "language": ["no"]}
     url = f"https://example.org/{name}"
-    return msgspec.structs.replace(
-        found,
-        **{
-            **more,
-            "homepage": url,
-            "sources": [Source(name, url, licence, author, reason)],
-            "known_problems": {fault: 3},
-        },
+    return manifest(
+        title=title,
+        authors=[Author(author, author, author)],
+        licence=licence,
+        language=["no"],
+        homepage=url,
+        sources=[Source(name, url, licence, author, reason)],
         configs={**found.configs, "memory": of_row},
         inputs=[Input(corpus, kind, [])],
         counts={"dialogues": {corpus: {"train": 1}}},
         statistics={f"a{said}": {number: said}, f"b{name}": MEASURED},
         rejections={reason: 2},
+        known_problems={fault: 3},
         **follows(change(columns_added=[column]), change(config=name)),
     )
 

@@ -26,11 +26,10 @@ def root(pristine, tmp_path):
     return tmp_path / "little" / "1.0.0"
 
 
-def shard_with(root, dialogue_id, config="original", split="train"):
-    for path in sorted((root / "data" / config).glob(f"{split}-*.parquet")):
-        if any(row["dialogue_id"] == dialogue_id for row in folder.rows_in(path)):
-            return path
-    raise AssertionError(dialogue_id)
+def shard_with(root, dialogue_id):
+    """The file of the original's train with this dialogue."""
+    paths = sorted((root / "data/original").glob("train-*.parquet"))
+    return next(path for path in paths if dialogue_id in [row["dialogue_id"] for row in folder.rows_in(path)])
 
 
 def name(root, path):

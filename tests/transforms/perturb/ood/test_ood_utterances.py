@@ -208,10 +208,6 @@ def raw_dialogue(speakers, services=("Bars_1",)):
     return {"dialogue_id": "d", "services": list(services), "turns": turns, "extra": "kept"}
 
 
-def typed(raw):
-    return msgspec.convert(raw, Dialogue)
-
-
 def test_frames_without_a_state_are_not_kept():
     frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
     kept = {"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}
@@ -222,7 +218,7 @@ def test_frames_without_a_state_are_not_kept():
 def test_they_still_take_turns(speakers):
     """No two turns of one side stand together that did not before."""
     raw = raw_dialogue(speakers)
-    turns = plans.turns_with_place(typed(raw))
+    turns = plans.turns_with_place(msgspec.convert(raw, Dialogue))
     several = [plans.Injection(0, turn, utterance_of(f"say {turn}", "x:1", "x"), 1) for turn in turns]
     new, rows = plans.injected(raw, several, "0")
 

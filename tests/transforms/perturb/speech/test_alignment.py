@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, raised
+from plain_distance import edit_distance
 
 pytest.importorskip("num2words")
 
@@ -169,16 +170,6 @@ PIECES = [
 UTTERANCES = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 
 
-def errors(reference, heard):
-    """Levenshtein's distance as every textbook has it."""
-    row = list(range(len(heard) + 1))
-    for i, said in enumerate(reference, 1):
-        above, row = row, [i]
-        for j, got in enumerate(heard, 1):
-            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (said != got)))
-    return row[-1]
-
-
 def heard_right(aligned):
     """The words said that were heard right, and where."""
     equal = [chunk for chunk in aligned if chunk.tag == "equal"]
@@ -188,7 +179,7 @@ def heard_right(aligned):
 @given(SAID, SAID)
 def test_fewest_errors_and_all_words_once(reference, heard):
     aligned = alignment.align(reference, heard)
-    assert alignment.word_errors(aligned).total() == errors(reference, heard)
+    assert alignment.word_errors(aligned).total() == edit_distance(reference, heard)
     at = (0, 0)
     for kind, start, end, heard_start, heard_end in aligned:
         assert (start, heard_start) == at
@@ -238,7 +229,7 @@ def test_only_the_spelling_differs(pairs, other_way):
 @given(*[st.lists(OTHERS | st.sampled_from([word for pair in PAIRS for word in pair[0].split()]), max_size=6)] * 2)
 def test_never_more_errors_and_nothing_invented(reference, hypothesis):
     found = alignment.respelled(reference, hypothesis)
-    assert errors(reference, found) <= errors(reference, hypothesis)
+    assert edit_distance(reference, found) <= edit_distance(reference, hypothesis)
     assert set(found) <= {*reference, *hypothesis}
 
 
