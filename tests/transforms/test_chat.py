@@ -287,7 +287,7 @@ def test_what_is_sent_is_part_of_the_answers_key(sent, tmp_path):
     assert sent != "extra_body" or (body["top_k"], body["temperature"]) == (1, 1)
 
 
-def test_limits_that_are_not_sent():
+def test_limits_that_are_none_are_not_sent():
     with ChatServer(echo) as server:
         asked(server, parameters={"max_tokens": 9, "temperature": 0.7}, max_tokens=None, temperature=None)
         assert server.requests[0].keys() == {"model", "seed", "messages"}

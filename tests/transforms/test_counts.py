@@ -139,6 +139,7 @@ def test_what_is_no_fault_of_a_record_is_passed_on(error):
 def test_what_code_of_the_users_has_reported_itself():
     fault = bad_record(UserCodeError("tracker.py:T failed in predict:\nTraceback ...\nKeyError: 'x'", "--model"))
     assert fault.reason == "plugin_error: tracker.py:T failed in predict"
+    fault = pickle.loads(pickle.dumps(fault))
     assert trace_of(fault) == "Traceback ...\nKeyError: 'x'"
 
 

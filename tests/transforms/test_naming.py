@@ -162,21 +162,18 @@ def invisible(c):
 
 
 @given(TEXT)
-def test_clean_leaves_nothing_invisible_and_single_spaces(text):
+def test_clean_leaves_nothing_invisible_and_single_spaces_and_is_idempotent(text):
     cleaned = clean(text)
     assert ([c for c in cleaned if invisible(c)], cleaned) == ([], cleaned.strip(" "))
     assert "  " not in cleaned
     assert unicodedata.is_normalized("NFKC", cleaned)
-
-
-@given(TEXT)
-def test_clean_is_idempotent(text):
-    assert clean(clean(text)) == clean(text)
+    assert clean(cleaned) == cleaned
 
 
 @given(st.text(st.characters(codec="ascii")))
-def test_clean_loses_no_visible_ascii(text):
+def test_ascii_is_cleaned_of_what_is_not_printable_and_its_words_are_runs_of_letters_and_digits(text):
     assert clean(text).split() == "".join(c for c in text if c.isprintable() or c.isspace()).split()
+    assert words(text) == tuple("".join(c.lower() if c.isalnum() else " " for c in text.replace("'", "")).split())
 
 
 @given(TEXT)
@@ -184,11 +181,6 @@ def test_words_are_words_and_know_no_case(text):
     found = words(text)
     assert all(word and not any(c.isspace() or c in "_'’" for c in word) for word in found)
     assert (words(" ".join(found)), words(" " + text + ".")) == (found, found)
-
-
-@given(st.text(st.characters(codec="ascii")))
-def test_words_of_ascii_are_its_runs_of_letters_and_digits(text):
-    assert words(text) == tuple("".join(c.lower() if c.isalnum() else " " for c in text.replace("'", "")).split())
 
 
 @given(TEXT.map(clean), st.sampled_from(["Where it is", "Where it is."]))

@@ -89,10 +89,6 @@ def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replac
     if operation == "order":
         assert Counter(found) == Counter(words)
     assert found == planning.corrupt_words(words, operation, vocabulary, rates, [seed])
-
-
-@given(WORDS, VOCABULARY, SEEDS, st.sampled_from(OPERATIONS))
-def test_rate_nought_changes_nothing(words, vocabulary, seed, operation):
     assert planning.corrupt_words(words, operation, vocabulary, Rates(0, 0), [seed]) == words
 
 

@@ -249,8 +249,7 @@ def test_initials_are_said_letter_by_letter_in_capitals_only():
 
 
 RATIOS = (20.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0)
-TARGETS = (0.1, 0.2, 0.3)
-SETS = alignment.Calibration(RATIOS, TARGETS)
+SETS = alignment.Calibration(RATIOS, (0.1, 0.2, 0.3))
 
 DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, DRAWS // 2, DRAWS - 1]))
 
