@@ -128,9 +128,8 @@ def refusing(*names, error):
 
 def words(text, status=400, **more):
     """An error in these words, with the name of the parameter in place of {}."""
-    return lambda name: Answer(
-        {"error": {"message": text.format(name), **{key: str(of).format(name) for key, of in more.items()}}}, status
-    )
+    named = {key: value for key, value in more.items() if value == "{}"}
+    return lambda name: Answer({"error": {"message": text.format(name), **more, **dict.fromkeys(named, name)}}, status)
 
 
 of_openai = words("Unsupported value: '{}' does not support 0 with this model.", param="{}", code="unsupported_value")

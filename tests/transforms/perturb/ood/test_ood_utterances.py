@@ -222,8 +222,8 @@ def test_they_still_take_turns(speakers):
     several = [plans.Injection(0, turn, utterance_of(f"say {turn}", "x:1", "x"), 1) for turn in turns]
     new, rows = plans.injected(raw, several, "0")
 
-    def together(raw_dialogue):
-        return sum(one == other for one, other in pairwise([turn["speaker"] for turn in raw_dialogue["turns"]]))
+    def together(of):
+        return sum(one == other for one, other in pairwise([turn["speaker"] for turn in of["turns"]]))
 
     assert (together(new), sum(row["label"] == "ood" for row in rows)) == (together(raw), len(turns))
     for row in rows:
@@ -250,12 +250,12 @@ def test_nobody_hears_of_his_own_domain():
     (found,), _ = plans.plan(rates("0.5"), places("train", "B", 2), about_a, {"train": 2})
     assert [found[1].utterance] == about_a
     there = places("train", "A", 2)
-    few = "too few places or foreign utterances_about for ood-50 of train"
+    few = "too few places or foreign utterances for ood-50 of train"
     raised(InputError, plans.plan, rates("0.5"), there, about_a, {"train": 2}, match=few)
 
 
 def test_utterances_are_used_again_after_all_others():
-    """Twice in no raw_dialogue, a second time only where all that fit are used, and not more often in a smaller set."""
+    """Twice in no dialogue, a second time only where all that fit are used, and not more often in a smaller set."""
     of = [("A", "B"), ("A",), ("A",)]
     there = [plans.Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, of[i % 3]) for i in range(400)]
     pool = [*utterances_about("C", 40), *utterances_about("B", 30)]
