@@ -48,8 +48,7 @@ def call(name, arguments):
 
 @cases(
     "part renamed",
-    ({"role": "assistant", **call("search", '{"city": "Åre"}')},
-     {"role": "assistant", **call("look_up", '{"town": "Åre"}')}),
+    (call("search", '{"city": "Åre"}'), call("look_up", '{"town": "Åre"}')),
     ({"role": "assistant", **call("search", '{"city"')}, {"role": "assistant", **call("look_up", '{"town"')}),
     (call("search", {"city": "city"}), call("look_up", {"town": "city"})),
     (call("search", ""), call("look_up", "")),
@@ -77,16 +76,11 @@ def test_earlier_calls_are_renamed_and_what_users_say_and_tools_return_stays(par
     assert mentions.rest({"messages": [part]}) == {"messages": [renamed]}
 
 
-@cases(
-    "choice renamed",
-    ("auto", "auto"),
-    ({"type": "function", "function": {"name": "search"}}, {"type": "function", "function": {"name": "look_up"}}),
-    ({"type": "tool", "name": "search"}, {"type": "tool", "name": "look_up"}),
-)
-def test_the_choice_of_a_tool_is_renamed(choice, renamed):
+@cases("choice", "auto", {"type": "function", "function": {"name": "search"}}, {"type": "tool", "name": "search"})
+def test_the_choice_of_a_tool_is_renamed(choice):
+    renamed = json.loads(json.dumps(choice).replace('"search"', '"look_up"'))
     task = {"question": [], "tool_choice": choice, "system": "Use `search`", "category": "list_issues"}
-    mentions = Mentions(TOOLS, {})
-    assert mentions.task(task) == {**task, "tool_choice": renamed, "system": "Use `look_up`"}
+    assert Mentions(TOOLS, {}).task(task) == {**task, "tool_choice": renamed, "system": "Use `look_up`"}
 
 
 def test_names_that_change_places_are_replaced_once():
@@ -108,54 +102,33 @@ def test_titles_are_made_of_the_new_name(title, old, new, expected):
     assert retitled(title, old, new) == expected
 
 
-SCHEMA = {
-    "$defs": {
-        "Card": {"title": "Card", "properties": {"kind": {"const": "card"}, "pin": {}}, "required": ["kind"]},
-        "source": {"$comment": "Of `kind`", "properties": {"kind": {"const": "bank"}}},
-    },
-    "properties": {
-        "source": {
-            "discriminator": {"propertyName": "kind", "mapping": {"card": "#/$defs/Card", "bank": "#/$defs/source"}},
-            "oneOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/source"}],
-            "example": {"kind": "card"},
+def schema(new=""):
+    """With ``new`` before the names of properties, wherever they are named, and nowhere else."""
+    kind, pin, source, sort = (f"{new}{name}" for name in ("kind", "pin", "source", "sort"))
+    of_kind = {"card": "#/$defs/Card", "bank": f"#/$defs/{source}"}
+    described = {"enum": ["kind", "pin"], "description": f"Either 'kind' or 'pin', with `{source}`"}
+    return {
+        "$defs": {
+            "Card": {"title": "Card", "properties": {kind: {"const": "card"}, pin: {}}, "required": [kind]},
+            source: {"$comment": f"Of `{kind}`", "properties": {kind: {"const": "bank"}}},
         },
-        "sort": {"enum": ["kind", "pin"], "description": "Either 'kind' or 'pin', with `source`"},
-    },
-    "if": {"properties": {"sort": {"const": "kind"}}},
-    "then": {"required": ["source"]},
-    "dependentRequired": {"sort": ["source"]},
-    "propertyNames": {"enum": ["source", "sort"]},
-    "x-order": ["sort", "source"],
-}
+        "properties": {
+            source: {
+                "discriminator": {"propertyName": kind, "mapping": of_kind},
+                "oneOf": [{"$ref": reference} for reference in of_kind.values()],
+                "example": {kind: "card"},
+            },
+            sort: described,
+        },
+        **{"if": {"properties": {sort: {"const": "kind"}}}, "then": {"required": [source]}},
+        **{"dependentRequired": {sort: [source]}, "propertyNames": {"enum": [source, sort]}, "x-order": [sort, source]},
+    }
 
 
 def test_keywords_that_name_properties_are_renamed_and_values_stay():
-    parameters = Parameters(SCHEMA)
-    written = parameters.renaming({each.pointer: f"new_{each.name}" for each in parameters.all}).schema()
-    card, source = written["$defs"]["Card"], written["$defs"]["new_source"]
-    assert card["properties"] == {"new_kind": {"const": "card"}, "new_pin": {}}
-    assert (card["required"], source["$comment"]) == (["new_kind"], "Of `new_kind`")
-    assert written["properties"]["new_source"] == {
-        "discriminator": {
-            "propertyName": "new_kind",
-            "mapping": {"card": "#/$defs/Card", "bank": "#/$defs/new_source"},
-        },
-        "oneOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/new_source"}],
-        "example": {"new_kind": "card"},
-    }
-    assert written["properties"]["new_sort"] == {
-        "enum": ["kind", "pin"],
-        "description": "Either 'kind' or 'pin', with `new_source`",
-    }
-    assert written["if"] == {"properties": {"new_sort": {"const": "kind"}}}
-    assert (written["then"], written["dependentRequired"]) == (
-        {"required": ["new_source"]},
-        {"new_sort": ["new_source"]},
-    )
-    assert (written["propertyNames"], written["x-order"]) == (
-        {"enum": ["new_source", "new_sort"]},
-        ["new_sort", "new_source"],
-    )
+    parameters = Parameters(schema())
+    names = {each.pointer: f"new_{each.name}" for each in parameters.all}
+    assert parameters.renaming(names).schema() == schema("new_")
 
 
 NAMES = ["list_issues", "get_issue", "userId", "page_size", "search", "date", "city", "id", "x_title"]
@@ -258,14 +231,12 @@ def test_a_server_without_descriptions_of_parameters_leaves_no_old_name():
     assert [*leaks(variant, names)] == []
     assert variant["instructions"] == "Call qq1 before qq2."
     alerts, deletion = variant["tools"][0], variant["tools"][3]
-    assert alerts["description"] == "Get alerts for a state.\n\n    Args:\n        qq7: Two letters\n"
+    assert alerts["description"] == "Get alerts.\n\n    Args:\n        qq7: Two letters\n"
     assert deletion["description"] == "Deletes a user (qq6 must know the qq11)"
     assert (alerts["title"], alerts["inputSchema"]["title"]) == ("Qq 0", "qq0Arguments")
     assert alerts["outputSchema"] == {**SERVER["tools"][0]["outputSchema"], "title": "qq0Output"}
-    assert deletion["inputSchema"]["properties"] == {
-        "qq11": {"title": "Qq 11", "type": "string"},
-        "qq12": {"title": "Qq 12", "type": "boolean"},
-    }
+    titles = {name: of["title"] for name, of in deletion["inputSchema"]["properties"].items()}
+    assert titles == {"qq11": "Qq 11", "qq12": "Qq 12"}
 
 
 def listed(name, docstring, **parameters):
@@ -278,9 +249,7 @@ def listed(name, docstring, **parameters):
 
 SERVER = {
     "tools": [
-        listed(
-            "get_alerts", "Get alerts for a state.\n\n    Args:\n        us_state: Two letters\n", us_state="string"
-        ),
+        listed("get_alerts", "Get alerts.\n\n    Args:\n        us_state: Two letters\n", us_state="string"),
         listed("list_issues", "List issues. See also get_issue.", owner_name="string", repo="string"),
         listed("get_issue", "Get an issue by the `issue_number` that list_issues returns.", issue_number="integer"),
         listed("delete_user", "Deletes a user (get_user must know the user_id)", user_id="string", force="boolean"),

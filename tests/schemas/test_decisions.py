@@ -1,6 +1,7 @@
 import csv
 import io
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +13,8 @@ from parapet.transforms.crowd.answer_files import read_lines, read_records
 
 HEADER = "response_id,decision,text,reason,reviewer\n"
 # Texts that provoke the guard and the CSV quoting more often than chance would.
-TRICKY = st.text(st.sampled_from("'=+-@\t\r\n\",;a ｅ＝\0"), max_size=8) | st.text(
-    st.characters(exclude_categories=["Cs"])
-)
+ANY = st.text(st.characters(exclude_categories=["Cs"]))
+TRICKY = st.text(st.sampled_from("'=+-@\t\r\n\",;a ｅ＝\0"), max_size=8) | ANY
 
 
 def parse(text, path="d.csv"):
@@ -29,23 +29,16 @@ def test_neutralise_is_undone_by_restore(text):
     assert neutralise(text)[:1] not in set("=+-@\t\r\n＝＋－＠") - {""}
 
 
-@given(
-    st.dictionaries(
-        TRICKY.filter(lambda s: s and s == s.strip() and len(s) < MAX_CELL),
-        st.tuples(st.sampled_from(VERDICTS), TRICKY, TRICKY, TRICKY),
-        max_size=5,
-    )
-)
-def test_what_is_written_is_read_back(rows):
-    decisions = [
-        Decision(key, decision, text + ("x" if decision == "fix" else ""), reason, reviewer)
-        for key, (decision, text, reason, reviewer) in rows.items()
-    ]
+KEYS = TRICKY.filter(lambda text: text and text == text.strip() and len(text) < MAX_CELL)
+DRAWN = st.builds(Decision, KEYS, st.sampled_from(VERDICTS), TRICKY, TRICKY, TRICKY)
+
+
+@given(st.lists(DRAWN, max_size=5, unique_by=lambda one: one.response_id))
+def test_what_is_written_is_read_back(drawn):
+    decisions = [msgspec.structs.replace(one, text=f"{one.text}x") if one.decision == "fix" else one for one in drawn]
     good, bad = parse(decisions_csv(decisions))
     assert bad == []
-    assert [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in good] == [
-        (d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in decisions
-    ]
+    assert [msgspec.structs.replace(one, source="") for one in good] == decisions
 
 
 @given(st.binary(max_size=200) | st.text(st.sampled_from('"",;\n\r\taccept fix:\0'), max_size=80).map(str.encode))
@@ -76,9 +69,8 @@ def test_bad_rows_and_their_reasons():
 def test_the_same_answer_decided_twice():
     good, bad = parse(HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n")
     assert [d.decision for d in good] == ["accept"]
-    assert [(row, reason) for row, reason, _ in bad] == [
-        (4, "decided twice, differently: the decision in row 2, 'accept', is used")
-    ]
+    assert len(bad) == 1
+    assert bad[0][:2] == (4, "decided twice, differently: the decision in row 2, 'accept', is used")
 
 
 @pytest.mark.parametrize("length", [MAX_CELL, MAX_CELL + 1, 10 * 2**20])

@@ -35,9 +35,8 @@ def pairs(table, key, value):
 def frame(row):
     state = row.get("state", {"active_intent": "", "requested_slots": [], "slot_values": {}})
     call = row.get("service_call", {"method": "", "parameters": {}})
-    results = [
-        pairs(result, "service_slot_name", "service_canonical_value") for result in row.get("service_results", [])
-    ]
+    results = row.get("service_results", [])
+    results = [pairs(result, "service_slot_name", "service_canonical_value") for result in results]
     actions = columns(row["actions"], "act", "slot", "canonical_values", "values")
     return {
         "service": row["service"],
@@ -58,16 +57,14 @@ def dialogue(row):
 
 def service(row):
     intents = [
-        {**one, "optional_slots": pairs(one["optional_slots"], "slot_name", "slot_value")} for one in row["intents"]
+        {**of, "optional_slots": pairs(of["optional_slots"], "slot_name", "slot_value")} for of in row["intents"]
     ]
     return {**row, "slots": columns(row["slots"]), "intents": columns(intents)}
 
 
 def test_the_lines_of_the_page_save_sgd_of_the_hub(tmp_path, monkeypatch):
-    rows = {
-        "dialogues": Rows(map(dialogue, SAMPLE.dialogues("test"))),
-        "schema": Rows(map(service, SAMPLE.services("test"))),
-    }
+    rows = {"dialogues": Rows(map(dialogue, SAMPLE.dialogues("test")))}
+    rows["schema"] = Rows(map(service, SAMPLE.services("test")))
     monkeypatch.setattr(datasets, "load_dataset", lambda name, configuration, **options: rows[configuration])
     monkeypatch.chdir(tmp_path)
     blocks = re.findall("```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

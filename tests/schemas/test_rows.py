@@ -10,20 +10,10 @@ from hypothesis import strategies as st
 from kit import THOROUGH, cases, intent, raised, service, slot
 from release_folder import dialogue_file, schema_file
 
+from parapet.schemas import rows as layouts
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import dialogue_bytes, schema_bytes
-from parapet.schemas.rows import (
-    DIALOGUES,
-    SERVICES,
-    dialogue_lines,
-    dialogue_of,
-    dialogue_row,
-    layout_of,
-    lines_table,
-    service_of,
-    service_row,
-    service_rows,
-)
+from parapet.schemas.rows import DIALOGUES, SERVICES, dialogue_lines, lines_table, service_of, service_row
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 TEXTS = st.lists(TEXT, max_size=3)
@@ -72,8 +62,8 @@ LAYOUTS = [
 def expected(data):
     """Through Python's objects."""
     items = json.loads(data.decode("utf-8-sig"))
-    form = layout_of(data, dialogue_bytes(items))
-    rows = [{**dialogue_row(item, "d.json", i), "layout": form} for i, item in enumerate(items)]
+    form = layouts.layout_of(data, dialogue_bytes(items))
+    rows = [{**layouts.dialogue_row(item, "d.json", i), "layout": form} for i, item in enumerate(items)]
     table = pa.Table.from_pylist(rows, DIALOGUES)
     return table, [orjson.dumps(row, option=orjson.OPT_SORT_KEYS) for row in table.to_pylist()]
 
@@ -127,7 +117,7 @@ def through_arrow(rows, columns):
 def test_any_dialogues_come_back(dialogues):
     data = dialogue_bytes(dialogues)
     rows = through_arrow(rows_in(data, "dialogues_001.json"), DIALOGUES)
-    assert ([dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
+    assert ([layouts.dialogue_of(row) for row in rows], dialogue_file(rows[::-1])) == (dialogues, data)
 
 
 SERVICE = service("A_1", [slot("city", "", "x")], [intent("Find", "", "city", z="1", a="dontcare")], "Ä")
@@ -158,7 +148,7 @@ def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
     assert schemas
     for path in schemas if THOROUGH else schemas[::4]:
         raw = json.loads(data := path.read_bytes())
-        read = through_arrow(service_rows(raw, "v1", data), SERVICES)
+        read = through_arrow(layouts.service_rows(raw, "v1", data), SERVICES)
         assert schema_file(read) == data, path
         assert schema_bytes(raw) == data
     assert dialogues

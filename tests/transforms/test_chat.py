@@ -126,20 +126,18 @@ def refusing(*names, error):
     return reply
 
 
-def of_openai(name):
-    message = (
-        f"Unsupported value: '{name}' does not support 0 with this model. Only the default (1) value is supported."
-    )
-    return Answer({"error": {"message": message, "param": name, "code": "unsupported_value"}}, 400)
+def words(text, status=400, **more):
+    """An error in these words, with the name of the parameter in place of {}."""
+    named = {key: value for key, value in more.items() if value == "{}"}
+    return lambda name: Answer({"error": {"message": text.format(name), **more, **dict.fromkeys(named, name)}}, status)
+
+
+of_openai = words("Unsupported value: '{}' does not support 0 with this model.", param="{}", code="unsupported_value")
 
 
 def of_mistral(name):
     detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted", "input": 0}]
     return Answer({"object": "error", "message": {"detail": detail}}, 422)
-
-
-def words(text, status=400, **more):
-    return lambda name: Answer({"error": {"message": text.format(name), **more}}, status)
 
 
 @cases(
@@ -169,29 +167,27 @@ def test_parameters_that_the_endpoint_names_are_left_out_once_for_the_run(error,
         assert server.requests[4].keys() == {"model", "messages"}  # known from the first run
 
 
-def test_other_names_and_formats():
-    with ChatServer(refusing("max_tokens", error=of_openai)) as server:
-        asked(server, parameters={"max_tokens": 9})
-        assert server.requests[-1]["max_completion_tokens"] == 9
-    with ChatServer(refusing("max_tokens", "max_completion_tokens", error=of_openai)) as server:
-        asked(server, parameters={"max_tokens": 9})
-        assert not {"max_tokens", "max_completion_tokens"} & server.requests[-1].keys()
-    with ChatServer(refusing("response_format", error=words("json_schema is unavailable now"))) as server:
-        assert asked(server, parameters={"response_format": {"type": "json_schema"}}).text == "HELLO"
-    with ChatServer(refusing("tool_choice", error=words("reasoner does not support this {}"))) as server:
-        assert asked(server, parameters={"tool_choice": "required"}).text == "HELLO"
+def test_another_name_of_a_parameter_is_tried():
+    names = ("max_tokens", "max_completion_tokens")
+    for refused_names, sent in ((names[:1], names[1:]), (names, ())):
+        with ChatServer(refusing(*refused_names, error=of_openai)) as server:
+            asked(server, parameters={"max_tokens": 9})
+            assert [server.requests[-1].get(name) for name in sent] == [9] * len(sent)
+            assert not {*refused_names} & server.requests[-1].keys()
 
 
 @cases(
-    "text",
-    "Invalid schema for response_format 'calls': In context=('properties',), 'additionalProperties' is required.",
-    "This model does not support response format `json_schema`.",
-    "JSON mode is not supported for this model",
-    "Structured output is not supported.",
+    "parameter text",
+    ("response_format", "Invalid schema for response_format: In context=('properties',), 'additionalProperties' is"),
+    ("response_format", "This model does not support response format `json_schema`."),
+    ("response_format", "JSON mode is not supported for this model"),
+    ("response_format", "Structured output is not supported."),
+    ("response_format", "json_schema is unavailable now"),
+    ("tool_choice", "reasoner does not support this {}"),
 )
-def test_phrases_for_formats(text):
-    with ChatServer(refusing("response_format", error=words(text))) as server:
-        assert asked(server, parameters={"response_format": {"type": "json_schema"}}).text == "HELLO"
+def test_phrases_for_formats(parameter, text):
+    with ChatServer(refusing(parameter, error=words(text))) as server:
+        assert asked(server, parameters={parameter: {"type": "json_schema"}}).text == "HELLO"
 
 
 def choosing(**choice):
@@ -290,7 +286,7 @@ def test_what_is_sent_is_part_of_the_answers_key(sent, tmp_path):
     assert sent != "extra_body" or (body["top_k"], body["temperature"]) == (1, 1)
 
 
-def test_limits_that_are_not_sent():
+def test_limits_that_are_none_are_not_sent():
     with ChatServer(echo) as server:
         asked(server, parameters={"max_tokens": 9, "temperature": 0.7}, max_tokens=None, temperature=None)
         assert server.requests[0].keys() == {"model", "seed", "messages"}

@@ -1,16 +1,20 @@
-"""Whole files only: a run killed at any step leaves nothing that looks finished, and its rerun mends everything."""
+"""Whole files only: a run killed at any step leaves nothing that looks finished, and its rerun mends everything.
+
+One run at a time writes to an output folder, and commands follow no link out of it.
+"""
 
 import hashlib
+import itertools
 import json
 import os
-from pathlib import Path
+from contextlib import suppress
 
 import apache_beam as beam
 import pytest
 from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
-from kit import cases, files_of, raised, write
+from kit import cases, files_of, json_of, raised, refused, write
 
 from parapet.schemas.errors import InputError, NoRoomError
 from parapet.transforms.core import files
@@ -58,36 +62,27 @@ def finished(root, contents, users=()):
 
 
 def check_whole(root):
-    """Where there is a run.json, all that it names stands as it says. Returns whether there is one."""
-    place = Path(root, "run.json")
-    if not place.exists():
-        return False
-    for path, facts in json.loads(place.read_bytes())["files"].items():
-        assert facts_of(Path(root, path).read_bytes()) == facts, path
-    return True
+    """Where there is a run.json, all that it names stands as it says."""
+    named = json_of(root / "run.json")["files"] if (root / "run.json").exists() else {}
+    for path, facts in named.items():
+        assert facts_of((root / path).read_bytes()) == facts, path
 
 
-class Kill:
-    """Makes the k-th call of an operation die, before or after it has done its work.
+def kill(patch, operation, k, after):
+    """Makes the k-th call of an operation die, before or after its work. Of renames each counts."""
+    owner = os if operation in ("rename", "makedirs") else FileSystems
+    real, calls = getattr(owner, operation), itertools.count(1)
 
-    Of renames each counts, not each call for many of them.
-    """
+    def dying(*args, **kwargs):
+        call = next(calls)
+        try:
+            if call != k or after:
+                return real(*args, **kwargs)
+        finally:
+            if call == k:
+                raise Killed
 
-    def __init__(self, monkeypatch, operation, k, after):
-        owner = os if operation in ("rename", "makedirs") else FileSystems
-        real = getattr(owner, operation)
-        self.calls = 0
-
-        def dying(*args, **kwargs):
-            self.calls += 1
-            try:
-                if self.calls != k or after:
-                    return real(*args, **kwargs)
-            finally:
-                if self.calls == k:
-                    raise Killed
-
-        monkeypatch.setattr(owner, operation, dying)
+    patch.setattr(owner, operation, dying)
 
 
 def kills(tmp_path, contents, before, operation, after):
@@ -98,7 +93,7 @@ def kills(tmp_path, contents, before, operation, after):
         if before is not None:
             run(output, before)
         with pytest.MonkeyPatch.context() as patch:
-            Kill(patch, operation, k, after)
+            kill(patch, operation, k, after)
             try:
                 run(output, contents)
             except Killed:
@@ -124,8 +119,8 @@ def test_killed_at_any_step_and_run_again(tmp_path, before, operation, after):
 
 def test_a_file_that_was_never_written_fails_the_run(tmp_path):
     files.prepare(str(tmp_path), "compose")
-    with pytest.raises(OSError, match=r"report\.html: neither staged nor in place"):
-        files.publish(str(tmp_path), manifest({"report.html": b"x"}))
+    told = r"report\.html: neither staged nor in place"
+    raised(OSError, files.publish, str(tmp_path), manifest({"report.html": b"x"}), match=told)
     assert not (tmp_path / "run.json").exists()
 
 
@@ -203,9 +198,9 @@ def test_a_full_disk_is_told_and_leaves_nothing(tmp_path, monkeypatch):
     """/dev/full takes nothing, as a full disk."""
     create = FileSystems.create
     monkeypatch.setattr(FileSystems, "create", lambda path, **options: create("/dev/full", **options))
-    with pytest.raises(NoRoomError, match=r"v1/x\.json: there is no disk space left to write this file$"):
-        files.write_staged(str(tmp_path), "v1/x.json", b"data")
-    raised(NoRoomError, files.prepare, str(tmp_path), "compose", match="there is no disk space left to write this file")
+    told = "there is no disk space left to write this file$"
+    raised(NoRoomError, files.write_staged, str(tmp_path), "v1/x.json", b"data", match=rf"v1/x\.json: {told}")
+    raised(NoRoomError, files.prepare, str(tmp_path), "compose", match=told)
     assert files_of(tmp_path) == {}
 
 
@@ -216,3 +211,54 @@ def test_a_rerun_does_not_replace_what_somebody_has_filled_in(tmp_path):
     raised(InputError, files.prepare, str(tmp_path), "compose", match=reason)
     (tmp_path / "shortfall.csv").unlink()
     run(tmp_path, FIRST)
+
+
+# --- one run at a time, and no link out of the folder -----------------------------------------------------------------
+
+
+def test_a_run_does_not_publish_where_another_has_begun(tmp_path):
+    """As where there are no locks: the second run begins while the first one writes."""
+    stage(tmp_path, FIRST)
+    token = files._tokens[str(tmp_path)]
+    stage(tmp_path, SECOND)
+    another = "another run has started to write here: wait until it ends, then run this again"
+    for publish in (files.begin_publishing, files.finish_publishing):
+        raised(InputError, publish, str(tmp_path), manifest(FIRST), token, match=another)
+    files.publish(str(tmp_path), manifest(SECOND))
+    assert files_of(tmp_path) == finished(tmp_path, SECOND)
+
+
+def test_what_was_published_may_be_published_again(tmp_path):
+    """A runner repeats what it has heard nothing of; by then the token is gone."""
+    stage(tmp_path, FIRST)
+    token = files._tokens[str(tmp_path)]
+    files.publish(str(tmp_path), manifest(FIRST))
+    before = files_of(tmp_path)
+    assert files.begin_publishing(str(tmp_path), manifest(FIRST), token) == []
+    files.finish_publishing(str(tmp_path), manifest(FIRST), token)
+    assert files_of(tmp_path) == before
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """Makes a link in an output that leads outside, where all must survive: the very names that outputs have."""
+    output, outside = tmp_path / "out", tmp_path / "outside"
+    put(outside, {**FIRST, **SECOND, "writable": b"w"})
+    before = files_of(outside)
+    output.mkdir()
+    yield lambda name: (output / name).symlink_to(outside, target_is_directory=True) or output
+    assert files_of(outside) == before
+
+
+def test_a_suite_follows_no_link_out_of_its_folder(linked):
+    output = linked(".suite")
+    assert f"{output / '.suite'}: leads outside of the" in refused("suite", "sample", output=output)
+
+
+@cases("name link command", ("release", "release", ("release", "build")), ("train/v1", "train", ("train", "t5dst")))
+def test_a_suite_clears_nothing_away_outside_of_its_folder(linked, name, link, command):
+    from parapet.pipelines.suite.running import State
+    from parapet.pipelines.suite.suite_file import Step
+
+    with suppress(InputError):
+        State(linked(link)).started(Step(name=name, command=command, options={}, place=""), "", [])

@@ -1,5 +1,6 @@
 """How the changed turns of a set read: which are drawn, and what is measured of them."""
 
+import kit
 import pytest
 from kit import frame, run, span, turn
 
@@ -16,12 +17,8 @@ def no_nets(monkeypatch):
     monkeypatch.setattr(meaning, "has_model", lambda: False)
 
 
-def dialogue(turns):
-    return {"dialogue_id": "1", "turns": turns}
-
-
 def changed(before, after):
-    return [one for _, one in drawn_turns("a", dialogue(before), dialogue(after))]
+    return [one for _, one in drawn_turns("a", kit.dialogue("1", *before), kit.dialogue("1", *after))]
 
 
 def test_changed_and_new_turns_are_drawn():

@@ -3,15 +3,8 @@
 import pytest
 from kit import cases, raised
 
-from parapet.transforms.core.replies import (
-    Reply,
-    Unreadable,
-    is_meant_as_call,
-    object_in,
-    python_calls,
-    read_reply,
-    written_calls,
-)
+from parapet.transforms.core import replies
+from parapet.transforms.core.replies import Reply, Unreadable, read_reply, written_calls
 
 CALL = ("find", '{"city": "Oslo"}')
 PING = ("ping", "{}")
@@ -139,7 +132,7 @@ def test_calls_in_a_text(text, calls):
 )
 def test_texts_that_call_nothing_and_calls_that_cannot_be_read(text, meant):
     assert written_calls(text, TOOLS) == []
-    assert is_meant_as_call(text, TOOLS) == meant
+    assert replies.is_meant_as_call(text, TOOLS) == meant
 
 
 @cases(
@@ -158,9 +151,9 @@ def test_texts_that_call_nothing_and_calls_that_cannot_be_read(text, meant):
 )
 def test_the_object_in_an_answer(text, value):
     if value is None:
-        raised(Unreadable, object_in, text, ["a", "b"], match="not_json")
+        raised(Unreadable, replies.object_in, text, ["a", "b"], match="not_json")
     else:
-        assert object_in(text, ["a", "b"]) == value
+        assert replies.object_in(text, ["a", "b"]) == value
 
 
 @cases(
@@ -176,7 +169,7 @@ def test_the_object_in_an_answer(text, value):
                                 "(" * 9_000, "[f(x=-'a')]", "f(x=1); g()")),
 )  # fmt: skip
 def test_calls_in_the_syntax_of_python(text, calls):
-    assert python_calls(text) == calls
+    assert replies.python_calls(text) == calls
 
 
 @pytest.mark.parametrize("text", ["{" * 500_000, '{"a" ' * 100_000, "<think>" * 100_000, "[find(" * 50_000,

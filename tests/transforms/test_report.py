@@ -1,8 +1,11 @@
 """The page and the card of every command: all sections are there, and no text of strangers is markup."""
 
+import re
 from html.parser import HTMLParser
 
-from kit import lacking
+from hypothesis import example, given
+from hypothesis import strategies as st
+from kit import cases, lacking
 from markdown_it import MarkdownIt
 
 from parapet.transforms.report import report as reports
@@ -29,22 +32,16 @@ class Page(HTMLParser):
 
 def report(text):
     """Every section, with a text in every place."""
+    line = reports.Line(text, [reports.Part(text, text, text, text)])
     return Report(
-        command=text,
-        title=text,
-        headline=text,
-        lead=text,
+        **dict.fromkeys(("command", "title", "headline", "lead"), text),
         tiles=[Tile(text, text)],
         sections=[
             Table(title=f"1 {text}", columns=[text, text], rows=[[text, text]], note=text, total_rows=1),
             Dots(title=f"2 {text}", dots=[Dot(text, 0.5, 0.4, 0.6, text), Dot(text, 0.5, group="b")], note=text),
             reports.Bars(title=f"3 {text}", dots=[Dot(text, 1.0, group=text), Dot(text, 2, group="b")], note=text),
             Scatter(title=text, x_label=text, y_label=text, dots=[Dot(text, 0.4), Dot(text, 0.5, x=0.5)], note=text),
-            reports.Examples(
-                title=f"4 {text}",
-                examples=[reports.Example(text, [reports.Line(text, [reports.Part(text, text, text, text)])])],
-                note=text,
-            ),
+            reports.Examples(title=f"4 {text}", examples=[reports.Example(text, [line])], note=text),
             Text(title=text, paragraphs=[text]),
         ],
         terms={text: text},
@@ -112,3 +109,70 @@ def test_no_text_is_markup_in_the_card():
     assert titles[-2:] == ["Terms", "Files"]
     assert len(titles) == 5  # the report's, the table's, the text's
     card(report(HOSTILE)).encode()
+
+
+# Charts.
+
+
+def of_sections(*sections):
+    return page(Report(command="x", title="x", headline="x", sections=sections))
+
+
+LABEL = st.text(max_size=40)
+VALUE = st.none() | st.floats(0, 1e6) | st.just(float("nan"))
+
+
+@cases(
+    "values ticks",
+    ([0.01, 0.02], ["0%", "0.5%", "1%", "1.5%", "2%"]),
+    ([-0.2, 0.1], ["-20%", "-10%", "0%", "10%"]),
+    ([1.0], ["0%", "20%", "40%", "60%", "80%", "100%"]),
+    ([None], ["0%", "20%"]),
+)
+def test_the_axis_has_round_numbers_and_zero(values, ticks):
+    chart = Dots(title="", dots=[Dot(f"{value}", value) for value in values])
+    assert [label for _, label in chart.axis.ticks()] == ticks
+
+
+@given(st.lists(st.tuples(LABEL, VALUE), max_size=12), LABEL)
+@example([("v1", 5e-324)], "least of all floats")
+def test_any_label_and_value_can_be_drawn(rows, name):
+    dots = [Dot(label, value, value, value, name) for label, value in rows]
+    points = [Dot(label, value, group=label[:1], x=value or 0.0) for label, value in rows]
+    drawn = [Dots(title=name, dots=dots), reports.Bars(title=name, dots=dots)]
+    drawn.append(Scatter(title=name, x_label=name, y_label=name, dots=points))
+    shown = of_sections(*drawn)
+    assert ": nan%" not in shown
+
+
+def test_bars_are_as_long_as_their_values():
+    dots = [Dot("a", 1), Dot("b", 2), Dot("c", 0), Dot("d", None)]
+    shown = of_sections(reports.Bars(title="", dots=dots))
+    assert re.findall('class="bar s1" style="width: ([0-9.]+)%"', shown) == ["50.0", "100.0", "0.0"]
+    texts = [("50.0", "1"), ("100.0", "2"), ("0.0", "0"), ("0.0", "–")]
+    assert re.findall('<b style="left: ([0-9.]+)%">([^<]+)<', shown) == texts
+
+
+def test_dots_lie_on_the_axis_within_their_intervals():
+    dots = [Dot("SR-10", 0.4, 0.3, 0.6, "seen"), Dot("SR-10", 0.2, group="unseen"), Dot("SR-20", None, group="seen")]
+    chart = Dots(title="", dots=dots, references={"unseen": 0.3})
+    assert [chart.axis.place(value) for value in (0.3, 0.4, 0.6)] == [50, 66.67, 100]
+    texts = ["seen, SR-10: 40.0% (30.0% to 60.0%)", "unseen, SR-10: 20.0%"]
+    assert [chart.text(dot) for dot in chart.rows["SR-10"]] == texts
+    shown = of_sections(chart)
+    assert 'class="whisker s1" style="left: 50.0%; right: 0.0%"' in shown
+    assert 'class="reference s2" style="left: 50.0%"' in shown
+    assert "The lowest number is 20.0%, for unseen, SR-10; the highest is 40.0%, for seen, SR-10." in shown
+
+
+def test_the_chart_of_sets_says_what_costs_most():
+    rows = [("original", "ours", 0.631, 0.6, 0.66), ("v4", "ours", 0.5, 0.4, 0.6), ("v5", "ours", 0.31, 0.3, 0.32)]
+    drawn = reports.sets_chart("JGA", rows)
+    assert drawn.note == "At worst, ours falls from 63.1% to 31.0% (v5)."
+    assert drawn.references == {"ours": 0.631}
+    both = [*rows, ("original", "theirs", 0.2, None, None), ("v4", "theirs", 0.1, None, None)]
+    note = "At worst, ours falls from 63.1% to 31.0% (v5), theirs from 20.0% to 10.0% (v4)."
+    assert reports.sets_chart("JGA", both).note == note
+    assert reports.sets_chart("JGA", both, "accuracy").note == "At worst, accuracy falls from 63.1% to 31.0% (v5)."
+    assert reports.sets_chart("JGA", rows[:1]).note == "No number is below its original."
+    assert not reports.sets_chart("JGA", rows[1:]).note

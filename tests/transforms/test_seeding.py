@@ -91,13 +91,8 @@ def divided(keys, others, parts, drawn):
     return [(len(part) + len(range(i, others, parts)), part) for i, part in enumerate(of_parts)]
 
 
-def reference(keys, turns):
-    """The turns of each rate by a plain sort of all of them."""
-    return [set(sorted(keys)[: size_of(rate, turns)]) for rate in RATES]
-
-
 @given(KEYS, st.integers(0, 30), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_exact_nested_and_however_divided(keys, others, parts, drawn):
     found = thresholds(divided(keys, others, parts, drawn), RATES)
     taken = [{key for key in keys if 0 < level_of(key, found) <= i} for i in range(1, len(RATES) + 1)]
-    assert taken == reference(keys, len(keys) + others)
+    assert taken == [set(sorted(keys)[: size_of(rate, len(keys) + others)]) for rate in RATES]

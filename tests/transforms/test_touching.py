@@ -1,7 +1,6 @@
 """What a dialogue touches: not what it lists, nor what persists in idle frames."""
 
 import json
-from typing import Any
 
 import kit
 import msgspec
@@ -70,15 +69,8 @@ def test_of_sgd_every_frame_and_all_that_is_listed(sample, real_data):
             assert corpora.touched_services(found) == tuple(sorted(found.services))
 
 
-NOTHING: dict[str, Any] = {"active_intent": "NONE", "requested_slots": [], "slot_values": {}}
-
-
-def stated(name, **more):
-    return frame(name, state={**NOTHING, **more})
-
-
 def test_what_a_turn_speaks_of_when_it_touches_nothing():
-    _, found = typed(["A_1"], [idle("A_1")], [], [stated("B_1", active_intent="Find")], [frame("A_1")], [])
+    _, found = typed(["A_1"], [idle("A_1")], [], [frame("B_1", state=state("Find"))], [frame("A_1")], [])
     assert services_in_turns(found) == [("B_1",)] * 5
     _, nothing = typed(["A_1"], [idle("B_1"), idle("C")], [])
     assert services_in_turns(nothing) == [("B_1", "C"), ("A_1",)]

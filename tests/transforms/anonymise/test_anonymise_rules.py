@@ -10,27 +10,14 @@ from hypothesis import strategies as st
 from kit import cases
 from labelled_chats import SEEN, UNSEEN
 
-from parapet.transforms.anonymise.replacing import (
-    KINDS,
-    PLACEHOLDER,
-    USER,
-    Anonymiser,
-    Chat,
-    ChatTurn,
-    Gazetteer,
-    Mention,
-    Rules,
-    Suspect,
-    names_in,
-    numbers_in,
-    settled,
-    suspects_in,
-)
+from parapet.transforms.anonymise import replacing
+from parapet.transforms.anonymise.replacing import Chat, ChatTurn, Mention, Rules, numbers_in, settled, suspects_in
 from parapet.transforms.report.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
 REGIONS = ("US", "GB")
 NO_LISTS = Rules()
+KINDS = list(replacing.KINDS)
 
 
 def labelled(line):
@@ -51,18 +38,15 @@ def measured(lines):
     missed, wrong = [], []
     for line in lines.splitlines():
         text, gold = labelled(line)
-        mentions = settled(text, [*numbers_in(text, REGIONS), *names_in(text)])
+        mentions = settled(text, [*numbers_in(text, REGIONS), *replacing.names_in(text)])
         covered = {i for one in mentions for i in range(one.start, one.end)}
         for one in gold:
             if all(i in covered for i in range(one.start, one.end) if text[i].isalnum()):
                 found[one.kind] += 1
             else:
                 missed.append((text[one.start : one.end], text))
-        wrong += [
-            text[one.start : one.end]
-            for one in mentions
-            if not any(one.start < g.end and g.start < one.end for g in gold)
-        ]
+        others = [one for one in mentions if not any(one.start < g.end and g.start < one.end for g in gold)]
+        wrong += [text[one.start : one.end] for one in others]
     return found, missed, wrong
 
 
@@ -86,7 +70,7 @@ def masked(line):
 
 
 def replaced(*texts, rules=NO_LISTS):
-    return Anonymiser(rules).of(Chat(tuple(ChatTurn(USER, text) for text in texts)))
+    return replacing.Anonymiser(rules).of(Chat(tuple(ChatTurn(replacing.USER, text) for text in texts)))
 
 
 @cases(
@@ -99,7 +83,7 @@ def replaced(*texts, rules=NO_LISTS):
     ("<number> <silence>", "<number> <silence>"),
 )
 def test_numbers_and_days_as_in_the_paper(text, expected):
-    assert Anonymiser(Rules(paper=True)).of(Chat((ChatTurn("user", text),))).texts == (expected,)
+    assert replacing.Anonymiser(Rules(paper=True)).of(Chat((ChatTurn("user", text),))).texts == (expected,)
 
 
 def test_disguises():
@@ -119,7 +103,7 @@ def test_the_second_look():
     assert kinds("see zylker and Will there", "zylker", "will") == [("carried", "z", 6), ("carried", "W", 4)]
     assert kinds("will do, see my friend at www.x") == [("link", "w", 4)]
     assert kinds("PLEASE HELP ME WITH MY OUAGADOUGOU") == []
-    assert next(suspects_in(3, "ann", (), ())) == Suspect(3, "given_name", "a", 3)
+    assert next(suspects_in(3, "ann", (), ())) == replacing.Suspect(3, "given_name", "a", 3)
 
 
 def slow_settled(text, found):
@@ -128,11 +112,11 @@ def slow_settled(text, found):
     for i in range(len(text)):
         claims = [one for one in found if one.start <= i < one.end]
         if claims:
-            owner[i] = min(claims, key=lambda one: (list(KINDS).index(one.kind), one.start - one.end, one)).kind
+            owner[i] = min(claims, key=lambda one: (KINDS.index(one.kind), one.start - one.end, one)).kind
     return "".join(kind[0] if kind != "." else "." for kind in owner)
 
 
-spans = st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from(list(KINDS)))
+spans = st.tuples(st.integers(0, 11), st.integers(1, 12), st.sampled_from(KINDS))
 
 
 @given(st.text("ab ", min_size=12, max_size=12), st.lists(spans, max_size=6))
@@ -150,8 +134,8 @@ def test_overlapping_mentions(text, drawn):
 @given(st.lists(st.text(max_size=40), max_size=4))
 def test_any_text(texts):
     result = replaced(*texts)
-    before = sum(len(PLACEHOLDER.findall(clean(text))) for text in texts)
-    assert sum(len(PLACEHOLDER.findall(text)) for text in result.texts) == result.mentions.total() + before
+    before = sum(len(replacing.PLACEHOLDER.findall(clean(text))) for text in texts)
+    assert sum(len(replacing.PLACEHOLDER.findall(text)) for text in result.texts) == result.mentions.total() + before
     assert all(text == clean(text) for text in result.texts)
     for t, text in enumerate(result.texts):
         assert all(one.turn == t and len(one.first) == 1 for one in suspects_in(t, text, result.parts, result.names))
@@ -167,7 +151,8 @@ def test_a_list_against_a_plain_search(listed, text):
         length = max((len(one) for one in tokens if tuple(words[at : at + len(one)]) == one), default=0)
         expected += [words[at : at + length]] if length else []
         at += max(length, 1)
-    assert [re.findall(r"\w+", text[one.start : one.end]) for one in Gazetteer(entries).find(text)] == expected
+    found = replacing.Gazetteer(entries).find(text)
+    assert [re.findall(r"\w+", text[one.start : one.end]) for one in found] == expected
 
 
 def test_phone_numbers_of_real_dialogues(real_data):

@@ -7,87 +7,42 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import corpus, dialogue, frame, refused, rows_of, run, sample_dialogues, turn, write
+from kit import cases, corpus, dialogue, frame, refused, rows_of, run, sample_dialogues, turn, write
 
 import parapet
 from parapet.schemas.layout import sample_root
 from parapet.transforms.perturb.corpora import language_of
 
-# What users say in three dialogues of three turns in each language.
-TALKS = {
-    "es": """
-Busco un restaurante italiano en Madrid para esta noche. | Somos cuatro personas, a las nueve. |
-Sí, perfecto, muchas gracias.
-Quiero comprar dos entradas de cine para mañana. | Prefiero una película de comedia. | No, eso es todo, gracias.
+# What users say in two dialogues of three turns in each language.
+LANGUAGES = ("es", "de", "it", "nl", "pt", "pl", "fr", "ja", "zh", "ru", "ko", "ar", "sv")
+TALKS = """\
+Busco un restaurante italiano en Madrid para hoy. | Somos cuatro personas, a las nueve. | Sí, perfecto, muchas gracias.
 ¿Me puedes reservar un taxi al aeropuerto? | Salgo del hotel Ritz a las seis. | Vale, adiós.
-""",
-    "de": """
-Ich suche ein italienisches Restaurant in Berlin für heute Abend. | Wir sind vier Personen, um acht Uhr. |
-Ja, das passt, vielen Dank.
-Ich möchte zwei Kinokarten für morgen kaufen. | Lieber eine Komödie. | Nein, das war alles, danke.
+Ich suche ein italienisches Restaurant in Berlin. | Wir sind vier Personen, um acht Uhr. | Ja, das passt, vielen Dank.
 Kannst du mir ein Taxi zum Flughafen bestellen? | Ich fahre um sechs am Hotel Adlon los. | Gut, tschüss.
-""",
-    "it": """
-Cerco un ristorante francese a Roma per stasera. | Siamo in quattro, alle otto e mezza. |
-Sì, va benissimo, grazie mille.
-Vorrei comprare due biglietti per il cinema di domani. | Preferisco una commedia. | No, è tutto, grazie.
+Cerco un ristorante francese a Roma per stasera. | Siamo in quattro, alle otto. | Sì, va benissimo, grazie mille.
 Mi puoi prenotare un taxi per l'aeroporto? | Parto dall'albergo alle sei. | Va bene, arrivederci.
-""",
-    "nl": """
-Ik zoek een Italiaans restaurant in Amsterdam voor vanavond. | We zijn met vier personen, om acht uur. |
-Ja, dat is prima, dank je wel.
-Ik wil twee kaartjes voor de film van morgen. | Liever een komedie. | Nee, dat was alles, bedankt.
+Ik zoek een restaurant in Amsterdam voor vanavond. | We zijn met vier personen, om acht uur. | Ja, prima, dank je wel.
 Kun je een taxi naar het vliegveld voor me bestellen? | Ik vertrek om zes uur bij het hotel. | Goed, tot ziens.
-""",
-    "pt": """
-Procuro um restaurante italiano em Lisboa para hoje à noite. | Somos quatro pessoas, às oito horas. |
-Sim, está ótimo, muito obrigado.
-Quero comprar dois bilhetes de cinema para amanhã. | Prefiro uma comédia. | Não, é só isso, obrigada.
+Procuro um restaurante italiano em Lisboa. | Somos quatro pessoas, às oito horas. | Sim, está ótimo, muito obrigado.
 Pode reservar um táxi para o aeroporto? | Saio do hotel às seis. | Está bem, adeus.
-""",
-    "pl": """
 Szukam włoskiej restauracji w Krakowie na dziś wieczór. | Będą cztery osoby, o ósmej. | Tak, świetnie, dziękuję bardzo.
-Chcę kupić dwa bilety do kina na jutro. | Wolę komedię. | Nie, to wszystko, dziękuję.
 Czy możesz zamówić taksówkę na lotnisko? | Wyjeżdżam z hotelu o szóstej. | Dobrze, do widzenia.
-""",
-    "fr": """
-Je cherche un restaurant italien à Lyon pour ce soir. | Nous sommes quatre, à huit heures. |
-Oui, c'est parfait, merci beaucoup.
-Je voudrais acheter deux billets de cinéma pour demain. | Plutôt une comédie, s'il vous plaît. | Non, c'est tout, merci.
+Je cherche un restaurant à Lyon pour ce soir. | Nous sommes quatre, à huit heures. | Oui, c'est parfait, merci beaucoup.
 Pouvez-vous réserver un taxi pour l'aéroport ? | Je pars de l'hôtel à six heures. | Très bien, au revoir.
-""",
-    "ja": """
 今夜、東京でイタリア料理のレストランを探しています。 | 四人で、八時からお願いします。 | はい、それでお願いします。
-明日の映画のチケットを二枚買いたいです。 | コメディがいいです。 | いいえ、以上です。ありがとう。
 空港までタクシーを予約してください。 | ホテルを六時に出ます。 | わかりました、さようなら。
-""",
-    "zh": """
 我想找一家今晚的意大利餐厅。 | 四个人，八点钟。 | 好的，谢谢。
-我要买两张明天的电影票。 | 最好是喜剧片。 | 不用了，谢谢。
 请帮我订一辆去机场的出租车。 | 我六点从酒店出发。 | 好，再见。
-""",
-    "ru": """
 Ищу итальянский ресторан в Москве на сегодня вечером. | Нас четверо, к восьми часам. | Да, отлично, большое спасибо.
-Хочу купить два билета в кино на завтра. | Лучше комедию. | Нет, это всё, спасибо.
 Закажите, пожалуйста, такси в аэропорт. | Я выезжаю из гостиницы в шесть. | Хорошо, до свидания.
-""",
-    "ko": """
 오늘 저녁 서울에 있는 이탈리아 식당을 찾고 있어요. | 네 명이고 여덟 시예요. | 네, 좋아요, 감사합니다.
-내일 영화표 두 장을 사고 싶어요. | 코미디가 좋아요. | 아니요, 그게 다예요.
 공항까지 택시를 예약해 주세요. | 여섯 시에 호텔에서 출발해요. | 알겠어요, 안녕히 계세요.
-""",
-    "ar": """
 أبحث عن مطعم إيطالي في القاهرة لهذا المساء. | نحن أربعة أشخاص، الساعة الثامنة. | نعم، ممتاز، شكرا جزيلا.
-أريد شراء تذكرتين للسينما غدا. | أفضل فيلما كوميديا. | لا، هذا كل شيء، شكرا.
 هل يمكنك حجز سيارة أجرة إلى المطار؟ | أغادر الفندق في السادسة. | حسنا، مع السلامة.
-""",
-    "sv": """
-Jag letar efter en italiensk restaurang i Stockholm i kväll. | Vi är fyra personer, klockan åtta. |
-Ja, det blir bra, tack så mycket.
-Jag vill köpa två biobiljetter till i morgon. | Helst en komedi. | Nej, det var allt, tack.
+Jag letar efter en restaurang i Stockholm i kväll. | Vi är fyra, klockan åtta. | Ja, det blir bra, tack så mycket.
 Kan du boka en taxi till flygplatsen? | Jag åker från hotellet klockan sex. | Okej, hej då.
-""",
-}
+"""
 # English mixed with another language, and languages without word frequencies.
 MIXED = {
     "Hi, ich brauche ein Hotel in Berlin, please. For two nights, zwei Personen. Ja, sounds good, danke.": "de",
@@ -100,41 +55,35 @@ MIXED = {
     "ฉันต้องการจองโต๊ะสำหรับสองคน": "th",
 }
 SHORT = (
-    "ok",
-    "La Jolla",
-    "Check Kuala Lumpur.",
-    "thnaks",
-    "",
-    "Call Nguyễn Văn Minh",
-    "Amelie. Le Fabuleux Destin d'Amélie Poulain",
-    "Hotel 東京 Shinjuku",
-    "gimme sth cheap lol nah k thx bye",
-    "u got any rooms 4 2nite?? idk mayb downtown ty",
-    "I WANT A TABLE FOR TWO IN BOSTON",
+    *("ok", "", "La Jolla", "Check Kuala Lumpur.", "thnaks", "Call Nguyễn Văn Minh", "Hotel 東京 Shinjuku"),
+    *("Amelie. Le Fabuleux Destin d'Amélie Poulain", "gimme sth cheap lol nah k thx bye"),
+    *("u got any rooms 4 2nite?? idk mayb downtown ty", "I WANT A TABLE FOR TWO IN BOSTON"),
 )
 PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
 ALONE = ("café", "naïve", "🙂", "👍🏽", "👨‍👩‍👧", "–", "São Paulo", "…", "€20", "“ok”", "½")
 
 
-def talks_in(language: str) -> list[list[str]]:
-    return [line.split(" | ") for line in TALKS[language].strip().replace("|\n", "| ").splitlines()]
+def talks_in(language):
+    first = 2 * LANGUAGES.index(language)
+    return [line.split(" | ") for line in TALKS.splitlines()[first : first + 2]]
 
 
-def dialogues_in(language: str) -> list[dict]:
-    return [
-        dialogue(f"{language}_{i}", *(turn("USER", text, frame("Bikes_1")) for text in texts))
-        for i, texts in enumerate(talks_in(language))
-    ]
+def dialogues_in(language):
+    return [dialogue(f"{language}_{i}", *map(said, texts)) for i, texts in enumerate(talks_in(language))]
 
 
-@pytest.mark.parametrize("language", TALKS)
+def said(text):
+    return turn("USER", text, frame("Bikes_1"))
+
+
+@cases("language", *LANGUAGES)
 def test_dialogues_in_other_languages_are_recognised(language):
     assert {language_of(" ".join(texts)) for texts in talks_in(language)} == {language}
-    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 3 of 3 dialogues .*\({language}\)"):
+    with pytest.raises(parapet.InputError, match=rf"only knows texts in en, but 2 of 2 dialogues .*\({language}\)"):
         parapet.perturb_text([" ".join(texts) for texts in talks_in(language)], "verbose")
 
 
-@pytest.mark.parametrize(("text", "language"), MIXED.items())
+@cases("text language", *MIXED.items())
 def test_mixed_texts_and_further_languages_are_recognised(text, language):
     assert language_of(text) == language
 
@@ -143,17 +92,17 @@ def test_english_is_never_taken_for_another_language(real_data):
     roots = [sample_root(), *(Path(real_data) / name for name in ("sgd", "sgd_more"))]
     for file in (file for root in roots for file in root.rglob("dialogues_*.json")):
         for talk in json.loads(file.read_bytes()):
-            said = [of["utterance"] for of in talk["turns"] if of["speaker"] == "USER"]
-            assert language_of(" ".join(said)) == "en", talk["dialogue_id"]
-            assert {language_of(text) for text in said} <= {"en", ""}, talk["dialogue_id"]
+            texts = [of["utterance"] for of in talk["turns"] if of["speaker"] == "USER"]
+            assert language_of(" ".join(texts)) == "en", talk["dialogue_id"]
+            assert {language_of(text) for text in texts} <= {"en", ""}, talk["dialogue_id"]
 
 
-@pytest.mark.parametrize("text", SHORT)
+@cases("text", *SHORT)
 def test_names_and_short_answers_are_of_no_other_language(text):
     assert language_of(text) in ("en", "")
 
 
-@pytest.mark.parametrize("name", PERTURBATIONS)
+@cases("name", *PERTURBATIONS)
 def test_a_corpus_in_another_language_is_refused(name, tmp_path):
     here = corpus(tmp_path / "sgd", train=dialogues_in("fr"), test=dialogues_in("fr"))
     assert f"--sgd: {name} only knows texts in en" in refused("perturb", name, sgd=here, output=tmp_path / "out")
@@ -186,7 +135,7 @@ def test_single_dialogues_in_other_languages_stay_as_they_are_and_are_counted(na
 def test_single_turns_in_other_languages_stay_as_they_are(name, tmp_path):
     french = "Plutôt à vingt heures, s'il vous plaît."
     texts = ("I would like to book a table for two in Lyon please.", french, "Could you find me a taxi, please?")
-    here = corpus(tmp_path / "sgd", test=[dialogue("1", *(turn("USER", text, frame("Bikes_1")) for text in texts))])
+    here = corpus(tmp_path / "sgd", test=[dialogue("1", *map(said, texts))])
     result = run("perturb", name, sgd=here, output=tmp_path / "out")
     (turns,) = (talk["turns"] for talk in result.dialogues(f"{name}/test").values())
     assert [new["utterance"] == text for new, text in zip(turns, texts, strict=True)] == [False, True, False]
@@ -195,14 +144,14 @@ def test_single_turns_in_other_languages_stay_as_they_are(name, tmp_path):
 
 
 def test_short_messages_of_a_task_in_another_language_stay_as_they_are(tmp_path):
-    def task(name, *texts):
-        return {"id": name, "question": [[{"role": "user", "content": text}] for text in texts], "function": []}
-
-    ids = ("t_0", "t_1")
-    write(tmp_path / "possible_answer/tasks.jsonl", [{"id": name, "ground_truth": []} for name in ids])
+    texts = {
+        "t_0": ("Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please."),
+        "t_1": ("Quiero reservar una habitación en Lima.", "Dos", "No, gracias"),
+    }
+    write(tmp_path / "possible_answer/tasks.jsonl", [{"id": name, "ground_truth": []} for name in texts])
     tasks = [
-        task("t_0", "Please book me a cheap room in Lima.", "Thank you very much for that.", "From Friday, please."),
-        task("t_1", "Quiero reservar una habitación en Lima.", "Dos", "No, gracias"),
+        {"id": name, "question": [[{"role": "user", "content": text}] for text in of], "function": []}
+        for name, of in texts.items()
     ]
     result = run("perturb", "verbose", tasks=write(tmp_path / "tasks.jsonl", tasks), output=tmp_path / "out")
     english, spanish = rows_of(result.folder / "verbose/tasks.jsonl")
@@ -225,8 +174,8 @@ def test_turns_that_others_have_rewritten_may_be_in_any_language(tmp_path):
 
 @given(st.data(), st.sampled_from(["typos", "verbose", "simple", "paraphrase"]))
 def test_no_accent_emoji_or_mark_is_lost(data, name):
-    said = [of["utterance"] for talk in sample_dialogues() for of in talk["turns"] if of["speaker"] == "USER"]
-    words = data.draw(st.sampled_from(said)).split(" ")
+    texts = [of["utterance"] for talk in sample_dialogues() for of in talk["turns"] if of["speaker"] == "USER"]
+    words = data.draw(st.sampled_from(texts)).split(" ")
     at = data.draw(st.integers(0, len(words)))
     text = " ".join([*words[:at], data.draw(st.sampled_from(ALONE)), *words[at:], "Thanks! 🎉"])
     kept = Counter(char for char in text if not char.isascii() and char not in "’‘")

@@ -1,15 +1,8 @@
 """How APIs write calls of tools, whole and streamed, and how clients read them."""
 
-from __future__ import annotations
-
 import json
-import random
-from collections.abc import Iterator
-from typing import Any
 
 from wordings import pieces
-
-Calls = list[tuple[str, Any]]
 
 
 class Chat:
@@ -17,13 +10,11 @@ class Chat:
 
     path = "/chat/completions"
 
-    @staticmethod
-    def tool(function: dict[str, Any]) -> dict[str, Any]:
+    def tool(self, function):
         return {"type": "function", "function": {**function, "strict": True}}
 
-    @staticmethod
-    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
-        messages: list[Any] = [
+    def request(self, tools, past, choice):
+        messages = [
             {"role": "system", "content": f"Use `{choice}` if in doubt."},
             {"role": "user", "content": [{"type": "text", "text": f"call {choice}"}]},
         ]
@@ -35,12 +26,10 @@ class Chat:
         picked = {"type": "function", "function": {"name": choice}}
         return {"model": "m", "messages": messages, "tools": tools, "tool_choice": picked, "seed": 1.50}
 
-    @staticmethod
-    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+    def tools(self, request):
         return [tool["function"] for tool in request["tools"]]
 
-    @staticmethod
-    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+    def past(self, request):
         calls = [call["function"] for m in request["messages"] for call in m.get("tool_calls", ())]
         for message in request["messages"]:
             if message["role"] == "tool":
@@ -48,18 +37,16 @@ class Chat:
         named = request["tool_choice"]["function"]["name"]
         return [(call["name"], json.loads(call["arguments"])) for call in calls], named
 
-    @staticmethod
-    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, calls, draw, request):
         functions = [{"name": name, "arguments": _text(arguments, draw)} for name, arguments in calls]
         called = [{"id": f"c{i}", "type": "function", "function": function} for i, function in enumerate(functions)]
         message = {"role": "assistant", "content": None, "tool_calls": called}
         return {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls", "logprobs": 0.10}]}
 
-    @staticmethod
-    def stream(calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
+    def stream(self, calls, draw, request):
         fixed = {"id": "x", "object": "chat.completion.chunk", "created": 1}
 
-        def chunk(delta: Any, reason: Any = None) -> dict[str, Any]:
+        def chunk(delta, reason=None):
             return {**fixed, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
 
         yield chunk({"role": "assistant", "content": None})
@@ -75,15 +62,13 @@ class Chat:
         yield {**fixed, "choices": [], "usage": {"total_tokens": 3}}
         yield "[DONE]"
 
-    @staticmethod
-    def calls(answer: dict[str, Any]) -> Calls:
+    def calls(self, answer):
         called = answer["choices"][0]["message"]["tool_calls"]
         return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in called]
 
-    @staticmethod
-    def streamed(events: list[Any]) -> Calls:
+    def streamed(self, events):
         assert events[-1] == "[DONE]"
-        calls: dict[int, list[str]] = {}
+        calls = {}
         for event in events[:-1]:
             for choice in event["choices"]:
                 for call in choice["delta"].get("tool_calls", ()):
@@ -98,34 +83,28 @@ class Responses:
 
     path = "/responses"
 
-    @staticmethod
-    def tool(function: dict[str, Any]) -> dict[str, Any]:
+    def tool(self, function):
         return {"type": "function", **function, "strict": False}
 
-    @staticmethod
-    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
-        items: list[Any] = [{"role": "user", "content": [{"type": "input_text", "text": f"call {choice}"}]}]
+    def request(self, tools, past, choice):
+        items = [{"role": "user", "content": [{"type": "input_text", "text": f"call {choice}"}]}]
         for i, (name, arguments) in enumerate(past):
-            items.append(
-                {"type": "function_call", "call_id": f"{name}{i}", "name": name, "arguments": json.dumps(arguments)}
-            )
+            call = {"type": "function_call", "call_id": f"{name}{i}", "name": name}
+            items.append({**call, "arguments": json.dumps(arguments)})
             items.append({"type": "function_call_output", "call_id": f"{name}{i}", "output": f"{name} says"})
         allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": choice}]}
         return {"model": "m", "input": items, "tools": tools, "tool_choice": allowed, "instructions": f"`{choice}`"}
 
-    @staticmethod
-    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+    def tools(self, request):
         return request["tools"]
 
-    @staticmethod
-    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+    def past(self, request):
         calls = [item for item in request["input"] if item.get("type") == "function_call"]
         named = request["tool_choice"]["tools"][0]["name"]
         assert request["instructions"] == f"`{named}`"
         return [(call["name"], json.loads(call["arguments"])) for call in calls], named
 
-    @staticmethod
-    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, calls, draw, request):
         output = [
             {"id": f"f{i}", "type": "function_call", "call_id": f"c{i}", "name": name, "status": "completed",
              "arguments": _text(arguments, draw)}
@@ -134,9 +113,8 @@ class Responses:
         repeated = {key: request[key] for key in ("tools", "tool_choice", "instructions") if key in request}
         return {"id": "r", "object": "response", "output": output, **repeated}
 
-    @classmethod
-    def stream(cls, calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
-        whole = cls.answer(calls, draw, request)
+    def stream(self, calls, draw, request):
+        whole = self.answer(calls, draw, request)
         yield {"type": "response.created", "response": {**whole, "output": []}}
         parts = []
         for i, item in enumerate(whole["output"]):
@@ -151,13 +129,11 @@ class Responses:
             yield {"type": "response.output_item.done", "output_index": i, "item": item}
         yield {"type": "response.completed", "response": whole}
 
-    @staticmethod
-    def calls(answer: dict[str, Any]) -> Calls:
+    def calls(self, answer):
         return [(item["name"], json.loads(item["arguments"])) for item in answer["output"]]
 
-    @classmethod
-    def streamed(cls, events: list[Any]) -> Calls:
-        calls: dict[int, list[str]] = {}
+    def streamed(self, events):
+        calls = {}
         for event in events:
             kind, at = event["type"], event.get("output_index")
             if kind == "response.output_item.added":
@@ -169,7 +145,7 @@ class Responses:
             elif kind == "response.output_item.done":
                 assert calls[at] == [event["item"]["name"], event["item"]["arguments"]]
         read = [(name, json.loads(arguments)) for name, arguments in calls.values()]
-        assert cls.calls(events[-1]["response"]) == read
+        assert self.calls(events[-1]["response"]) == read
         return read
 
 
@@ -178,14 +154,12 @@ class Messages:
 
     path = "/messages"
 
-    @staticmethod
-    def tool(function: dict[str, Any]) -> dict[str, Any]:
+    def tool(self, function):
         rest = {key: value for key, value in function.items() if key != "parameters"}
         return {**rest, "input_schema": function["parameters"]}
 
-    @staticmethod
-    def request(tools: list[Any], past: Calls, choice: str) -> dict[str, Any]:
-        messages: list[Any] = [{"role": "user", "content": f"call {choice}"}]
+    def request(self, tools, past, choice):
+        messages = [{"role": "user", "content": f"call {choice}"}]
         for i, (name, arguments) in enumerate(past):
             use = {"type": "tool_use", "id": f"{name}{i}", "name": name, "input": arguments}
             result = {"type": "tool_result", "tool_use_id": f"{name}{i}", "content": f"{name} says"}
@@ -194,26 +168,22 @@ class Messages:
         system = [{"type": "text", "text": f"`{choice}`", "cache_control": {"type": "ephemeral"}}]
         return {"model": "m", "messages": messages, "tools": tools, "tool_choice": picked, "system": system}
 
-    @staticmethod
-    def tools(request: dict[str, Any]) -> list[dict[str, Any]]:
+    def tools(self, request):
         return [{**tool, "parameters": tool["input_schema"]} for tool in request["tools"]]
 
-    @staticmethod
-    def past(request: dict[str, Any]) -> tuple[Calls, str]:
+    def past(self, request):
         parts = [part for message in request["messages"][1:] for part in message["content"]]
         assert request["system"][0]["text"] == f"`{request['tool_choice']['name']}`"
         calls = [(part["name"], part["input"]) for part in parts if part["type"] == "tool_use"]
         return calls, request["tool_choice"]["name"]
 
-    @staticmethod
-    def answer(calls: Calls, draw: random.Random, request: dict[str, Any]) -> dict[str, Any]:
-        content: list[Any] = [{"type": "text", "text": "I call."}]
+    def answer(self, calls, draw, request):
+        content = [{"type": "text", "text": "I call."}]
         content += [{"type": "tool_use", "id": f"c{i}", "name": n, "input": a} for i, (n, a) in enumerate(calls)]
         return {"id": "m", "type": "message", "role": "assistant", "content": content, "stop_reason": "tool_use"}
 
-    @classmethod
-    def stream(cls, calls: Calls, draw: random.Random, request: dict[str, Any]) -> Iterator[Any]:
-        whole = cls.answer(calls, draw, request)
+    def stream(self, calls, draw, request):
+        whole = self.answer(calls, draw, request)
         yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
         for i, block in enumerate(whole["content"]):
             start = {**block, "text": ""} if block["type"] == "text" else {**block, "input": {}}
@@ -228,13 +198,11 @@ class Messages:
         yield {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}
         yield {"type": "message_stop"}
 
-    @staticmethod
-    def calls(answer: dict[str, Any]) -> Calls:
+    def calls(self, answer):
         return [(block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"]
 
-    @staticmethod
-    def streamed(events: list[Any]) -> Calls:
-        calls: dict[int, list[str]] = {}
+    def streamed(self, events):
+        calls = {}
         for event in events:
             if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
                 calls[event["index"]] = [event["content_block"]["name"], ""]
@@ -243,8 +211,9 @@ class Messages:
         return [(name, json.loads(arguments)) for name, arguments in calls.values()]
 
 
-DIALECTS = (Chat, Responses, Messages)
+CHAT = Chat()
+DIALECTS = (CHAT, Responses(), Messages())
 
 
-def _text(arguments: Any, draw: random.Random) -> str:
+def _text(arguments, draw):
     return json.dumps(arguments, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))

@@ -5,16 +5,17 @@ import random
 from collections import Counter
 
 import pytest
-from apis import DIALECTS, Chat
+from apis import CHAT, DIALECTS
+from kit import cases, lacking
 from msgspec import Raw
-from wordings import arguments_of, in_variant, reworded, toolset
+from wordings import arguments_of, in_variant, pieces, reworded, reworded_at_random, schema_of, toolset
 
 from parapet.schemas.tools import Tool
 from parapet.transforms.proxy.conversation import Answer, RewordedTools, reworded_request
-from parapet.transforms.proxy.raw_json import encoded, fields_of
+from parapet.transforms.proxy.raw_json import ArgumentsText, encoded, fields_of
 from parapet.transforms.proxy.server import ModelSide, Record
 from parapet.transforms.proxy.statistics import Statistics
-from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool
+from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 
 def random_calls(draw, functions, most=3):
@@ -40,11 +41,8 @@ def test_random_calls_come_back(dialect, seed):
     definitions = [dialect.tool(each) for each in functions]
     request = dialect.request(definitions, past, draw.choice(functions)["name"])
     at_model, answer, statistics = sent(request, variant)
-    chosen = dialect.past(request)[1]
-    assert dialect.past(at_model) == (
-        in_variant(past, functions, variant),
-        in_variant([(chosen, {})], functions, variant)[0][0],
-    )
+    ((chosen, _),) = in_variant([(dialect.past(request)[1], {})], functions, variant)
+    assert dialect.past(at_model) == (in_variant(past, functions, variant), chosen)
     assert [tool["name"] for tool in dialect.tools(at_model)] == ["other_0", "other_1", "tool_2"]
     own = in_variant(calls, functions, variant)
     whole = json.loads(bytes(answer.whole(encoded(dialect.answer(own, draw, at_model)))))
@@ -61,42 +59,22 @@ def test_random_calls_come_back(dialect, seed):
 
 
 # Cases one by one. The variant of these: search(query, filters=[{field_name, value}]) is find(text, conditions=[…]).
-SEARCH = {
-    "name": "search",
-    "description": "Searches; see `book`.",
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string"},
-            "filters": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {"field_name": {"type": "string"}, "value": {}},
-                    "required": ["field_name"],
-                    "additionalProperties": False,
-                },
-            },
-        },
-        "required": ["query", "filters"],
-        "additionalProperties": False,
-    },
-}
-BOOK = {
-    "name": "book",
-    "description": "Books what `search` finds",
-    "parameters": {"type": "object", "properties": {"value": {"type": "string"}}},
-}
+
+
+def an_object(*required, **properties):
+    return {"type": "object", "properties": properties, "required": [*required], "additionalProperties": False}
+
+
+FILTER = an_object("field_name", field_name={"type": "string"}, value={})
+PARAMETERS = an_object("query", "filters", query={"type": "string"}, filters={"type": "array", "items": FILTER})
+SEARCH = {"name": "search", "description": "Searches; see `book`.", "parameters": PARAMETERS}
+BOOK = {"name": "book", "description": "Books what `search` finds", "parameters": an_object(value={"type": "string"})}
 NOW = {"name": "now", "description": "Tells the time", "parameters": {"type": "object", "properties": {}}}
-NEW_NAMES = {
-    "/properties/query": "text",
-    "/properties/filters": "conditions",
-    "/properties/filters/items/properties/field_name": "key_name",
-    "/properties/filters/items/properties/value": "amount",
-}
-FIND = reworded(
-    Tool(SEARCH), "find", "Looks for things; see `reserve`.", NEW_NAMES, {"/properties/query": "What to look for"}
-)
+FILTER_NAMES = {"field_name": "key_name", "value": "amount"}
+NEW_NAMES = {"/properties/query": "text", "/properties/filters": "conditions"}
+NEW_NAMES |= {f"/properties/filters/items/properties/{old}": new for old, new in FILTER_NAMES.items()}
+SAYS = {"/properties/query": "What to look for"}
+FIND = reworded(Tool(SEARCH), "find", "Looks for things; see `reserve`.", NEW_NAMES, SAYS)
 RESERVE = reworded(Tool(BOOK), "reserve", "Reserves what `find` finds", {"/properties/value": "query"})
 VARIANT = TaskVariant("v1", {"tools": {"search": FIND, "book": RESERVE}})
 ARGUMENTS = {"query": "a", "filters": [{"field_name": "query", "value": {"query": 1}}]}
@@ -104,7 +82,7 @@ RENAMED = {"text": "a", "conditions": [{"key_name": "query", "amount": {"query":
 
 
 def chat(*messages, **more):
-    return {"model": "m", "messages": list(messages), "tools": [Chat.tool(t) for t in (SEARCH, BOOK, NOW)], **more}
+    return {"model": "m", "messages": list(messages), "tools": [CHAT.tool(t) for t in (SEARCH, BOOK, NOW)], **more}
 
 
 def called(name, arguments, **more):
@@ -119,28 +97,21 @@ def whole(answer, content):
     return json.loads(bytes(answer.whole(encoded(content))))
 
 
-@pytest.mark.parametrize(
-    ("choice", "renamed"),
-    [
-        ("auto", "auto"),
-        ({"type": "function", "function": {"name": "search"}}, {"type": "function", "function": {"name": "find"}}),
-        ({"type": "function", "name": "search"}, {"type": "function", "name": "find"}),
-        ({"type": "tool", "name": "book", "disable_parallel_tool_use": True}, {
-            "type": "tool", "name": "reserve", "disable_parallel_tool_use": True}),
-        ({"type": "custom", "custom": {"name": "now"}}, {"type": "custom", "custom": {"name": "now"}}),
-        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "book"}]}, {
-            "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "reserve"}]}),
-        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-            {"type": "function", "function": {"name": "book"}}]}}, {
-            "type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
-                {"type": "function", "function": {"name": "reserve"}}]}}),
-        ({"type": "mcp", "server_label": "s", "name": "search"}, {
-            "type": "mcp", "server_label": "s", "name": "search"}),
-    ],
-)  # fmt: skip
-def test_choices(choice, renamed):
+@cases(
+    "choice",
+    "auto",
+    {"type": "function", "function": {"name": "search"}},
+    {"type": "function", "name": "search"},
+    {"type": "tool", "name": "book", "disable_parallel_tool_use": True},
+    {"type": "custom", "custom": {"name": "now"}},
+    {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "book"}]},
+    {"type": "allowed_tools", "allowed_tools": {"tools": [{"type": "function", "function": {"name": "book"}}]}},
+    {"type": "mcp", "server_label": "s", "name": "search"},
+)
+def test_choices(choice):
+    renamed = json.loads(json.dumps(choice).replace('"search"', '"find"').replace('"book"', '"reserve"'))
     at_model, *_ = sent(chat(tool_choice=choice), VARIANT)
-    assert at_model["tool_choice"] == renamed
+    assert at_model["tool_choice"] == (choice if "mcp" in str(choice) else renamed)
 
 
 def test_texts_of_users_assistants_and_results_stay():
@@ -157,26 +128,18 @@ def test_texts_of_users_assistants_and_results_stay():
 
 
 def test_what_does_not_change_keeps_its_bytes():
-    body = b'{"n": 1.10, "model":"m","big":123456789012345678901234567890, "x":{"a" : [1e400,  2]},"x2":"\\u00e9",'
-    body += (
-        b'"messages":[ {"role":"user","content":"\\u0068i"} ], "tools": ' + json.dumps(chat()["tools"]).encode() + b"}"
-    )
+    kept = [b'"n":1.10', b'"big":123456789012345678901234567890', b'"x":{"a" : [1e400,  2]},"x2":"\\u00e9"']
+    kept.append(b'"messages":[ {"role":"user","content":"\\u0068i"} ]')
+    body = b"{" + b", ".join([*kept, b'"model":"m", "tools": ' + json.dumps(chat()["tools"]).encode()]) + b"}"
     fields = fields_of(body)
     reworded = reworded_request(fields, RewordedTools(fields["tools"], VARIANT))
     assert {name for name in fields if reworded[name] is not fields[name]} == {"tools"}
     new = bytes(encoded(reworded))
-    assert b'"n":1.10' in new
-    assert b'"big":123456789012345678901234567890' in new
-    assert b'"x":{"a" : [1e400,  2]},"x2":"\\u00e9"' in new
-    assert b'[ {"role":"user","content":"\\u0068i"} ]' in new
+    assert not lacking(new, *kept)
     assert reworded_request(fields, RewordedTools(fields["tools"], None)) is fields
     answer = Answer(RewordedTools(fields["tools"], VARIANT), Statistics(Counter()), {})
-    for data in (
-        b'{"choices": [{"message": {"content": "hi", "tool_calls": null}, "x": 1.10}]}',
-        b"[1]",
-        b"hi",
-        b"null",
-    ):
+    text = b'{"choices": [{"message": {"content": "hi", "tool_calls": null}, "x": 1.10}]}'
+    for data in (text, b"[1]", b"hi", b"null"):
         assert bytes(answer.whole(Raw(data))) == data
         assert [bytes(event) for event in answer.events(Raw(data))] == [data]
     called_now = json.dumps(answer_with({"tool_calls": [called("now", "{}")]})).encode()
@@ -190,19 +153,17 @@ def test_halves_of_surrogate_pairs_do_not_keep_tools_from_being_reworded():
     assert new["tools"][0]["function"]["name"] == "find"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected", "problem"),
-    [
-        ("find", json.dumps(RENAMED), ("search", json.dumps(ARGUMENTS)), None),
-        ("find", RENAMED, ("search", ARGUMENTS), None),  # as llama.cpp has it
-        ("find", "", ("search", ""), None),
-        ("now", '{"a": 1}', ("now", '{"a": 1}'), None),
-        ("search", '{"query": 1}', ("search", '{"query": 1}'), "there is no such tool"),
-        ("find", '{"query": 1}', ("search", '{"query": 1}'), "there is no parameter 'query'"),
-        ("find", '{"text": 1', ("search", '{"query": 1'), "the arguments are not a JSON object"),
-        ("find", "text=1", ("search", "text=1"), "the arguments are not a JSON object"),
-        ("find", "[1]", ("search", "[1]"), "the arguments are not a JSON object"),
-    ],
+@cases(
+    "name arguments expected problem",
+    ("find", json.dumps(RENAMED), ("search", json.dumps(ARGUMENTS)), None),
+    ("find", RENAMED, ("search", ARGUMENTS), None),  # as llama.cpp has it
+    ("find", "", ("search", ""), None),
+    ("now", '{"a": 1}', ("now", '{"a": 1}'), None),
+    ("search", '{"query": 1}', ("search", '{"query": 1}'), "there is no such tool"),
+    ("find", '{"query": 1}', ("search", '{"query": 1}'), "there is no parameter 'query'"),
+    ("find", '{"text": 1', ("search", '{"query": 1'), "the arguments are not a JSON object"),
+    ("find", "text=1", ("search", "text=1"), "the arguments are not a JSON object"),
+    ("find", "[1]", ("search", "[1]"), "the arguments are not a JSON object"),
 )
 def test_calls_that_cannot_be_mapped_pass_and_are_counted(name, arguments, expected, problem):
     _, answer, statistics = sent(chat(), VARIANT)
@@ -215,20 +176,23 @@ def test_calls_that_cannot_be_mapped_pass_and_are_counted(name, arguments, expec
     assert table["tools_without_variant"] == {}  # they are counted where they pass, see sides.py
 
 
+def streamed(answer, *deltas):
+    """The events for these deltas."""
+    chunks = [{"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    return [json.loads(bytes(event)) for chunk in chunks for event in answer.events(encoded(chunk))]
+
+
 def test_a_stream_that_ends_within_a_key_loses_nothing():
     _, answer, statistics = sent(chat(), VARIANT)
-    deltas = [
-        {"tool_calls": [{"index": 0, **called("find", "")}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"text": "a\\'}}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": '"b", "cond'}}]},
-    ]
-    chunks = [{"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    chunks.append({"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
-    events = [json.loads(bytes(event)) for chunk in chunks for event in answer.events(encoded(chunk))]
+    texts = ('{"text": "a\\', '"b", "cond')
+    deltas = [{"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in texts]
+    events = streamed(answer, {"tool_calls": [{"index": 0, **called("find", "")}]}, *deltas)
+    last = {"id": "x", "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}
+    events += [json.loads(bytes(event)) for event in answer.events(encoded(last))]
     assert all(event["id"] == "x" for event in events)
     calls = [event["choices"][0]["delta"]["tool_calls"][0] for event in events[:-1]]
     assert "".join(call["function"]["arguments"] for call in calls) == '{"query": "a\\"b", "cond'
-    assert events[-1] == chunks[-1]
+    assert events[-1] == last
     assert statistics.table()["calls_unmapped"][0]["problem"] == "the arguments are not a JSON object"
 
 
@@ -242,8 +206,7 @@ def test_servers_that_repeat_names_and_leave_out_indexes():
         {"tool_calls": [{"function": {"name": None, "arguments": None}}]},
         {"tool_calls": None, "content": "x"},
     ]
-    chunks = [{"choices": [{"delta": delta}]} for delta in deltas]
-    events = [json.loads(bytes(event)) for chunk in chunks for event in answer.events(encoded(chunk))]
+    events = streamed(answer, *deltas)
     answer.end()
     functions = [call["function"] for event in events for call in event["choices"][0]["delta"]["tool_calls"] or ()]
     assert [function["name"] for function in functions] == ["search", "search", "search", "", None]
@@ -253,7 +216,7 @@ def test_servers_that_repeat_names_and_leave_out_indexes():
 
 def test_a_name_that_another_tool_has_is_not_given():
     other = {"name": "find", "parameters": {"type": "object", "properties": {"x": {}}}}
-    at_model, answer, _ = sent({**chat(), "tools": [Chat.tool(t) for t in (SEARCH, other)]}, VARIANT)
+    at_model, answer, _ = sent({**chat(), "tools": [CHAT.tool(t) for t in (SEARCH, other)]}, VARIANT)
     assert [tool["function"]["name"] for tool in at_model["tools"]] == ["search", "find"]
     content = answer_with({"tool_calls": [called("find", '{"x": {"text": 1}}')]})
     assert whole(answer, content) == content
@@ -263,19 +226,19 @@ def test_a_variant_that_gives_two_parameters_one_name_is_not_used():
     tool = {"name": "book", "parameters": {"type": "object", "properties": {"a": {}, "b": {}}}}
     names = {"/properties/a": "x", "/properties/b": "x"}
     variant = TaskVariant("v1", {"t": {"book": VariantTool(Tool({**tool, "name": "reserve"}), names)}})
-    at_model, *_ = sent({**chat(), "tools": [Chat.tool(tool)]}, variant)
-    assert at_model["tools"] == [Chat.tool(tool)]
+    at_model, *_ = sent({**chat(), "tools": [CHAT.tool(tool)]}, variant)
+    assert at_model["tools"] == [CHAT.tool(tool)]
 
 
 def test_tools_with_other_parameters_hosted_and_broken_ones_pass():
     changed = {**BOOK, "parameters": {"type": "object", "properties": {"value": {}, "more": {}}}}
-    tools = [Chat.tool(SEARCH), Chat.tool(changed), {"type": "web_search"}, {"type": "function", "function": 3}]
+    tools = [CHAT.tool(SEARCH), CHAT.tool(changed), {"type": "web_search"}, {"type": "function", "function": 3}]
     request = {**chat(), "tools": tools}
     at_model, *_ = sent(request, VARIANT)
     assert at_model["tools"][1:] == tools[1:]
     reworded = RewordedTools(encoded(tools), VARIANT)
     assert (reworded.reworded, reworded.hosted, [*reworded.by_original]) == (1, 1, ["search", "book"])
-    twice = [Chat.tool(SEARCH), Chat.tool(SEARCH)]
+    twice = [CHAT.tool(SEARCH), CHAT.tool(SEARCH)]
     assert sent({**chat(), "tools": twice}, VARIANT)[0]["tools"] == twice
 
 
@@ -306,10 +269,8 @@ def test_texts_of_users_are_perturbed_and_nothing_else():
 def test_a_custom_tool_gets_text():
     tool = {"type": "custom", "custom": {"name": "book", "description": "Runs code"}}
     variant = TaskVariant("v1", {"t": {"book": reworded(Tool(tool), "execute", "Executes", {})}})
-    past = {
-        "role": "assistant",
-        "tool_calls": [{"id": "1", "type": "custom", "custom": {"name": "book", "input": "{x"}}],
-    }
+    calls = [{"id": "1", "type": "custom", "custom": {"name": "book", "input": "{x"}}]
+    past = {"role": "assistant", "tool_calls": calls}
     at_model, answer, statistics = sent({"messages": [past], "tools": [tool]}, variant)
     assert at_model["tools"][0]["custom"]["name"] == "execute"
     assert at_model["messages"][0]["tool_calls"][0]["custom"] == {"name": "execute", "input": "{x"}
@@ -319,3 +280,55 @@ def test_a_custom_tool_gets_text():
     item = {"type": "custom_tool_call", "name": "execute", "input": "x = {"}
     assert whole(answer, {"output": [item]})["output"] == [{**item, "name": "book"}]
     assert statistics.table()["calls_mapped"] == 2
+
+
+# Arguments in pieces.
+
+
+def renamings(seed):
+    draw = random.Random(seed)
+    tool = Tool({"name": "a", "parameters": schema_of(draw)})
+    forth = renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
+    return draw, tool, forth
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_there_and_back_in_pieces(seed):
+    draw, tool, forth = renamings(seed)
+    back = forth.reversed()
+    for _ in range(10):
+        arguments = arguments_of(draw, tool.parameters.root, tool.parameters.root)
+        text = json.dumps(arguments, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1]))
+        there = ArgumentsText(forth)
+        renamed = "".join(map(there.renamed, pieces(draw, text)))
+        assert json.loads(renamed) == forth.arguments(arguments)
+        again = ArgumentsText(back)
+        returned = "".join(map(again.renamed, pieces(draw, renamed)))
+        assert json.loads(returned) == arguments
+        assert returned == text or not text.isascii() or "\\u" in text
+        assert there.is_complete()
+        assert (there.held, again.held, there.unknown, again.unknown) == ("",) * 4
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_value_passes_at_once_and_a_key_when_it_is_known(seed):
+    draw, tool, forth = renamings(seed)
+    text = json.dumps(arguments_of(draw, tool.parameters.root, tool.parameters.root))
+    there, whole = ArgumentsText(forth), ArgumentsText(forth).renamed(text)
+    written = ""
+    for letter in text:
+        written += there.renamed(letter)
+        assert whole.startswith(written)
+        assert there.held == "\\" or there.held[:1] in ("", '"')
+    assert written == whole
+
+
+@cases(
+    "text complete",
+    *((text, False) for text in ('{"a": "b\\', '{"ci', "[1, {", "}]", '"{\\"a\\": 1}"', "text", "{'a': 1}", '{"\\ud8')),
+    *((text, True) for text in ("", "null", "{}", ' {"a": 1} ')),
+)
+def test_what_has_no_key_to_rename_passes(text, complete):
+    arguments = ArgumentsText(renamings(0)[2])
+    assert "".join(map(arguments.renamed, text)) + arguments.held == text
+    assert arguments.is_complete() == complete

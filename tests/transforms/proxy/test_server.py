@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-from apis import DIALECTS, Chat
+from apis import CHAT, DIALECTS
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from upstream import event_of, proxy, upstream, wait_for
 from wordings import in_variant, reworded, toolset
@@ -36,9 +36,8 @@ def test_random_calls_come_back_over_http(dialect, streamed):
         with httpx.Client(base_url=own, trust_env=False) as client:
             n = 0
             for seed in map(str, range(40)):
-                response = client.post(
-                    f"/v1{dialect.path}", json={**request, "stream": streamed}, headers={"x-seed": seed}
-                )
+                content = {**request, "stream": streamed}
+                response = client.post(f"/v1{dialect.path}", json=content, headers={"x-seed": seed})
                 assert response.status_code == 200
                 calls = dialect.streamed(events_in(response.text)) if streamed else dialect.calls(response.json())
                 assert in_variant(calls, functions, variant) == app.calls[seed]
@@ -49,7 +48,7 @@ def test_random_calls_come_back_over_http(dialect, streamed):
         assert not table["calls_unmapped"]
 
 
-TOOLS = [Chat.tool({"name": "search", "description": "Searches", "parameters": {
+TOOLS = [CHAT.tool({"name": "search", "description": "Searches", "parameters": {
     "type": "object", "properties": {"query": {"type": "string"}}}})]  # fmt: skip
 FIND = reworded(Tool(TOOLS[0]), "find", "Finds", {"/properties/query": "text"})
 VARIANT = TaskVariant("v1", {"t": {"search": FIND}})
@@ -68,9 +67,9 @@ def between(script=None, **options):
             yield client, app, sides
 
 
-def answering(content, status=200, **headers):
+def answering(content, status=200, kind="application/json", **headers):
     async def script(*_):
-        return Response(content, status, headers)
+        return Response(content, status, {"content-type": kind, **headers})
 
     return script
 
@@ -78,11 +77,7 @@ def answering(content, status=200, **headers):
 def test_requests_pass_with_their_headers_query_and_bytes():
     answer = b'{"object": "list",  "x":1.10}'
     headers = {"authorization": "Bearer k", "x-own": "ä".encode(), "openai-organization": "o", "user-agent": "agent"}
-    with between(answering(answer, 201, **{"x-request-id": "r", "Content-Type": "application/json"})) as (
-        client,
-        app,
-        _,
-    ):
+    with between(answering(answer, 201, **{"x-request-id": "r"})) as (client, app, _):
         response = client.post("/v1/files?a=1&b=%2F", content=b"\xff\0raw", headers=headers)
         assert (response.status_code, response.content) == (201, answer)
         assert response.headers["x-request-id"] == "r"
@@ -101,7 +96,7 @@ def test_requests_pass_with_their_headers_query_and_bytes():
 
 
 def test_variants_by_path_and_statistics():
-    with between(answering(b"{}", **{"content-type": "application/json"})) as (client, app, _):
+    with between(answering(b"{}")) as (client, app, _):
         for path in ("/x/v1/v1/chat/completions", "/x/v1/chat/completions", "/x/original/chat/completions"):
             client.post(path, json=REQUEST)
         names = [json.loads(body)["tools"][0]["function"]["name"] for _, body in app.requests]
@@ -120,7 +115,7 @@ def test_variants_by_path_and_statistics():
 @pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
 def test_errors_of_the_upstream_pass(status):
     error = b'{"error": {"message": "find is bad"}}'
-    with between(answering(error, status, **{"retry-after": "7", "content-type": "application/json"})) as (client, *_):
+    with between(answering(error, status, **{"retry-after": "7"})) as (client, *_):
         response = client.post("/chat/completions", json=REQUEST)
         assert (response.status_code, response.content, response.headers["retry-after"]) == (status, error, "7")
 
@@ -137,11 +132,7 @@ def test_redirects_are_not_followed_and_other_encodings_are_read():
         assert client.post("/chat/completions", json=REQUEST).headers["location"] == "http://example.org/"
     answer = {"choices": [{"message": {"tool_calls": [{"function": {"name": "find", "arguments": "{}"}}]}}]}
     packed = gzip.compress(json.dumps(answer).encode())
-    with between(answering(packed, **{"content-encoding": "gzip", "content-type": "application/json"})) as (
-        client,
-        app,
-        _,
-    ):
+    with between(answering(packed, **{"content-encoding": "gzip"})) as (client, app, _):
         response = client.post("/chat/completions", json=REQUEST)
         assert response.json()["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "search"
         assert app.requests[0][0].headers["accept-encoding"] == "identity"
@@ -151,13 +142,13 @@ def test_redirects_are_not_followed_and_other_encodings_are_read():
 def test_sizes_are_limited(monkeypatch):
     monkeypatch.setattr(server, "LARGEST", 1 << 20)
     long = json.dumps({**REQUEST, "x": "a" * (1 << 20)}).encode()
-    with between(answering(long, **{"content-type": "application/json"})) as (client, app, _):
+    with between(answering(long)) as (client, app, _):
         assert client.post("/chat/completions", content=long).status_code == 413
         assert not app.requests
         assert client.post("/chat/completions", json=REQUEST).status_code == 502
         assert client.get("/models").content == long  # passes as it arrives
     event = b"data: " + long
-    reply = answering(event, **{"content-type": "text/event-stream"})
+    reply = answering(event, kind="text/event-stream")
     with between(reply) as (client, *_), pytest.raises(httpx.RemoteProtocolError):
         client.post("/chat/completions", json=REQUEST)
 
@@ -227,12 +218,9 @@ def test_a_client_that_goes_before_the_answer_begins_ends_the_request():
     stopped = threading.Event()
 
     async def script(request, _):
-        async def disconnected():
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            stopped.set()
-
-        await disconnected()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        stopped.set()
 
     with between(script) as (client, *_):
         with pytest.raises(httpx.ReadTimeout):
@@ -255,7 +243,7 @@ def test_a_stream_that_breaks_off_does_so_for_the_client():
 
 def test_the_record_is_read_by_other_commands_and_the_log_has_no_credentials(tmp_path):
     answer = {"choices": [{"message": {"tool_calls": [{"function": {"name": "find", "arguments": '{"text": 1}'}}]}}]}
-    reply = answering(json.dumps(answer), **{"content-type": "application/json"})
+    reply = answering(json.dumps(answer))
     with open(tmp_path / "log", "a") as log, between(reply, path=tmp_path / "tools.json", log=log) as (client, *_):
         for _ in range(3):
             client.post("/chat/completions", json=REQUEST, headers={"authorization": "Bearer secret"})
@@ -280,9 +268,8 @@ def test_an_mcp_server_over_http(is_streamed):
         result = {"tools": [definition]} if message["method"] == "tools/list" else {"content": [params]}
         answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
         if is_streamed:
-            return Response(
-                f"event: message\r\nid: 7\r\ndata: {json.dumps(answer)}\r\n\r\n", media_type="text/event-stream"
-            )
+            data = f"event: message\r\nid: 7\r\ndata: {json.dumps(answer)}\r\n\r\n"
+            return Response(data, media_type="text/event-stream")
         return JSONResponse(answer, headers={"mcp-session-id": "s"})
 
     def ask(client, method, params=None, **headers):

@@ -1,13 +1,10 @@
 """A scripted upstream, and the proxy before it, both as real servers on free ports."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
 import threading
 import time
-from collections.abc import Callable
 from contextlib import contextmanager, suppress
 
 import uvicorn
@@ -30,7 +27,6 @@ class Upstream:
 
     def __init__(self):
         self.requests, self.calls = [], {}
-        self.cancelled = threading.Event()
         self.script = None
 
     async def __call__(self, scope, receive, send):
@@ -60,18 +56,16 @@ def event_of(event):
     return f"{name}data: {json.dumps(event)}\n\n"
 
 
-async def in_chunks(draw, data, wait=0):
+async def in_chunks(draw, data):
     """In chunks of any size, which need not end where events end."""
     while data:
         size = draw.choice([1, 20, 500, 5000])
         yield data[:size]
         data = data[size:]
-        if wait:
-            await asyncio.sleep(wait)
 
 
 @contextmanager
-def serving(main: Callable[..., object]):
+def serving(main):
     """Runs a coroutine function with a listening socket in a thread; gives the address."""
     listener = web.listen("127.0.0.1", 0)
     loop = asyncio.new_event_loop()
@@ -93,8 +87,8 @@ def serving(main: Callable[..., object]):
 
 
 @contextmanager
-def upstream(app=None):
-    app = app or Upstream()
+def upstream():
+    app = Upstream()
     config = uvicorn.Config(app, log_level="critical", lifespan="off", log_config=None, timeout_graceful_shutdown=1)
 
     async def main(listener):

@@ -1,28 +1,25 @@
 """Tools with random parameters in two wordings, and calls of them."""
 
-from __future__ import annotations
-
 import random
 import string
-from typing import Any
 
 from parapet.schemas.tools import Tool
 from parapet.transforms.variants.tool_variants import TaskVariant, VariantTool, renamings_of
 
 WORDS = ("city", "id", "date", "items", "address", "name", "value", "note", "größe", "a b", "x-y", "$id", "type")
-SCALARS: list[Any] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": ["string", "null"]}, {}]
+SCALARS = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": ["string", "null"]}, {}]
 
 
-def schema_of(draw: random.Random, depth: int = 3) -> dict[str, Any]:
+def schema_of(draw, depth=3):
     """An object with nested objects, lists, alternatives, references and free members."""
-    defs: dict[str, Any] = {}
+    defs = {}
     schema = _object(draw, depth, defs)
     return {**schema, "$defs": defs} if defs else schema
 
 
-def _object(draw: random.Random, depth: int, defs: dict[str, Any]) -> dict[str, Any]:
+def _object(draw, depth, defs):
     names = draw.sample(WORDS, draw.randint(1, 4))
-    schema: dict[str, Any] = {"type": "object", "properties": {name: _value(draw, depth - 1, defs) for name in names}}
+    schema = {"type": "object", "properties": {name: _value(draw, depth - 1, defs) for name in names}}
     if draw.random() < 0.5:
         schema["required"] = draw.sample(names, draw.randint(0, len(names)))
     if draw.random() < 0.5:
@@ -30,7 +27,7 @@ def _object(draw: random.Random, depth: int, defs: dict[str, Any]) -> dict[str, 
     return schema
 
 
-def _value(draw: random.Random, depth: int, defs: dict[str, Any]) -> dict[str, Any]:
+def _value(draw, depth, defs):
     kind = draw.choice(["scalar", "object", "list", "anyOf", "$ref", "again", "nested list"]) if depth > 0 else "scalar"
     if kind == "object":
         return _object(draw, depth, defs)
@@ -50,7 +47,7 @@ def _value(draw: random.Random, depth: int, defs: dict[str, Any]) -> dict[str, A
     return dict(draw.choice(SCALARS))
 
 
-def arguments_of(draw: random.Random, schema: Any, root: Any, depth: int = 6) -> Any:
+def arguments_of(draw, schema, root, depth=6):
     """Arguments that the schema describes; some with members that it does not name."""
     if not isinstance(schema, dict):
         return None
@@ -69,20 +66,20 @@ def arguments_of(draw: random.Random, schema: Any, root: Any, depth: int = 6) ->
     return draw.choice([_text(draw), draw.randint(-9, 10**20), draw.random(), True, None, ["a", "b"], ""])
 
 
-def _text(draw: random.Random) -> str:
+def _text(draw):
     return "".join(draw.choice(string.ascii_letters + '"\\/{}[],: \n\té漢😀') for _ in range(draw.randint(0, 12)))
 
 
-def reworded(tool: Tool, name: str, description: str, names: dict[str, str], descriptions: Any = None) -> VariantTool:
+def reworded(tool, name, description, names, descriptions=None):
     """A tool in a variant; new names and descriptions of its parameters by pointer in the original."""
     renaming = tool.parameters.renaming(names, descriptions or {}, is_final=True)
     return VariantTool(Tool(tool.renamed(name, description, renaming, is_final=True)), names)
 
 
-def reworded_at_random(tool: Tool, name: str, draw: random.Random) -> VariantTool:
+def reworded_at_random(tool, name, draw):
     """Other names for a tool and its parameters; some of them are names of others in the original."""
-    names: dict[tuple[str, str], str] = {}
-    taken: dict[str, set[str]] = {}
+    names = {}
+    taken = {}
     for each in tool.parameters.all:
         if (each.scope, each.name) not in names:
             rest = [w for w in (*WORDS, *(f"{w}_2" for w in WORDS)) if w not in taken.setdefault(each.scope, set())]
@@ -92,7 +89,7 @@ def reworded_at_random(tool: Tool, name: str, draw: random.Random) -> VariantToo
     return reworded(tool, name, f"Reworded: {tool.description}", pointers)
 
 
-def toolset(seed: int, count: int = 3) -> tuple[list[dict[str, Any]], TaskVariant]:
+def toolset(seed, count=3):
     """Definitions ``{name, description, parameters}``, and a variant of all but the last."""
     draw = random.Random(seed)
     functions = [{"name": f"tool_{i}", "description": f"Does {i}", "parameters": schema_of(draw)} for i in range(count)]
@@ -100,7 +97,7 @@ def toolset(seed: int, count: int = 3) -> tuple[list[dict[str, Any]], TaskVarian
     return functions, TaskVariant("v1", {"tools": tools})
 
 
-def in_variant(calls: Any, functions: list[dict[str, Any]], variant: TaskVariant) -> list[tuple[str, Any]]:
+def in_variant(calls, functions, variant):
     """The same calls as a model makes them that sees the variant; worked out without the proxy."""
     tools = variant.tools["tools"]
     renamings = renamings_of([Tool(each) for each in functions], tools)[1]
@@ -110,7 +107,7 @@ def in_variant(calls: Any, functions: list[dict[str, Any]], variant: TaskVariant
     ]
 
 
-def pieces(draw: random.Random, text: str) -> list[str]:
+def pieces(draw, text):
     """A text in pieces, some of them empty."""
     cuts = sorted(draw.randint(0, len(text)) for _ in range(draw.choice([0, 1, 3, len(text)])))
     return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]

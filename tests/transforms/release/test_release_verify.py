@@ -26,11 +26,10 @@ def root(pristine, tmp_path):
     return tmp_path / "little" / "1.0.0"
 
 
-def shard_with(root, dialogue_id, config="original", split="train"):
-    for path in sorted((root / "data" / config).glob(f"{split}-*.parquet")):
-        if any(row["dialogue_id"] == dialogue_id for row in folder.rows_in(path)):
-            return path
-    raise AssertionError(dialogue_id)
+def shard_with(root, dialogue_id):
+    """The file of the original's train with this dialogue."""
+    paths = sorted((root / "data/original").glob("train-*.parquet"))
+    return next(path for path in paths if dialogue_id in [row["dialogue_id"] for row in folder.rows_in(path)])
 
 
 def name(root, path):
@@ -40,9 +39,15 @@ def name(root, path):
 # What is whole.
 
 
-def test_signatures_of_the_checksums_may_lie_beside_them(root):
-    (root / "SHA256SUMS.sig").write_bytes(b"a signature")
-    assert told(root) == []
+@cases(
+    "damage lines",
+    (lambda root: write(root / "SHA256SUMS.sig", b"a signature"), []),
+    (lambda root: (root / "MANIFEST.json").unlink(), ["MANIFEST.json: is missing"]),
+    (lambda root: folder.mend(write(root / "notes.txt", b"x").parent), ["notes.txt: is not listed in MANIFEST.json"]),
+)
+def test_files_that_lack_or_lie_there_too(root, damage, lines):
+    damage(root)
+    assert told(root) == lines
 
 
 # Rows.
@@ -99,12 +104,6 @@ def test_a_missing_shard_is_found_and_no_row_of_it_is_blamed(root):
     assert told(root) == [f"{name(root, gone)}: is missing"]
 
 
-def test_a_file_that_only_the_checksums_have_is_found(root):
-    (root / "notes.txt").write_bytes(b"x")
-    folder.mend(root)
-    assert told(root) == ["notes.txt: is not listed in MANIFEST.json"]
-
-
 def test_links_are_not_followed(root, tmp_path):
     (tmp_path / "elsewhere").write_bytes((root / "LICENSE").read_bytes())
     (root / "LICENSE").unlink()
@@ -131,7 +130,7 @@ def test_without_checksums_the_manifest_still_speaks(root):
 
 
 def test_what_is_no_parquet_is_said_and_the_rest_goes_on(root):
-    first = write(root / "data/numbers/full-00000-of-00003.parquet", b"PAR1 nothing PAR1")
+    first = write(root / FIRST, b"PAR1 nothing PAR1")
     path = shard_with(root, "1_00000")
     folder.edit_rows(path, lambda rows: rows[1:])
     lines = told(root)
@@ -166,19 +165,28 @@ def test_a_service_that_breaks_a_rule_is_found(tmp_path):
     assert "'nowhere'" in line
 
 
+FULL = "configs.numbers.splits.full"
+FIRST = "data/numbers/full-00000-of-00003.parquet"
+
+
+def without(path):
+    return lambda manifest: manifest.files.remove(next(file for file in manifest.files if file.path == path))
+
+
 @cases(
     "change line",
-    (lambda manifest: manifest.counts["services"].pop("noisy"),
-     "MANIFEST.json: counts.services.noisy.test: is 0, but should be 4"),
-    (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}),
-     "MANIFEST.json: counts.turns.v9.train: is 1, but should be 0"),
-    (lambda manifest: manifest.dispositions.update(used=6),
-     "MANIFEST.json: dispositions.used: is 6, but should be 7"),
-    (lambda manifest: manifest.rejections.clear(), "MANIFEST.json: rejections.echo: is 0, but should be 1"),
+    (lambda manifest: manifest.counts["services"].pop("noisy"), "counts.services.noisy.test: is 0, but should be 4"),
+    (lambda manifest: manifest.counts["turns"].update(v9={"train": 1}), "counts.turns.v9.train: is 1, but should be 0"),
+    (lambda manifest: manifest.dispositions.update(used=6), "dispositions.used: is 6, but should be 7"),
+    (lambda manifest: manifest.rejections.clear(), "rejections.echo: is 0, but should be 1"),
+    (without("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
+    (without(FIRST), f"{FULL}: '{FIRST}' is not in 'files'"),
+    (lambda manifest: setattr(manifest.configs["numbers"].splits["full"], "rows", 11),
+     f"{FULL}: has 11 rows, but its files have 10"),
 )  # fmt: skip
-def test_wrong_counts_are_found(root, change, line):
+def test_a_manifest_with_wrong_counts_or_that_contradicts_itself(root, change, line):
     folder.edit_manifest(root, change)
-    assert line in told(root)
+    assert f"MANIFEST.json: {line}" in told(root)
 
 
 # What is damaged beyond.
@@ -192,47 +200,6 @@ def test_many_findings_of_a_kind_are_counted():
     listed = found.listed()
     assert (listed[0], len(listed)) == (Finding("order", "a", "", "wrong"), MOST + 2)
     assert str(listed[-1]) == "b: and 3 more of this kind"
-
-
-def test_a_missing_manifest_is_named(root):
-    (root / "MANIFEST.json").unlink()
-    assert told(root) == ["MANIFEST.json: is missing"]
-
-
-# The manifest.
-
-
-def drop_file(path):
-    def change(manifest):
-        manifest.files = [file for file in manifest.files if file.path != path]
-
-    return change
-
-
-def set_fields(part=lambda manifest: manifest, **fields):
-    def change(manifest):
-        for field, value in fields.items():
-            setattr(part(manifest), field, value)
-
-    return change
-
-
-def set_split(**fields):
-    return set_fields(lambda manifest: manifest.configs["numbers"].splits["full"], **fields)
-
-
-FIRST = "data/numbers/full-00000-of-00003.parquet"
-
-
-@cases(
-    "change line",
-    (drop_file("LICENSE"), "LICENSE: is part of every release, but is not in 'files'"),
-    (drop_file(FIRST), f"configs.numbers.splits.full: '{FIRST}' is not in 'files'"),
-    (set_split(rows=11), "configs.numbers.splits.full: has 11 rows, but its files have 10"),
-)  # fmt: skip
-def test_a_manifest_agrees_with_itself(root, change, line):
-    folder.edit_manifest(root, change)
-    assert f"MANIFEST.json: {line}" in told(root)
 
 
 @cases("column", "worker_hash", "WorkerId", "accept_time", "submit_time")

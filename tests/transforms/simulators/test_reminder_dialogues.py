@@ -56,9 +56,8 @@ def check_dialogue(raw, goal):
         (frame,) = turn["frames"]
         actions = frame["actions"]
         slots = {act: [action["slot"] for action in actions if action["act"] == act] for act in ("INFORM", "REQUEST")}
-        spans = sorted(
-            (span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]
-        )
+        text = turn["utterance"]
+        spans = sorted((span["slot"], text[span["start"] : span["exclusive_end"]]) for span in frame["slots"])
         spoken = [(action["slot"], value) for action in actions for value in action["values"]]
         expect(f"spans of turn {i}", spans, sorted(pair for pair in spoken if pair[0] in _WITH_SPANS))
         if "service_call" in frame:

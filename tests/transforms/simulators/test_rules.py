@@ -1,5 +1,6 @@
 """Rules for task 6 from a file: what fires, what is extracted, the order that dev chooses, and errors."""
 
+import itertools
 import random
 import tomllib
 
@@ -12,13 +13,7 @@ from parapet.transforms.simulators.formats import SILENCE, BabiDialogue, Exchang
 from parapet.transforms.simulators.task6_rules import Texts, answers_of, extracted, read_script, values_of
 
 FOODS, AREAS, PRICES = ("thai", "french", "asian_oriental"), ("north", "south"), ("cheap", "moderate", "expensive")
-KB = [
-    (f"{food}_{area}_{price}", food, area, price)
-    for food in FOODS
-    for area in AREAS
-    for price in PRICES
-    if (food, area) != ("thai", "south")
-]
+KB = [("_".join(of), *of) for of in itertools.product(FOODS, AREAS, PRICES) if of[:2] != ("thai", "south")]
 FACTS = [
     Fact(name, relation, value)
     for name, food, area, price in KB

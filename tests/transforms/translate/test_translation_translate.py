@@ -1,16 +1,23 @@
-"""Batches through the Google engine and Beam: every text ends somewhere, and is paid for once."""
+"""The Google engine, through the real client and Beam: every text ends somewhere, and is paid for once."""
+
+import pickle
+import sys
 
 import apache_beam as beam
+import kit
 import pytest
 from apache_beam.testing import test_pipeline
-from kit import cases
+from kit import cases, raised
 
 pytest.importorskip("grpc", reason="google-cloud-translate is not installed")
 pytest.importorskip("google.cloud.translate_v3")
 
+import grpc
 from google_server import GoogleServer, translate
 
+from parapet.schemas.errors import InputError
 from parapet.schemas.rows import Translation
+from parapet.transforms.core.fence import Refused, Stopped
 from parapet.transforms.translate.google import Google
 from parapet.transforms.translate.memory import Batch, Limits
 from parapet.transforms.translate.translate import Known, OneWay, Untranslated, _Translate
@@ -20,6 +27,7 @@ LIMITS = Limits(texts=1024, codepoints=57)  # three texts
 BATCHES = [tuple(TEXTS[i : i + 3]) for i in range(0, 10, 3)]
 
 KEPT = []
+QUICK = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
 
 
 def keep(outcome):
@@ -28,7 +36,7 @@ def keep(outcome):
 
 
 def google(server, limits=LIMITS, **given):
-    engine = Google("my-project", endpoint=server.url, first_wait=0.001, longest_wait=0.002, **given)
+    engine = Google("my-project", endpoint=server.url, **{**QUICK, **given})
     engine.limits = limits
     return engine
 
@@ -132,3 +140,106 @@ def test_each_text_once_in_the_batches_that_the_limits_ask_for(tmp_path):
         translated, _, _ = run(google(server, model="general/translation-llm"), tmp_path)
         assert set(server.texts.values()) == {2}, "another model is asked anew"
     assert {one.model for one in translated} == {"general/translation-llm"}
+
+
+# The engine by itself.
+
+
+NAMES = ["restaurant name", "the city's date"]
+
+
+def opened(server, **given):
+    return kit.opened(pickle.loads(pickle.dumps(Google("my-project", endpoint=server.url, **{**QUICK, **given}))))
+
+
+@cases(
+    "fault reason",
+    ("daily_limit", "daily_limit: Daily Limit Exceeded"),
+    ("exhausted_day", "daily_limit: "),
+    ("disabled", "denied: .*my-project"),
+    ("unauthenticated", "credentials: "),
+    ("no_token", "credentials: "),
+    ("not_found", "not_found: "),
+)
+def test_what_no_further_request_could_mend_stops(fault, reason):
+    with GoogleServer([fault]) as server, opened(server) as engine:
+        raised(Stopped, engine.translate, NAMES, "en", "ko", match=f"^{reason}")
+        assert len(server.requests) == 1
+
+
+def test_what_is_refused_for_good():
+    with GoogleServer(["unknown"]) as server, opened(server) as engine:
+        refused = raised(Refused, engine.translate, NAMES, "en", "ko")
+        assert (refused.reason, refused.splits) == ("failed: Something else. (Unknown)", False)
+        assert raised(Refused, engine.translate, ["fine", "\ud800"], "en", "ko", match="invalid: ").splits  # no Unicode
+        assert len(server.requests) == 1
+
+
+def test_an_outage_is_waited_out_once():
+    down = [True]
+    with GoogleServer(lambda _: "unavailable" if down[0] else "") as server, opened(server, patience=0.2) as engine:
+        refused = raised(Refused, engine.translate, NAMES, "en", "ko")
+        assert refused.reason == "unavailable: The service is currently unavailable."
+        assert not refused.splits
+        tries = len(server.requests)
+        assert tries > 2
+        for _ in range(3):
+            raised(Refused, engine.translate, NAMES, "en", "ko", match="unavailable")
+        assert len(server.requests) == tries + 3  # one each
+        down[0] = False
+        assert engine.translate(NAMES, "en", "ko")
+        down[0] = True
+        raised(Refused, engine.translate, NAMES, "en", "ko", match="unavailable")
+        assert len(server.requests) > tries + 5  # patient again
+    with opened(server, patience=0.1) as engine:
+        raised(Refused, engine.translate, NAMES, "en", "ko", match=r"unavailable: .*refused")  # nobody there
+
+
+def test_without_credentials_there_is_one_clear_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    error = raised(InputError, Google("my-project").open)
+    assert "none.json was not found" in str(error)
+    assert "\n" not in str(error)
+    monkeypatch.delattr(sys.modules["google.cloud"], "translate_v3")
+    monkeypatch.setitem(sys.modules, "google.cloud.translate_v3", None)
+    raised(InputError, Google("my-project").open, match=r"pip install .*\[google\]'")
+
+
+def test_another_endpoint_is_by_tls_with_credentials(monkeypatch):
+    from google.auth.credentials import AnonymousCredentials
+
+    monkeypatch.setattr("google.auth.default", lambda *_, **__: (AnonymousCredentials(), None))
+    engine = Google("my-project", endpoint="https://translate-eu.googleapis.com")
+    engine.open()
+    assert engine._client.transport.host == "translate-eu.googleapis.com:443"
+    engine.close()
+
+
+@cases("endpoint", "http://me:secret@host:1", "ftp://host:1")
+def test_endpoints_that_cannot_be(endpoint):
+    assert raised(InputError, Google, "p", endpoint=endpoint).path == "endpoint"
+
+
+def test_what_is_asked_and_answered():
+    with GoogleServer() as server, opened(server) as engine:
+        there = engine.translate(NAMES, "en", "zh")
+        back = engine.translate(there, "zh", "en")
+    assert there == [translate(text, "en", "zh-CN") for text in NAMES]
+    assert not any(letter.isascii() and letter.isalpha() for text in there for letter in text)
+    assert back == [translate(text, "zh-CN", "en") for text in there]
+    first, second = server.requests
+    assert first.contents == tuple(NAMES)
+    assert (first.source, first.target, second.source, second.target) == ("en", "zh-CN", "zh-CN", "en")
+    assert (first.mime_type, first.parent) == ("text/plain", "projects/my-project/locations/global")
+    assert first.model == "projects/my-project/locations/global/models/general/nmt"
+    assert Google("p", model="general/translation-llm").model == "general/translation-llm"
+    trained = Google("p", location="us-central1", model="TRL7")
+    assert trained.model_name == "projects/p/locations/us-central1/models/TRL7"
+    assert (engine.limits, engine.dollars_per_million) == (Limits(texts=1024, codepoints=5_000), 20.0)
+
+
+def test_no_message_has_a_token():
+    said = "Bearer ya29.a0Ab_c-d is no good, AIzaSyD-9t neither, nor eyJhbGci.eyJz.c2ln\n\nreally"
+    with GoogleServer([(grpc.StatusCode.PERMISSION_DENIED, said)]) as server, opened(server) as engine:
+        reason = raised(Stopped, engine.translate, NAMES, "en", "ko").reason
+        assert reason.startswith("denied: … is no good, … neither, nor … really: ")

@@ -8,11 +8,9 @@ the position that is written; its values are the codes of the translations. Wher
 self-attention looks for the token that names one, and adds the codes of its words: a word of that language has both.
 """
 
+import itertools
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
 _WORDS = """
 name 名称 名前 / of 的 の / the 这 その / city 城市 都市 / where 何处 どこ /
@@ -44,19 +42,19 @@ CLEAR = 2.0  # length of codes: what is right is e^18 times as likely as all els
 LONGEST = 4  # words of a phrase
 
 
-def word_for_word(text: str, source: Sequence[str], target: Sequence[str]) -> str:
+def word_for_word(text, source, target):
     """What a model of these words makes of a text."""
     words = dict(zip(source, target, strict=True))
     return " ".join(words[word] for word in text.split())
 
 
-def phrases(words: Sequence[str], count: int, seed: int = 0) -> list[str]:
+def phrases(words, count, seed=0):
     """Random ones of one to ``LONGEST`` words."""
     lots = random.Random(seed)
     return [" ".join(lots.choices(words, k=lots.randint(1, LONGEST))) for _ in range(count)]
 
 
-def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence[str]]) -> Path:
+def save_marian(folder, source, targets):
     """A Marian model of ``source`` into the words of ``targets``, by language code; the code ``""`` is for only one."""
     from transformers import MarianConfig, MarianMTModel, MarianTokenizer
 
@@ -75,18 +73,15 @@ def save_marian(folder: Path, source: Sequence[str], targets: dict[str, Sequence
     ids = {word: _only([*tokenizer(word)["input_ids"]][:-1]) for word in source}
     ids |= {word: _only(tokenizer(text_target=word)["input_ids"][:-1]) for word in every}
     meanings = {ids[word]: [ids[words[n]] for words in targets.values()] for n, word in enumerate(source)}
-    languages = {
-        tokenizer.convert_tokens_to_ids(f">>{code}<<"): [ids[word] for word in words]
-        for code, words in targets.items()
-        if code
-    }
+    named = {code: words for code, words in targets.items() if code}
+    languages = {tokenizer.convert_tokens_to_ids(f">>{code}<<"): [*map(ids.get, of)] for code, of in named.items()}
     # What is written first stands first in the source, or second, after the language.
     _set_weights(model, meanings, languages, [0, 1], ahead=1 if languages else 0)
     model.save_pretrained(folder)
     return folder
 
 
-def save_m2m100(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
+def save_m2m100(folder, languages):
     """An M2M100 model from the first of the languages to each of the others."""
     from transformers import M2M100Tokenizer
 
@@ -103,7 +98,7 @@ def save_m2m100(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
     return _save_many(folder, tokenizer, languages)
 
 
-def save_nllb(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
+def save_nllb(folder, languages):
     """An NLLB model, which is an M2M100 with another tokenizer, from the first of the languages to the others."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import NllbTokenizer
@@ -120,19 +115,15 @@ def save_nllb(folder: Path, languages: dict[str, Sequence[str]]) -> Path:
     return _save_many(folder, tokenizer, languages)
 
 
-def _save_many(folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]]) -> Path:
+def _save_many(folder, tokenizer, languages):
     from transformers import M2M100Config, M2M100ForConditionalGeneration
 
     known = getattr(tokenizer, "lang_token_to_id", tokenizer.get_vocab()).values()
-    config = M2M100Config(
-        **SIZES,
-        encoder_layerdrop=0.0,
-        decoder_layerdrop=0.0,
-        vocab_size=max(known) + 1 + 8,  # so many are made up, to fill a matrix
-        decoder_start_token_id=2,
-    )
+    size = max(known) + 1 + 8  # so many are made up, to fill a matrix
+    drop = {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
+    config = M2M100Config(**SIZES, **drop, vocab_size=size, decoder_start_token_id=2)
     model = M2M100ForConditionalGeneration(config)
-    rows: dict[str, list[list[int]]] = {}  # of each language and word: [language, word, </s>]
+    rows = {}  # of each language and word: [language, word, </s>]
     for code, words in languages.items():
         tokenizer.src_lang = code
         rows[code] = tokenizer(list(words))["input_ids"]
@@ -145,18 +136,12 @@ def _save_many(folder: Path, tokenizer: Any, languages: dict[str, Sequence[str]]
     return folder
 
 
-def _only(tokens: Sequence[int]) -> int:
+def _only(tokens):
     (token,) = tokens
     return token
 
 
-def _set_weights(
-    model: Any,
-    meanings: Mapping[int, Sequence[int]],
-    languages: Mapping[int, Sequence[int]],
-    special: Sequence[int],
-    ahead: int,
-) -> None:
+def _set_weights(model, meanings, languages, special, ahead):
     """Makes of a new model, Marian or M2M100, one that translates word by word.
 
     Args:
@@ -169,7 +154,7 @@ def _set_weights(
     import torch
     from scipy.linalg import helmert
 
-    def attend(attention: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> None:
+    def attend(attention, query, key, value):
         """Each head compares alike, sharply, and has its part of the value."""
         empty = torch.zeros(WIDTH // HEADS - len(key), WIDTH)
         attention.k_proj.weight.copy_(torch.cat([SHARP * key, empty] * HEADS))
@@ -196,11 +181,10 @@ def _set_weights(
     codes[:, room] = torch.tensor(helmert(int(room.sum()))[-len(tokens) :], dtype=torch.float)
     by_token = dict(zip(tokens, codes, strict=True))
 
-    def written(wanted: Mapping[int, Sequence[int]]) -> torch.Tensor:
+    def written(wanted):
         """What reads codes and gives the sum of those that are wanted for each."""
-        return LOUD * sum(
-            torch.outer(sum(by_token[one] for one in of), by_token[token]) for token, of in wanted.items()
-        )
+        sums = ((sum(by_token[one] for one in of), by_token[token]) for token, of in wanted.items())
+        return LOUD * sum(itertools.starmap(torch.outer, sums))
 
     itself = {token: [token] for token in special}
     of_language = {token: [*of, *special] for token, of in languages.items()}
@@ -224,7 +208,7 @@ def _set_weights(
     model.eval()
 
 
-def _train_spm(path: Path, words: Sequence[str]) -> list[str]:
+def _train_spm(path, words):
     """Saves a sentencepiece model of the words; its pieces."""
     import io
 
@@ -247,7 +231,7 @@ FEWER = slice(8)  # of those of many languages
 
 NLLB = {"eng_Latn": ENGLISH[FEWER], "zho_Hans": CHINESE[FEWER], "kor_Hang": JAPANESE[FEWER]}
 
-MAKERS: dict[str, Callable[[Path], Any]] = {
+MAKERS = {
     "zh-en": lambda folder: save_marian(folder, CHINESE, {"": BACK}),
     "en-mul": lambda folder: save_marian(folder, ENGLISH[FEW], {"cmn_Hans": CHINESE[FEW], "jpn": JAPANESE[FEW]}),
     "m2m": lambda folder: save_m2m100(folder, {"en": ENGLISH[FEWER], "zh": CHINESE[FEWER], "ko": JAPANESE[FEWER]}),
@@ -258,10 +242,10 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 class Models:
     """Folders of models by name, made when first asked for."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name):
         place = self.root / name
         if not place.exists():
             MAKERS[name](place)

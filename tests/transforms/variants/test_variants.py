@@ -48,15 +48,6 @@ def renamed(service, names):
     return raw
 
 
-def written_variant(folder, change):
-    """Writes the variant of train and test that a change has made of VARIANT."""
-    raw = copy.deepcopy(VARIANT)
-    change(raw)
-    for split, n in (("train", 2), ("test", 1)):
-        write(folder / split / "schema.json", raw[:n])
-    return raw
-
-
 VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
 
 
@@ -86,11 +77,8 @@ def test_variants_in_natural_order_all_or_those_wanted(corpus):
     assert list(matching.find_variants(variants)) == ["v1", "v2", "v10"]
     assert list(matching.find_variants(variants, ["v10", "v1"])) == ["v1", "v10"]
     assert matching.find_variants(variants / "v2") == {"v2": variants / "v2"}
-    for folder, wanted, said in (
-        (variants / "notes", [], "contains no variants"),
-        (corpus / "none", [], "there is no such folder"),
-    ):
-        assert said in str(raised(InputError, matching.find_variants, folder, wanted))
+    raised(InputError, matching.find_variants, variants / "notes", [], match="contains no variants")
+    raised(InputError, matching.find_variants, corpus / "none", [], match="there is no such folder")
 
 
 def test_all_mismatches_are_listed_with_their_files(corpus):
@@ -125,7 +113,10 @@ def test_all_mismatches_are_listed_with_their_files(corpus):
     (lambda raw: raw.update(service_name="Bus_11"), "the variant has no service 'Taxi_11'"),
 )
 def test_a_service_that_does_not_match(corpus, change, reason):
-    bad = written_variant(corpus / "variants/v1", lambda raw: change(raw[0]))
+    bad = copy.deepcopy(VARIANT)
+    change(bad[0])
+    for split, n in (("train", 2), ("test", 1)):
+        write(corpus / "variants/v1" / split / "schema.json", bad[:n])
     if "../" in bad[0]["service_name"]:
         write(corpus / "variants/v1/test/schema.json", VARIANT[:1])
     assert reason in "\n".join(problems(corpus, "v1"))
@@ -143,16 +134,13 @@ def rename_to(places, names):
 
 
 def test_a_slot_is_copied_from_another_service():
-    copied, gone = (
-        kit.dialogue(
-            "1",
-            kit.turn("USER", "", kit.frame("Taxi_1")),
-            kit.turn("SYSTEM", "", kit.frame("Bus_1", slots=[{"slot": "to", "copy_from": name, "value": ["from"]}])),
-        )
-        for name in ("from", "gone")
-    )
-    assert written(copied)["turns"][1]["frames"][0]["slots"][0]["copy_from"] == "to"
-    raised(InputError, Places, gone, KNOWN, match="copy_from 'gone': none of the dialogue's services has it")
+    def copying(name):
+        spans = [{"slot": "to", "copy_from": name, "value": ["from"]}]
+        frames = kit.frame("Taxi_1"), kit.frame("Bus_1", slots=spans)
+        return kit.dialogue("1", *(kit.turn("USER", "", frame) for frame in frames))
+
+    assert written(copying("from"))["turns"][1]["frames"][0]["slots"][0]["copy_from"] == "to"
+    raised(InputError, Places, copying("gone"), KNOWN, match="copy_from 'gone': none of the dialogue's services has it")
 
 
 @cases(
@@ -241,10 +229,11 @@ def test_as_a_plain_reference_and_back_again(dialogue, names):
     rename(expected, {old: (new.service, new.slots, new.intents) for old, new in names.items()})
     rename_to(Places(dialogue, KNOWN), names)
     assert dialogue == expected
-    back = {
-        new.service: matching.Names(old, {b: a for a, b in new.intents.items()}, {b: a for a, b in new.slots.items()})
-        for old, new in names.items()
-    }
+
+    def turned(renamed):
+        return {new: old for old, new in renamed.items()}
+
+    back = {new.service: matching.Names(old, turned(new.intents), turned(new.slots)) for old, new in names.items()}
     known = {new: (frozenset(names.slots), frozenset(names.intents)) for new, names in back.items()}
     rename_to(Places(dialogue, known), back)
     assert dialogue == json.loads(original)

@@ -1,18 +1,26 @@
 """Foreign utterances: requests that stand on their own, sources row by row, and what becomes of their texts."""
 
+import copy
 import re
+from collections import Counter
 from importlib.resources import files
+from itertools import pairwise
 
 import kit
 import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kit import cases, frame, raised, state, write
 
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import Intent, Service, Slot
+from parapet.transforms.core.seeding import stable_hash
 from parapet.transforms.perturb import ood
 from parapet.transforms.perturb.corpora import dialogues_of, read_corpus
+from parapet.transforms.perturb.ood import plan as plans
 from parapet.transforms.perturb.ood import utterances
 from parapet.transforms.perturb.ood.utterances import Topics, key_of, merged, pool_numbers, pool_of, utterance_of
 
@@ -29,11 +37,8 @@ Is there any additional bus?|Will you find me some interesting events in and aro
 
 @cases("texts alone", (ALONE, True), (BACK, False))
 def test_what_stands_alone(texts, alone):
-    assert [
-        text
-        for text in re.split(r"[|\n]", texts)
-        if utterances.is_self_contained(utterances.without_greeting(text)) != alone
-    ] == []
+    for text in re.split(r"[|\n]", texts):
+        assert utterances.is_self_contained(utterances.without_greeting(text)) == alone, text
 
 
 @cases(
@@ -92,10 +97,8 @@ def test_requests_start_something_new():
         ("Can you find me a place in Ulm?", "Plays_1", "BuyTicket"),
         ("I want a bus to Bonn.", "Buses_1", "NONE"),
     )
-    assert list(utterances.requests_of(made, TOPICS)) == [
-        (0, "I need a hotel in Ulm."),
-        (2, "Can you find me a bus to Ulm?"),
-    ]
+    found = [(0, "I need a hotel in Ulm."), (2, "Can you find me a bus to Ulm?")]
+    assert list(utterances.requests_of(made, TOPICS)) == found
 
 
 def test_sgd(real_data):
@@ -149,33 +152,17 @@ def test_our_small_talk():
     assert 0.4 < sum(line.endswith("?") for line in lines) / len(lines) < 0.8
 
 
-TURN = {"speaker": "USER", "utterance": "Why do wolves howl?", "frames": []}
-TALK = [
-    {"dialogue_id": "1", "services": [], "turns": [TURN, {**TURN, "utterance": "Could you send it there by boat?"}]}
-]
-
-
-def rows(path):
-    """(source, text) or (where, reason id) of each row of each file."""
-    found = []
-    for file in utterances.list_sources(str(path)):
-        for row in utterances.read_source(file):
-            if isinstance(row, InputError):
-                found.append((f"{row.path}: {row.where}", row.reason.partition(":")[0]))
-            else:
-                found.append((row.source, row.text))
-    return found
+TURN = kit.turn("USER", "Why do wolves howl?")
+TALK = [kit.dialogue("1", TURN, kit.turn("USER", "Could you send it there by boat?"))]
 
 
 def test_plain_text(tmp_path):
-    path = tmp_path / "talk.txt"
-    path.write_bytes(b"\xef\xbb\xbf[laughs] good one\r\n\n  two   words \nbad \xff byte\n" + '"é" ｆull\n'.encode())
-    assert rows(path) == [
-        ("talk.txt:1", "[laughs] good one"),
-        ("talk.txt:3", "two words"),
-        ("talk.txt: line 4", "not_utf8"),
-        ("talk.txt:5", '"é" ｆull'),
-    ]
+    text = b"\xef\xbb\xbf[laughs] good one\r\n\n  two   words \nbad \xff byte\n" + '"é" ｆull\n'.encode()
+    (file,) = utterances.list_sources(str(write(tmp_path / "talk.txt", text)))
+    one, two, bad, four = utterances.read_source(file)
+    assert [row.source for row in (one, two, four)] == ["talk.txt:1", "talk.txt:3", "talk.txt:5"]
+    assert [row.text for row in (one, two, four)] == ["[laughs] good one", "two words", '"é" ｆull']
+    assert (bad.where, bad.reason.partition(":")[0]) == ("line 4", "not_utf8")
 
 
 def test_ood_sources_sgd(sample):
@@ -204,3 +191,113 @@ def test_several_sources(tmp_path):
 def test_what_has_no_utterances(source, tmp_path):
     write(tmp_path / "talk" / "a.jsonl", "x")
     raised(InputError, utterances.list_sources, str(tmp_path / source), match="contains no utterances; give own, chat")
+
+
+# Places, rates and the dialogues that come out.
+
+
+STATE = {**kit.state("Find", ["price"], city=["Ulm"]), "note": 1}
+
+
+def raw_dialogue(speakers, services=("Bars_1",)):
+    turns = []
+    for i, speaker in enumerate(speakers):
+        more = {"state": copy.deepcopy(STATE)} if speaker == "U" else {}
+        frame = kit.frame(services[0], kit.act("X"), **more)
+        turns.append(kit.turn("USER" if speaker == "U" else "SYSTEM", f"{speaker}{i}", frame))
+    return {"dialogue_id": "d", "services": list(services), "turns": turns, "extra": "kept"}
+
+
+def test_frames_without_a_state_are_not_kept():
+    frames = [{"service": "A", "slots": []}, {"service": "B", "slots": [1], "state": {"slot_values": {}}}]
+    kept = {"service": "B", "slots": [], "state": {"slot_values": {}, "requested_slots": []}}
+    assert plans.kept_frames(frames) == [kept]
+
+
+@given(st.text(alphabet="US", max_size=14))
+def test_they_still_take_turns(speakers):
+    """No two turns of one side stand together that did not before."""
+    raw = raw_dialogue(speakers)
+    turns = plans.turns_with_place(msgspec.convert(raw, Dialogue))
+    several = [plans.Injection(0, turn, utterance_of(f"say {turn}", "x:1", "x"), 1) for turn in turns]
+    new, rows = plans.injected(raw, several, "0")
+
+    def together(of):
+        return sum(one == other for one, other in pairwise([turn["speaker"] for turn in of["turns"]]))
+
+    assert (together(new), sum(row["label"] == "ood" for row in rows)) == (together(raw), len(turns))
+    for row in rows:
+        assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
+
+
+CONFIG = plans.Config(("0.1", "0.5"), "s", ("train",))
+
+
+def places(split, domain, n):
+    return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
+
+
+def utterances_about(domain, n):
+    return [utterance_of(f"of {domain} {i}", f"{domain}:{i}", "own", (domain,)) for i in range(n)]
+
+
+def rates(*of):
+    return msgspec.structs.replace(CONFIG, rates=of)
+
+
+def test_nobody_hears_of_his_own_domain():
+    about_a = utterances_about("A", 1)
+    (found,), _ = plans.plan(rates("0.5"), places("train", "B", 2), about_a, {"train": 2})
+    assert [found[1].utterance] == about_a
+    there = places("train", "A", 2)
+    few = "too few places or foreign utterances for ood-50 of train"
+    raised(InputError, plans.plan, rates("0.5"), there, about_a, {"train": 2}, match=few)
+
+
+def test_utterances_are_used_again_after_all_others():
+    """Twice in no dialogue, a second time only where all that fit are used, and not more often in a smaller set."""
+    of = [("A", "B"), ("A",), ("A",)]
+    there = [plans.Place(stable_hash(str(i)), "train", "train/a.json", i // 4, i % 4, of[i % 3]) for i in range(400)]
+    pool = [*utterances_about("C", 40), *utterances_about("B", 30)]
+    planned, counts = plans.plan(rates("0.1", "0.4"), there, pool, {"train": 400})
+    found = [one for _, one in planned]
+    assert (len(found), set(Counter(one.utterance.key for one in found).values())) == (160, {2, 3})
+    assert max(Counter((one.dialogue, one.utterance.key) for one in found).values()) == 1
+    low = [one.utterance.key for one in found if one.sets == 2]
+    assert len(low) == len(set(low)) == 40
+    assert [counts.sum("distinct", set=name) for name in ("ood-10", "ood-40")] == [40, 70]
+    assert [counts.sum("most_uses", set=name) for name in ("ood-10", "ood-40")] == [1, 3]
+
+
+def test_no_utterance_is_used_in_two_splits():
+    """One that is said in a split is used there; the others are drawn, more for a larger split."""
+    config = msgspec.structs.replace(rates("0.5"), splits=("test", "train"))
+    there = [*places("test", "A", 20), *places("train", "A", 60)]
+    said = [utterance_of(f"in test {i}", f"t:{i}", "own", ("C",), ("test",)) for i in range(3)]
+    planned, _ = plans.plan(config, there, [*utterances_about("B", 40), *said], {"test": 20, "train": 60})
+    of_split = {split: {one.utterance.key for file, one in planned if split in file} for split in config.splits}
+    assert not of_split["test"] & of_split["train"]
+    assert {one.key for one in said} <= of_split["test"]
+    assert len(of_split["train"]) > len(of_split["test"])
+
+
+def test_the_highest_rate_can_be_had_and_no_higher():
+    """Places that nothing fits are passed over: the rate counts those that can be served."""
+    there = [*places("train", "A", 30), *places("train", "C", 70)]
+    pool, turns = utterances_about("C", 50), {"train": 100}
+    missing = r"too few.*lower --rates to 0\.3 or less, the highest"
+    raised(InputError, plans.plan, rates("0.5"), there, pool, turns, match=missing)
+    assert len(plans.plan(rates("0.3"), there, pool, turns)[0]) == 30
+    with pytest.raises(InputError, match="no rate is possible, or use another --source"):
+        plans.plan(rates("0.5"), there[30:], pool, {"train": 70})
+
+
+def test_fallbacks_fit_what_was_said():
+    def answers(text):
+        return {plans.fallback_of("s", str(i), 0, text) for i in range(99)}
+
+    said, asked, wanted = map(answers, ("I have never seen snow.", "Why is the sky blue?", "Find me a bus."))
+    assert len(said) == 2
+    assert said < asked & wanted
+    assert asked | wanted == set(plans.FALLBACKS)
+    assert "I'm sorry, I'm not able to do that for you." in wanted - asked

@@ -12,7 +12,7 @@ pytest.importorskip("scipy")
 if find_spec("moonshine_voice") is None:
     pytest.skip("moonshine-voice is not installed", allow_module_level=True)
 
-from kit import cases, raised
+from kit import cases, opened, raised
 
 from parapet.schemas.errors import InputError
 from parapet.transforms.perturb.speech.alignment import align, respelled, word_errors
@@ -36,11 +36,8 @@ def speaker():
 
 @pytest.fixture(scope="module")
 def listener():
-    listener = pickle.loads(pickle.dumps(Moonshine()))
-    listener.open()
-    yield listener
-    listener.close()
-    listener.close()
+    with opened(pickle.loads(pickle.dumps(Moonshine()))) as listener:
+        yield listener
 
 
 @pytest.mark.thorough

@@ -16,14 +16,8 @@ from parapet.transforms.perturb.speech.alignment import set_name
 from parapet.transforms.perturb.speech.perturbation import SpeechErrors, parse_ratios, parse_targets, set_statistics
 from parapet.transforms.report.report import Table, card, page
 
-MADE_WITH = {
-    "synthesiser": "hibari",
-    "recogniser": "moonshine tiny-en",
-    "noise": "recordings:aaaabbbbcccc",
-    "voices": ["heart", "fenrir"],
-    "normalisation": "1",
-    "samples_a_second": 16000,
-}
+ENGINES = {"synthesiser": "hibari", "recogniser": "moonshine tiny-en", "noise": "recordings:aaaabbbbcccc"}
+MADE_WITH = {**ENGINES, "voices": ["heart", "fenrir"], "normalisation": "1", "samples_a_second": 16000}
 
 
 def test_sets_without_a_transcript():
@@ -36,7 +30,7 @@ def test_sets_without_a_transcript():
     assert "None" not in page(made) + card(made)
 
 
-BAD = ["0", "1", "10", "-0.1", "nan"]
+BAD, TWICE = ["0", "1", "10", "-0.1", "nan"], ["0.1,0.10", "0.2,0.20000000000001"]
 RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
 
 
@@ -44,10 +38,7 @@ RATIOS = ["", "10", "10,10.0", "61,5", "5,-21", "5,nan"]
     "parse given said",
     *((parse_targets, given, f"--wer: {given} is no") for given in BAD),
     (parse_targets, "0.1;0.2", "--wer: '0.1;0.2'"),
-    *(
-        (parse_targets, given, "--wer: each word error rate must appear once")
-        for given in ("", ",", "0.1,0.10", "0.2,0.20000000000001")
-    ),
+    *((parse_targets, given, "--wer: each word error rate must appear once") for given in ("", ",", *TWICE)),
     *((parse_ratios, given, "--snr: must be two or more different ratios") for given in RATIOS),
     (parse_ratios, "10dB,5", "--snr: '10dB,5'"),
 )

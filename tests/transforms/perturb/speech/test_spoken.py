@@ -113,12 +113,6 @@ SPEAKERS = Speakers(("heart", "fenrir", "f1"), "0", 1000)
 ANY_ID = st.text(st.characters(), max_size=8) | st.sampled_from(["\ud800", "a\0b", ""])
 
 
-def dialogue(name="1_00000", *said):
-    said = said or ("At 7:30 pm, please.",)
-    turns = [turn for text in said for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Well?"))]
-    return kit.dialogue(name, *turns)
-
-
 def file_of(place, data, split="test"):
     path = kit.write(place / "dialogues_001.json", data)
     return DialogueFile(split, path.name, str(path), path.stat().st_size)
@@ -147,7 +141,11 @@ def test_draws_and_voices_are_spread_evenly():
 
 
 def test_what_is_said_in_a_file(tmp_path):
-    some = [dialogue("a", "At 7:30 pm, please.", "?!", "Yes"), dialogue("é", "Yes"), dialogue("b", "\u4f60\u597d")]
+    texts = {"a": ("At 7:30 pm, please.", "?!", "Yes"), "é": ("Yes",), "b": ("\u4f60\u597d",)}
+    some = [
+        kit.dialogue(name, *(turn for text in of for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Yes?"))))
+        for name, of in texts.items()
+    ]
     found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
     expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("é", 1, 0, "yes")]
     assert found == [

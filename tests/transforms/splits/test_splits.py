@@ -6,6 +6,7 @@ import re
 import shutil
 from collections import Counter
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, intent, raised, service, slot
@@ -14,9 +15,9 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.service import parse_service
 from parapet.transforms.core.counts import CountKey
 from parapet.transforms.report.text import Convention, Conventions
-from parapet.transforms.splits import augment as plan
 from parapet.transforms.splits import augment as planning
-from parapet.transforms.splits.augment import OPERATIONS, Corruption, Rates, augment_file, corrupted, vocabulary_of
+from parapet.transforms.splits.augment import OPERATIONS, Corruption, Rates, corrupted, vocabulary_of
+from parapet.transforms.splits.few_shot import Candidate, Rule, choose, ordered
 from parapet.transforms.variants.matching import by_position
 
 
@@ -79,25 +80,21 @@ SEEDS = st.text(max_size=5)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
 
 
-@given(WORDS, VOCABULARY, RATES, RATES, SEEDS, st.sampled_from(plan.OPERATIONS))
+@given(WORDS, VOCABULARY, RATES, RATES, SEEDS, st.sampled_from(OPERATIONS))
 def test_as_many_words_from_the_text_or_the_vocabulary(words, vocabulary, replace, order, seed, operation):
-    rates = plan.Rates(replace, order)
-    found = plan.corrupt_words(words, operation, vocabulary, rates, [seed])
+    rates = Rates(replace, order)
+    found = planning.corrupt_words(words, operation, vocabulary, rates, [seed])
     assert len(found) == len(words)
     assert set(found) <= {*words, *vocabulary}
     if operation == "order":
         assert Counter(found) == Counter(words)
-    assert found == plan.corrupt_words(words, operation, vocabulary, rates, [seed])
-
-
-@given(WORDS, VOCABULARY, SEEDS, st.sampled_from(plan.OPERATIONS))
-def test_rate_nought_changes_nothing(words, vocabulary, seed, operation):
-    assert plan.corrupt_words(words, operation, vocabulary, plan.Rates(0, 0), [seed]) == words
+    assert found == planning.corrupt_words(words, operation, vocabulary, rates, [seed])
+    assert planning.corrupt_words(words, operation, vocabulary, Rates(0, 0), [seed]) == words
 
 
 @given(WORDS, VOCABULARY, SEEDS)
 def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed):
-    for old, new in zip(words, plan.replace_words(words, vocabulary, 1, [seed]), strict=True):
+    for old, new in zip(words, planning.replace_words(words, vocabulary, 1, [seed]), strict=True):
         assert new in vocabulary
         assert new != old or vocabulary == [old]
 
@@ -105,21 +102,21 @@ def test_rate_one_replaces_every_word_by_another(words, vocabulary, seed):
 @given(st.integers(0, 9), SEEDS)
 def test_rate_one_moves_every_word(n, seed):
     words = [str(i) for i in range(n)]
-    found = plan.reorder_words(words, 1, [seed])
+    found = planning.reorder_words(words, 1, [seed])
     assert n == 1 or not [i for i, word in enumerate(found) if word == words[i]]
 
 
 @given(TEXTS)
 def test_a_description_of_its_own_words_is_itself(text):
-    assert plan.description_of(plan.description_words(text), text) == text
+    assert planning.description_of(planning.description_words(text), text) == text
 
 
 @given(TEXTS, st.randoms(use_true_random=False))
 def test_other_words_leave_the_rest_of_a_description(text, random):
-    words = plan.description_words(text)
+    words = planning.description_words(text)
     random.shuffle(words)
-    found = plan.description_of(words, text)
-    assert len(plan.description_words(found)) == len(words)
+    found = planning.description_of(words, text)
+    assert len(planning.description_words(found)) == len(words)
     word = r"\w+(?:['\u2019-]\w+)*"
     assert re.split(word, found) == re.split(word, text)
 
@@ -132,7 +129,7 @@ def test_other_words_leave_the_rest_of_a_description(text, random):
     (["http"], "HTTP_", Convention.SNAKE, "HTTP_"),
 )
 def test_names(words, original, convention, expected):
-    assert plan.name_of(words, original, convention) == expected
+    assert planning.name_of(words, original, convention) == expected
 
 
 LABELS = ["original", "replace", "order"]
@@ -161,10 +158,10 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
     spoiled = copy.deepcopy(dialogues)
     spoil(spoiled[1])
     path.write_text(json.dumps(spoiled))
-    config = planning.CorruptionConfig(["replace", "order"], planning.Rates(), "0")
+    config = planning.CorruptionConfig(["replace", "order"], Rates(), "0")
     plan = planning.make_plan(tmp_path / "sgd", "train", {"x": ("corrupted",)}, {}, [], config)
     (file,) = (file for file in plan.files if file.name == path.name)
-    result = augment_file(file, plan.augmentation, str(tmp_path / "out"))
+    result = planning.augment_file(file, plan.augmentation, str(tmp_path / "out"))
     assert [(letter.variant, letter.dialogue_id) for letter in result.dead_letters] == [(of, name) for of in LABELS]
     assert all(letter.reason.startswith(reason) for letter in result.dead_letters), result.dead_letters
     kept = [dialogue for i, dialogue in enumerate(dialogues) if i != 1]
@@ -184,3 +181,75 @@ def test_a_bad_dialogue_is_left_out_alone(spoil, name, reason, sample, tmp_path)
 )
 def test_lists_that_are_not_of_sets(text, said):
     raised(InputError, planning.parse_sets, text.split(","), match=re.escape(f"--sets: {said}"))
+
+
+# Which dialogues a domain gets.
+
+
+RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
+
+
+def one(draw, slots="", name="", said=""):
+    name = name or f"d{draw}"
+    digest = (said or name).encode()
+    return Candidate(draw, name, "train/dialogues_001.json", draw, digest, ("Bars_1",), tuple(slots), 3, True)
+
+
+@given(st.lists(st.text(alphabet="abcdef", max_size=4), max_size=12))
+def test_the_cover_covers(slots):
+    """It begins with a cover, each of which brings something new, and has everything once."""
+    candidates = [one(i, "".join(sorted(set(text)))) for i, text in enumerate(slots)]
+    found = ordered(candidates)
+    assert sorted(found) == candidates
+    covered = set()
+    every = {slot for text in slots for slot in text}
+    rest = None
+    for i, of in enumerate(found):
+        if covered == every:
+            rest = found[i:]
+            break
+        assert len(set(of.slots) - covered) == max(len(set(other.slots) - covered) for other in candidates)
+        covered |= set(of.slots)
+    assert rest is None or rest == sorted(rest)
+    assert covered == every
+
+
+ONE = st.builds(
+    lambda draw, slots, name, said, file: msgspec.structs.replace(
+        one(draw, slots, name, said), file=file, alone=bool(draw % 3)
+    ),
+    st.integers(0, 8),
+    st.text(alphabet="abcdef", max_size=3),
+    st.sampled_from("wxyz"),
+    st.sampled_from("klmn"),
+    st.sampled_from("gh"),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["train", "test"]), ONE), max_size=12, unique_by=lambda found: found[1].draw),
+    st.booleans(),
+)
+def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
+    """The same as with all candidates in memory, as (part, candidate), sorted."""
+    rule = msgspec.structs.replace(RULE, multi_domain=multi_domain)
+    usable = sorted(pair for pair in found if pair[1].alone or multi_domain)
+    kept = {"test": [], "train": []}
+    for part, candidate in usable:
+        before = [other for of, other in usable if of == part and other < candidate]
+        if all(candidate.digest != other.digest and candidate.dialogue_id != other.dialogue_id for other in before):
+            kept[part].append(candidate)
+    ids = {candidate.dialogue_id for candidate in kept["train"]}
+    test = sorted(kept["test"], key=lambda candidate: (candidate.dialogue_id in ids, candidate))[: rule.test]
+    other = [of for of in kept["train"] if of.digest not in {of_test.digest for of_test in test}]
+    left = [of for of in other if of.dialogue_id not in {of_test.dialogue_id for of_test in test}]
+    chosen = choose(*([of for part, of in found if part == name] for name in ("train", "test")), rule)
+    assert (chosen.test, chosen.train) == (test, ordered(left)[: rule.sizes[-1]])
+    assert chosen.occurring == sorted({slot for of in kept["train"] for slot in of.slots})
+    assert chosen.candidates == len(left)
+    assert chosen.several == sum(part == "train" and not (of.alone or multi_domain) for part, of in found)
+
+
+def test_the_cover_first_then_as_drawn():
+    found = ordered([one(1, "a"), one(2, "ab"), one(3, "bc"), one(4, "d"), one(5, "cd")])
+    assert [of.draw for of in found] == [2, 5, 1, 3, 4]

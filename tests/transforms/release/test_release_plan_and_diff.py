@@ -10,15 +10,19 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from kit import cases, raised, write
+import release_folder as folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kit import cases, lacking, raised, write
 
 from parapet.schemas import layout
 from parapet.schemas.dialogue import Dialogue
 from parapet.schemas.errors import InputError
-from parapet.schemas.release import ReleaseConfig, read_config
+from parapet.schemas.release import ReleaseConfig, SplitChange, read_config
 from parapet.schemas.rows import RESPONSES
+from parapet.transforms.release import reading
 from parapet.transforms.release.plan import Source, dialogue_faults, make_plan, read_source
-from parapet.transforms.release.reading import bumped, contradiction, level_between, row_json
+from parapet.transforms.release.reading import compare, diff_lines, open_release
 
 MEMORY = pa.table({"source": ["a", "b"], "pivot": ["zh", "zh"], "text": ["x", None]})
 
@@ -66,10 +70,7 @@ def test_nothing_of_workers_or_times_is_published(place):
     (config({**ORIGINAL[0], "name": "schemas"}), "corpora[0]: 'schemas' cannot name a configuration"),
     (config(*ORIGINAL, *ORIGINAL), "original: corpora[1]: two inputs are called 'original'"),
     (config({**ORIGINAL[0], "splits": ["dev", "tset"]}), "original: splits: has no split tset"),
-    (
-        config(audits=[{"path": "memory/a.parquet"}]),
-        "audits[0]: is not an audit of 'parapet compose': it has no column",
-    ),
+    (config(audits=[{"path": "memory/a.parquet"}]), "audits[0]: is not an audit of 'parapet compose': it has no col"),
     (config(audits=[{"path": "original/test/schema.json"}]), "audits[0].path: cannot be read as Parquet"),
     (config(tables=[{**TABLE, "path": "many"}]), "many: tables[0].path: contains no .parquet files"),
     (config(tables=[{**TABLE, "key": ["id"]}]), "tables[0].key: has no column 'id' (it has source, pivot, text)"),
@@ -150,17 +151,17 @@ def test_a_lone_surrogate_is_refused_in_words():
 
 @cases("level next_one", ("patch", "1.2.4"), ("minor", "1.3.0"), ("major", "2.0.0"))
 def test_the_next_version_is_a_step_of_its_level(level, next_one):
-    assert (bumped("1.2.3", level), level_between("1.2.3", next_one)) == (next_one, level)
-    assert contradiction("1.2.3", next_one, level) == ""
+    assert (reading.bumped("1.2.3", level), reading.level_between("1.2.3", next_one)) == (next_one, level)
+    assert reading.contradiction("1.2.3", next_one, level) == ""
 
 
 def test_types_that_json_lacks():
     row = {"n": decimal.Decimal("1.50"), "raw": b"\x00\xff", "t": datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)}
-    assert row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
+    assert reading.row_json(row) == b'{"n":"1.50","raw":"00ff","t":"2026-01-02T00:00:00+00:00"}'
     for unit in ("us", "ns"):  # the second is a type of pandas
         (time,) = pa.array([datetime.datetime(2026, 1, 2, 3, 4, 5, 600)], pa.timestamp(unit, "UTC")).to_pylist()
-        assert row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
-    raised(TypeError, row_json, {"n": {1}})
+        assert reading.row_json({"t": time}) == b'{"t":"2026-01-02T03:04:05.000600+00:00"}'
+    raised(TypeError, reading.row_json, {"n": {1}})
 
 
 def test_all_faults_are_counted_and_the_first_are_told(sample):
@@ -175,24 +176,10 @@ def test_all_faults_are_counted_and_the_first_are_told(sample):
     assert str(faults[0]) == expected
 
 
-@pytest.fixture
-def services(sample):
-    return layout.services_by_name(layout.read_root(sample))
-
-
-@pytest.fixture
-def dialogue(sample):
-    """One with a span in the first turn that has any."""
-    return copy.deepcopy(json.loads((sample / "train" / "dialogues_001.json").read_bytes())[0])
-
-
 def first_span(dialogue):
     """Its place, the turn, the span."""
-    for t, turn in enumerate(dialogue["turns"]):
-        for f, frame in enumerate(turn["frames"]):
-            if frame["slots"]:
-                return f"turns[{t}].frames[{f}].slots[0]", turn, frame["slots"][0]
-    raise AssertionError("no span")
+    frames = [(t, turn, *item) for t, turn in enumerate(dialogue["turns"]) for item in enumerate(turn["frames"])]
+    return next((f"turns[{t}].frames[{f}].slots[0]", turn, of["slots"][0]) for t, turn, f, of in frames if of["slots"])
 
 
 def faults(dialogue, services):
@@ -200,18 +187,135 @@ def faults(dialogue, services):
     return [(fault.kind, fault.where, fault.reason) for fault in found]
 
 
-def test_a_span_that_is_off_by_one(dialogue, services):
+def test_a_span_that_is_off_by_one(sample):
+    services = layout.services_by_name(layout.read_root(sample))
+    dialogue = json.loads((sample / "train" / "dialogues_001.json").read_bytes())[0]
     where, turn, span = first_span(dialogue)
     span["start"] -= 1
     text = turn["utterance"][span["start"] : span["exclusive_end"]]
     assert faults(dialogue, services) == [("span_value", where, f"{text!r} is not a value of its slot")]
+    for frame in (frame for turn in dialogue["turns"] for frame in turn["frames"]):
+        for key in ("actions", "state"):
+            frame.pop(key, None)
+    assert faults(dialogue, services) == []  # frames without values say nothing of their spans
 
 
-def test_a_frame_without_values_says_nothing_of_its_spans(dialogue, services):
-    _, _, span = first_span(dialogue)
-    for turn in dialogue["turns"]:
-        for frame in turn["frames"]:
-            for key in ("actions", "state"):
-                frame.pop(key, None)
-    span["start"] -= 1
-    assert faults(dialogue, services) == []
+# ``diff``: against a plain reference, and what is told of it.
+
+
+SCHEMA = folder.NUMBERS
+
+
+def release_of(output, tables, version="1.0.0", corpora=None, **given):
+    """A release of tables alone: (columns, rows) by configuration."""
+    made = {name: ("row", ["a", "b"], columns, rows) for name, (columns, rows) in tables.items()}
+    return open_release(folder.write_release(output, corpora or {}, made, version=version, **given))
+
+
+def numbers(n=10):
+    return [{"a": i, "b": f"b{i}", "x": i / 7} for i in range(n)]
+
+
+def only(difference):
+    (split,) = difference.splits
+    return split
+
+
+KEYS = st.tuples(st.integers(0, 5), st.sampled_from("abc"))
+rows = st.dictionaries(KEYS, st.sampled_from([0.0, 1.5, None]), max_size=12)
+
+
+@settings(max_examples=25)
+@given(before=rows, after=rows, shards=st.tuples(st.integers(1, 3), st.integers(1, 3)))
+def test_it_finds_what_a_dict_of_rows_finds(tmp_path_factory, before, after, shards):
+    output = tmp_path_factory.mktemp("plain")
+    old, new = (
+        write_numbers(output / version, {"n": found} if found else {}, version, n)
+        for version, found, n in (("1.0.0", before, shards[0]), ("1.0.1", after, shards[1]))
+    )
+    difference = compare(old, new)
+    added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+    changed = {key for key in before.keys() & after.keys() if before[key] != after[key]}
+    if not (added or removed or changed):
+        assert difference.splits == []
+        return
+    split = only(difference)
+    assert (split.added, split.removed, split.changed) == (len(added), len(removed), len(changed))
+    if before and after:
+        assert difference.rows["n", "full"] == [
+            *sorted(f"+ {a}/{b}" for a, b in added),
+            *sorted(f"- {a}/{b}" for a, b in removed),
+            *sorted(f"~ {a}/{b}: x" for a, b in changed),
+        ]
+    assert split.level == ("major" if before else "minor")
+
+
+def write_numbers(output, tables, version, shards):
+    made = {name: (SCHEMA, [{"a": a, "b": b, "x": x} for (a, b), x in found.items()]) for name, found in tables.items()}
+    return release_of(output, made, version, shards=shards)
+
+
+def test_a_column_of_another_type_is_major(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path / "new", {"n": (SCHEMA.set(0, pa.field("a", pa.int32())), numbers())}, "2.0.0")
+    split = only(compare(old, new))
+    assert (split.level, split.added, split.removed, split.changed) == ("major", 0, 0, 0)
+    assert compare(old, new).splits == [SplitChange("n", "full", "major", 0, 0, 0, ["a"], ["a"])]
+
+
+def test_how_lists_name_their_items_is_no_difference(tmp_path):
+    listed = pa.schema([("a", pa.int64()), ("b", pa.string()), ("l", pa.list_(pa.field("item", pa.string())))])
+    old = release_of(tmp_path / "old", {"n": (listed, [{"a": 1, "b": "b", "l": ["x"]}])})
+    new = copy.deepcopy(old)
+    new.manifest.configs["n"].columns[2].type = "list<element: string>"
+    assert compare(old, new).splits == []
+
+
+def test_another_key_makes_other_rows(tmp_path):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = copy.deepcopy(old)
+    new.manifest.configs["n"].key = ["a"]
+    split = only(compare(old, new))
+    assert (split.level, split.added, split.removed) == ("major", 10, 10)
+
+
+@cases(
+    "break_it reason",
+    (lambda release: next(release.root.glob("data/n/*")).unlink(), "is missing"),
+    (lambda release: next(release.root.glob("data/n/*")).write_bytes(b"x"), "cannot be read as Parquet"),
+    (lambda release: setattr(release.manifest.configs["n"].columns[0], "name", "z"), "has no column for its key"),
+)
+def test_what_cannot_be_compared_is_said(tmp_path, break_it, reason):
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers())})
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, numbers(11))}, "2.0.0")
+    break_it(new)
+    raised(InputError, compare, old, new, match=reason)
+
+
+def test_lines(tmp_path):
+    hostile = "<script>alert(1)</script>\x1b[31m"
+    old = release_of(tmp_path / "old", {"n": (SCHEMA, numbers(60)), "gone": (SCHEMA, numbers(2))})
+    rows = [{**row, "b": hostile} for row in numbers(31)[30:]] + [{**row, "x": 9.0} for row in numbers(30)]
+    new = release_of(tmp_path / "new", {"n": (SCHEMA, rows), "came": (SCHEMA, numbers(1))}, "1.0.1")
+    lines = list(diff_lines(compare(old, open_release(new.root))))
+    assert lines[0] == "little 1.0.0 -> little 1.0.1"
+    assert not lacking(lines, "n/full: 1 added, 30 removed, 30 changed (major)", "  - and 10 more", "  ~ 1/b1: x")
+    assert not lacking(lines, "  + 30/<script>alert(1)</script>\\x1b[31m", "  ~ and 10 more")
+    assert "gone/full: 0 added, 2 removed, 0 changed (major)" in lines
+    assert "came/full: 1 added, 0 removed, 0 changed (minor)" in lines
+    assert lines[-2].startswith("level: major (")
+    assert lines[-2].endswith("the next version after 1.0.0 is 2.0.0")
+    wrong = "1.0.1 is a patch version after 1.0.0, but the data was changed at the major level"
+    assert lines[-1] == f"the version number is wrong: {wrong}"
+
+
+@cases(
+    "second said",
+    ({"id": "7_1", "file": "d_2.json"}, "data/v1/train-00000-of-00001.parquet: two rows have the key '7_1'"),
+    ({"id": "z", "n": 1}, "the files of one configuration have different columns"),
+)
+def test_rows_that_do_not_fit_into_one_configuration(tmp_path, second, said):
+    tables = [pa.Table.from_pylist([row]) for row in ({"id": "7_1", "file": "d_1.json"}, second)]
+    read = [rows for table in tables for _, rows in reading.parts(table, ["id"], 1)]  # each by another worker
+    path = reading.shard_path("v1", "train", 0, 1)
+    raised(InputError, reading.write_shard, read, str(tmp_path), path, match=said)
