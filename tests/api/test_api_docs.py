@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH
+from kit import THOROUGH, raised
 
 import parapet
 import parapet.beam
@@ -44,8 +44,7 @@ def test_the_public_names_are_those_that_it_lists():
     assert set(parapet.__all__) == set(parapet._PLACES)
     assert {*parapet.__all__, "beam"} <= set(dir(parapet))
     assert parapet.__version__
-    with pytest.raises(AttributeError, match="no attribute 'perturbe'"):
-        _ = parapet.perturbe
+    raised(AttributeError, lambda: parapet.perturbe, match="no attribute 'perturbe'")
 
 
 LOADED = """

@@ -9,7 +9,7 @@ import pytest
 from heard_sets import three_dialogues
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, argv_of, cases, files_of, run, write
+from kit import THOROUGH, argv_of, cases, files_of, raised, run, write
 
 import parapet
 from parapet.schemas.layout import sample_root
@@ -182,6 +182,5 @@ def test_bad_options(name, options, message, capfd):
         options = {"training": parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})}
     if name == "speech_errors":
         sample = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
-    with pytest.raises(parapet.InputError, match=message):
-        parapet.perturb(sample, name, **options)
+    raised(parapet.InputError, parapet.perturb, sample, name, match=message, **options)
     assert capfd.readouterr() == ("", "")

@@ -12,7 +12,7 @@ import pytest
 from commands import made, path_of, ready
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, sample_dialogues
+from kit import cases, json_of, raised, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.compare import board, page
@@ -75,8 +75,7 @@ def test_files_that_broke_a_reader_once_are_refused(name, data, read, place, tmp
         shutil.copytree(made(place, "hits names"), tmp_path, dirs_exist_ok=True)
     path = tmp_path / name
     path.write_bytes(data or re.sub(rb'"reward":"[^"]*"', b'"reward":"NaN"', path.read_bytes()))
-    with pytest.raises(InputError):
-        (read or (lambda path: list(publish.read_hits(str(path.parent), publish.PRODUCTION))))(path)
+    raised(InputError, read or (lambda path: list(publish.read_hits(str(path.parent), publish.PRODUCTION))), path)
 
 
 @given(st.integers(0, 2**32))

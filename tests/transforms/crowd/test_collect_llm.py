@@ -9,7 +9,7 @@ import pytest
 from chat_server import ChatServer
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, files_of, rows_of, run, write
+from kit import cases, files_of, raised, rows_of, run, write
 from local_http import Answer
 
 from parapet.schemas.layout import SINGLE, parse_services, read_root, sample_root, services_by_name
@@ -78,8 +78,7 @@ def test_the_prompt_is_what_people_see(hits, sheets):
 )
 def test_answers_are_found_in_what_a_model_says(text, expected):
     if expected is None:
-        with pytest.raises(Unreadable, match="JSON"):
-            llm.parse(text, ["slot_0", "slot_1"])
+        raised(Unreadable, llm.parse, text, ["slot_0", "slot_1"], match="JSON")
     else:
         assert llm.parse(text, ["slot_0", "slot_1"]) == expected
 
