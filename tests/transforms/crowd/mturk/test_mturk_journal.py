@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit import cases, edit, raised
+from kit import cases, json_of, raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
@@ -51,11 +51,13 @@ def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
 
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
     begin(tmp_path, "http://127.0.0.1:1", {})
-    edit(tmp_path / JOURNAL, lambda entry: entry["facts"].update(format=FORMAT + 1, parapet="9.8.7"))
+    entry = json_of(tmp_path / JOURNAL)
+    entry["facts"] |= {"format": FORMAT + 1, "parapet": "9.8.7"}
+    (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
     told = r"made by Parapet 9\.8\.7.*continue with that version"
     raised(InputError, Batch, tmp_path, match=told)
     with (tmp_path / JOURNAL).open("a") as file:
-        file.write('\n{"at":"x","event":"invented","key":"a"}\n')
+        file.write('{"at":"x","event":"invented","key":"a"}\n')
     raised(InputError, Batch, tmp_path, match=told)  # before the unknown event
 
 
