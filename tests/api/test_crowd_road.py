@@ -28,10 +28,9 @@ FILES = [CROWD / "names.csv", CROWD / "descriptions.csv"]
 def line_of(row):
     """A row of the sample as a user's table may have it."""
     answers = {name.removeprefix("Answer."): text for name, text in row.items() if name.startswith("Answer.")}
-    shown = row.get("Input.fields", "").split()
+    answers = {name: text for name, text in answers.items() if text or name in row.get("Input.fields", "").split()}
     line = {name: row[name] for name in ("AssignmentId", "WorkerId", "AcceptTime", "SubmitTime")}
-    line |= {"RequesterAnnotation": row["Input.task_id"], "Source": "mturk"}
-    return {**line, "Answers": {name: text for name, text in answers.items() if text or name in shown}}
+    return {**line, "RequesterAnnotation": row["Input.task_id"], "Source": "mturk", "Answers": answers}
 
 
 @cases(

@@ -126,16 +126,20 @@ def parted(name: str, data: bytes) -> tuple[list[Any], Callable[[list[Any]], byt
         return rows, lambda units: "".join(f"{json.dumps(unit)}\n" for unit in units).encode()
     if name.endswith(".csv"):
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
-        text_of = lambda units: quoted([[*map(_text, row if isinstance(row, list) else [row])] for row in units])  # noqa: E731
-    elif name.endswith((".txt", ".toml")):
-        rows, text_of = data.decode().split("\n"), lambda units: "\n".join(map(_text, units))
-    else:
-        raise ValueError(name)
-    return rows, lambda units: text_of(units).encode("utf-8", "surrogatepass")
+        return rows, lambda units: _bytes(
+            quoted([list(map(_text, row if isinstance(row, list) else [row])) for row in units])
+        )
+    if name.endswith((".txt", ".toml")):
+        return data.decode().split("\n"), lambda units: _bytes("\n".join(map(_text, units)))
+    raise ValueError(name)
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def round_of(
