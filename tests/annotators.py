@@ -1,6 +1,5 @@
 """Many simulated annotators at once against a collection server that is killed again and again."""
 
-import json
 import random
 import signal
 import threading
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import httpx
 from collect_site import Person, Process, free_port, links
+from kit import rows_of
 
 
 class Annotator(threading.Thread):
@@ -25,8 +25,7 @@ class Annotator(threading.Thread):
         self._again(self.person.join)
         idle = 0
         while idle < 3 and not self.over.is_set():
-            begun = self._again(self.person.begin)
-            if begun is None:
+            if (begun := self._again(self.person.begin)) is None:
                 idle += 1
                 time.sleep(0.5)
                 continue
@@ -82,7 +81,7 @@ def figures(folder: Path, hits: Path, annotators: int, kills: int) -> tuple[int,
     for each in people:
         each.join()
     assert process.end() == 0, (folder / "log").read_text()
-    rows = [json.loads(line) for line in (folder / "a.jsonl").read_text("utf-8").splitlines()]
+    rows = rows_of(folder / "a.jsonl")
     exported = {row["AssignmentId"]: row["Answers"] for row in rows}
     acknowledged = {name: said for each in people for name, said in each.acknowledged.items()}
     tasks = {(row["WorkerId"], *row["RequesterAnnotation"].rsplit(":", 1)) for row in rows}

@@ -29,15 +29,12 @@ PCM = "raw-16khz-16bit-mono-pcm"
 SPEAKING, LISTENING = "/cognitiveservices/websocket/v1", "/speech/recognition/"
 
 # Faults of the handshake: status, and what the answer says.
-HANDSHAKE = {
-    "400": (400, "Bad request."),
-    "401": (401, "Access denied due to invalid subscription key or wrong API endpoint."),
-    "403": (403, "Access denied: the resource may not be used."),
-    "404": (404, "Nothing is here."),
-    "429": (429, "Too many requests."),
-    "500": (500, "Internal error."),
-    "503": (503, "Service unavailable."),
+_SAID = {
+    **{400: "Bad request.", 401: "Access denied due to invalid subscription key or wrong API endpoint."},
+    **{403: "Access denied: the resource may not be used.", 404: "Nothing is here.", 429: "Too many requests."},
+    **{500: "Internal error.", 503: "Service unavailable."},
 }
+HANDSHAKE = {str(status): (status, said) for status, said in _SAID.items()}
 # Those that close the connection of a request: code, and why. Azure closes for quotas so, too.
 CLOSED = {
     "1000": (1000, ""),
@@ -139,12 +136,10 @@ class AzureSpeechServer:
         key = handshake.headers.get("Ocp-Apim-Subscription-Key", "")
         self.keys.append(key)
         fault = self.take_fault(handshake=True)
-        if not fault and key != KEY:
-            fault = "401"
-        if not fault and handshake.headers.get("Sec-WebSocket-Protocol", "USP") != "USP":
-            fault = "400"
-        if not fault and not handshake.path.startswith((SPEAKING, LISTENING)):
-            fault = "404"
+        if not fault:
+            is_usp = handshake.headers.get("Sec-WebSocket-Protocol", "USP") == "USP"
+            is_there = handshake.path.startswith((SPEAKING, LISTENING))
+            fault = "401" if key != KEY else "400" if not is_usp else "" if is_there else "404"
         return connection.respond(*HANDSHAKE[fault]) if fault else None
 
     def _answer(self, connection: ServerConnection) -> None:
@@ -200,14 +195,11 @@ class _Conversation:
         stream = uuid.uuid4().hex
         self._send("turn.start", {"context": {"serviceTag": uuid.uuid4().hex}})
         self._send("response", {"context": {"serviceTag": "1"}, "audio": {"type": "inline", "streamId": stream}})
-        if self.fault == "cut":
-            sound = sound[: len(sound) // 4 * 2]
-        if self.fault in ("nothing", "silence"):
-            sound = bytes(len(sound)) if self.fault == "silence" else b""
+        other = {"cut": sound[: len(sound) // 4 * 2], "silence": bytes(len(sound)), "nothing": b""}
+        sound = other.get(self.fault, sound)
         for start in range(0, len(sound), 3200):
             self._send_sound(stream, sound[start : start + 3200])
-        if self.fault == "cut":
-            self._cut()
+        if self._is_cut():
             return
         self._send_sound(stream, b"")
         self._send("turn.end", {})
@@ -228,10 +220,7 @@ class _Conversation:
         text, snr = text_of(samples)
         request = Request(text, samples=samples)
         self.server.requests.append(request)
-        if self._breaks():
-            return
-        if self.fault == "cut":
-            self._cut()
+        if self._breaks() or self._is_cut():
             return
         self._send_phrases(request, snr)
         self._send("turn.end", {})
@@ -264,8 +253,10 @@ class _Conversation:
             self.connection.close(*CLOSED[self.fault])
         return self.fault in CLOSED or self.fault == "stall"
 
-    def _cut(self) -> None:
-        self.connection.socket.shutdown(socket.SHUT_RDWR)
+    def _is_cut(self) -> bool:
+        if self.fault == "cut":
+            self.connection.socket.shutdown(socket.SHUT_RDWR)
+        return self.fault == "cut"
 
     def _send(self, path: str, body: Any) -> None:
         head = f"X-RequestId:{self.turn}\r\nContent-Type:application/json; charset=utf-8\r\nPath:{path}\r\n\r\n"

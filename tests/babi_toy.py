@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from kit import write
+
 from parapet.transforms.simulators import formats
 
 CUISINES, PLACES = ("thai", "french", "greek", "cuban"), ("rome", "oslo", "lima", "cairo")
@@ -51,10 +53,9 @@ def unseen() -> list[formats.BabiDialogue]:
 
 def write_toy(folder: Path) -> list[str]:
     """Writes train, dev, test, candidates and knowledge base; gives the flags for them, without ``--match``."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, of_set in {"trn": dialogues(), "dev": dialogues()[::2], "tst": dialogues(), "tst-OOV": unseen()}.items():
-        (folder / f"toy-task1-{name}.txt").write_text("".join(formats.dialogue_text(one.lines) for one in of_set))
-    (folder / "candidates.txt").write_text(formats.candidates_text(CANDIDATES))
-    (folder / "kb.txt").write_text(formats.facts_text(FACTS))
+        write(folder / f"toy-task1-{name}.txt", "".join(formats.dialogue_text(one.lines) for one in of_set))
+    write(folder / "candidates.txt", formats.candidates_text(CANDIDATES))
+    write(folder / "kb.txt", formats.facts_text(FACTS))
     of = {"train": "toy-task1-trn.txt", "dev": "toy-task1-dev.txt", "candidates": "candidates.txt"}
     return [part for flag, name in of.items() for part in (f"--{flag}", str(folder / name))]

@@ -1,6 +1,5 @@
 """The collection server for tests: in a thread or a process of its own, and people who talk to it over HTTP."""
 
-import csv
 import json
 import re
 import signal
@@ -19,25 +18,19 @@ import kit
 from parapet.transforms.crowd.serving import site as serving
 from parapet.transforms.crowd.serving.store import Form, read_forms
 
-SCHEMA = [
-    kit.service(
-        "Parcels_1",
-        [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")],
-        [kit.intent("SendParcel", "Give a parcel to the carrier")],
-        "Sends parcels & letters <everywhere>",
-    )
-]
+_SLOTS = [kit.slot("weight", "How heavy the parcel is"), kit.slot("signed", "Whether someone signs", "True", "False")]
+_INTENTS = [kit.intent("SendParcel", "Give a parcel to the carrier")]
+SCHEMA = [kit.service("Parcels_1", _SLOTS, _INTENTS, "Sends parcels & letters <everywhere>")]
 
 
 def form(key, task="names", service="S_1", wanted=2, elements=None):
     """A form without a page."""
     texts = dict.fromkeys(("page", "question", "title", "description", "keywords", "reward"), "")
     numbers = ("part", "parts", "bytes", "auto_approval_delay_seconds", "lifetime_seconds", "estimated_seconds")
-    return Form(
-        **texts, **dict.fromkeys(numbers, 0), task_id=f"{service}:{task}", service_name=service, task=task,
-        fields=["slot_0"], element_ids=sorted(elements or {f"{service}/slot/{key}"}), ambiguous=[], sha256=key,
-        assignments=wanted, requester_annotation=f"{service}:{task}", assignment_duration_seconds=3600,
-    )  # fmt: skip
+    ids = dict.fromkeys(("task_id", "requester_annotation"), f"{service}:{task}")
+    own = {"fields": ["slot_0"], "element_ids": sorted(elements or {f"{service}/slot/{key}"}), "assignments": wanted}
+    more = {"ambiguous": [], "sha256": key, "assignment_duration_seconds": 3600}
+    return Form(service_name=service, task=task, **texts, **dict.fromkeys(numbers, 0), **ids, **own, **more)
 
 
 @contextmanager
@@ -99,8 +92,7 @@ class Person:
 
 
 def links(path: Path):
-    with path.open(encoding="utf-8") as file:
-        return [row["link"] for row in csv.DictReader(file)]
+    return [row["link"] for row in kit.rows_of(path)]
 
 
 class Process:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 from dstc2_calls import ONTOLOGY, asian_oriental, cheap_chinese, write_lists
 from kit import argv_of, dialogues_of, rows_of, run, write
@@ -43,6 +44,7 @@ env = [0.5]
 name = "names"
 model = "parapet.evaluation.dst.trackers:Names"
 """
+AUGMENTED = "backtrans,oracle,corrupted"
 GOALS = {"MUL1": {"hotel": {"informable": {"area": "centre"}, "requestable": ["phone"]}}}
 RESPONSES = [{"dialogue_id": "MUL1", "turn": 1, "response": "it is in the centre"}]
 
@@ -68,13 +70,9 @@ def write_inputs(place: Path) -> None:
     write(place / "goals.json", GOALS)
     write(place / "responses.jsonl", RESPONSES)
     write(place / "hotels.json", {"hotel": [{"name": "acorn", "area": "centre"}]})
-    turns = [
-        {"dialogue_id": name, "turn": i, "predicted": "in_domain"}
-        for name, dialogue in dialogues_of(place / "sgd/test").items()
-        for i, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == "USER"
-    ]
-    write(place / "verdicts/original/all.jsonl", turns)
+    lengths = {name: len(dialogue["turns"]) for name, dialogue in dialogues_of(place / "sgd/test").items()}
+    places = [{"dialogue_id": name, "turn": i} for name, n in lengths.items() for i in range(0, n, 2)]  # of the user
+    write(place / "verdicts/original/all.jsonl", [{**turn, "predicted": "in_domain"} for turn in places])
     write(place / "submissions/copy/submission.toml", 'name = "copy"\n[predictions]\ndst = "states"\n')
     copytree(place / "sgd/test", place / "submissions/copy/states/original/test")
     tasks = write_tasks(place / "tasks")
@@ -104,10 +102,9 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "statistics": ["--sgd", sgd, "--variants", f"{out}/compose"],
         "back_translate": ["--schemas", sgd],
         "back_translate memory": argv_of(schemas=sgd, memory=f"{out}/back_translate/memory.parquet", pivots="pt"),
-        "augment": [
-            *("--sgd", sgd, "--backtrans", f"{out}/back_translate", "--oracle", f"{out}/compose"),
-            *("--sets", "backtrans,oracle,corrupted", "--max_bad", "30%"),
-        ],
+        "augment": argv_of(
+            sgd=sgd, backtrans=f"{out}/back_translate", oracle=f"{out}/compose", sets=AUGMENTED, max_bad="30%"
+        ),
         "compose_variations": argv_of(
             sgd=sgd, responses=f"{crowd}/rewrites.csv", decisions=f"{crowd}/rewrites_decisions.csv", hits=f"{out}/hits"
         ),
@@ -138,10 +135,7 @@ def lines(place: str, out: str) -> dict[str, list[str]]:
         "evaluate": ["--task", "dst", "--reference", sgd, "--sets", typos, *NAMES],
         "evaluate variants": ["--task", "dst", "--reference", sgd, "--variants", f"{out}/rewrite", *NAMES],
         "evaluate states": ["--task", "dst", "--reference", sgd, "--predictions", sgd],
-        "evaluate intent": [
-            *("--task", "intent", "--reference", sgd),
-            *("--predictions", f"{out}/predict classifier/predictions"),
-        ],
+        "evaluate intent": argv_of(task="intent", reference=sgd, predictions=f"{out}/predict classifier/predictions"),
         "evaluate ood": ["--task", "ood", "--reference", sgd, "--predictions", f"{place}/verdicts"],
         "evaluate goals": [
             *("--task", "response", "--predictions", f"{place}/responses.jsonl", "--goals", f"{place}/goals.json"),
@@ -187,17 +181,16 @@ def nets(place: str, out: str) -> dict[str, list[str]]:
         "soloist": [*gpt2, "--steps", "1", "--max_length", "320"],
         "damd": ["--steps", "1"],
     }
-    chats = {"tfidf": [], "nearest": [], "embeddings": ["--steps", "1"], "memn2n": ["--steps", "1"]}
+    step = ["--steps", "1"]
+    chats = {"tfidf": [*texts, *facts], "nearest": texts[:2]}
+    chats |= {model: [*texts, *facts, *step] for model in ("embeddings", "memn2n")}
     every = {f"train {model}": ["train", model, "--train", sgd, *flags] for model, flags in corpora.items()}
-    for model, flags in chats.items():
-        given = texts[:2] if model == "nearest" else texts
-        every[f"train {model}"] = ["train", model, *given, *(facts if model != "nearest" else []), *flags]
+    every |= {f"train {model}": ["train", model, *flags] for model, flags in chats.items()}
     for model in (*corpora, *chats):
         reference = sgd if model in corpora else f"{task}-tst.txt"
         more = t5 if model == "pt_t5" else []  # only its prompts are trained
-        every[f"predict {model}"] = [
-            *("predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more)
-        ]
+        line = ["predict", model, "--model", f"{out}/train {model}", "--reference", reference, *more]
+        every[f"predict {model}"] = line
     return every
 
 
@@ -210,21 +203,20 @@ def registered() -> set[tuple[str, str, str]]:
     """Returns (command, action, flag) of all flags for inputs, from the commands' parsers."""
     return {
         (command, action, flag.name if flag.facts["positional"] else f"--{flag.name}")
-        for command in PIPELINES
-        for action in (actions_of(command) or {"": ""})
-        for flag in flags_of(command_of(command, action))
+        for command, action, flag in _flags()
         if flag.reads
     }
 
 
 def takes(flag: str) -> set[str]:
     """Returns the commands that have a flag."""
-    return {
-        command
-        for command in PIPELINES
-        for action in (actions_of(command) or {"": ""})
-        if any(flag == f"--{of.name}" for of in flags_of(command_of(command, action)))
-    }
+    return {command for command, _, of in _flags() if flag == f"--{of.name}"}
+
+
+def _flags() -> Iterator[tuple[str, str, Any]]:
+    for command in PIPELINES:
+        for action in actions_of(command) or {"": ""}:
+            yield from ((command, action, flag) for flag in flags_of(command_of(command, action)))
 
 
 def path_of(part: str) -> str:

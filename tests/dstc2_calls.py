@@ -1,9 +1,10 @@
 """Calls in the format of DSTC2 (Henderson et al. 2014), written for tests: logs, labels, lists and the ontology."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from kit import write
 
 WELCOME = (
     "Hello , welcome to the Cambridge restaurant system . You can ask for restaurants by area , price range or food "
@@ -47,20 +48,13 @@ def label(
     **more: Any,
 ) -> dict[str, Any]:
     """The caller's half of a turn, in the label."""
-    return {
-        "transcription": transcription,
-        "semantics": {"json": acts or [], "cam": ""},
-        "goal-labels": goals or {},
-        "method-label": method,
-        "requested-slots": [],
-        **more,
-    }
+    meant = {"semantics": {"json": acts or [], "cam": ""}, "goal-labels": goals or {}, "method-label": method}
+    return {"transcription": transcription, **meant, "requested-slots": [], **more}
 
 
 def write_call(root: Path, name: str, *turns: tuple[dict[str, Any], dict[str, Any]]) -> Path:
     """Writes a call, given (prompt, label) of each turn. What is heard is the transcription in capitals."""
     folder = root / "data" / name
-    folder.mkdir(parents=True)
     session = name.rpartition("/")[2]
     caller = {"session-id": session, "caller-id": "0a1b"}
     logged = [
@@ -69,18 +63,17 @@ def write_call(root: Path, name: str, *turns: tuple[dict[str, Any], dict[str, An
     ]
     labelled = [{"turn-index": i, "audio-file": "a.wav", **meant} for i, (_, meant) in enumerate(turns)]
     task = {"goal": {"text": "", "constraints": [], "request-slots": []}, "feedback": {}}
-    (folder / "log.json").write_text(json.dumps({**caller, "session-date": "2013-03-28", "turns": logged}))
-    (folder / "label.json").write_text(json.dumps({**caller, "task-information": task, "turns": labelled}))
+    write(folder / "log.json", {**caller, "session-date": "2013-03-28", "turns": logged})
+    write(folder / "label.json", {**caller, "task-information": task, "turns": labelled})
     return folder
 
 
 def write_lists(root: Path, **splits: list[str]) -> None:
     """Writes the lists of splits, and the ontology."""
     config = root / "scripts" / "config"
-    config.mkdir(parents=True)
     for split, names in splits.items():
-        (config / f"dstc2_{split}.flist").write_text("".join(f"{name}\n" for name in names))
-    (config / "ontology_dstc2.json").write_text(json.dumps(ONTOLOGY))
+        write(config / f"dstc2_{split}.flist", "".join(f"{name}\n" for name in names))
+    write(config / "ontology_dstc2.json", ONTOLOGY)
 
 
 def cheap_chinese(root: Path, name: str) -> Path:
@@ -123,9 +116,5 @@ def asian_oriental(root: Path, name: str) -> Path:
     offer = [act("offer", ("name", "saigon city")), act("inform", food, ("area", "north"), ("count", 7))]
     asked = [act("inform", food)]
     place = "saigon city is a nice place in the north of town serving tasty asian oriental food"
-    return write_call(
-        root,
-        name,
-        (prompt(WELCOME, act("welcomemsg")), label("how about Asian Oriental type of food", asked, goal)),
-        (prompt(place, *offer), label("thank you", [act("thankyou")], goal)),
-    )
+    first = prompt(WELCOME, act("welcomemsg")), label("how about Asian Oriental type of food", asked, goal)
+    return write_call(root, name, first, (prompt(place, *offer), label("thank you", [act("thankyou")], goal)))

@@ -1,6 +1,5 @@
 """A small corpus of made-up cafes whose system turns a tiny model can learn by heart and put together anew."""
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,20 @@ from kit import act, dialogue, frame, intent, service, slot, turn, write
 NAMES, CITIES, COUNTS, GARDENS = ("Opa", "Nisa"), ("Oslo", "Rome"), ("2", "5"), ("True", "False")
 DIALOGUES = 6
 
-_SLOTS = [
-    slot("cafe_name", "Name of the cafe"),
-    slot("city", "City of the cafe"),
-    slot("has_garden", "Whether there is a garden", "True", "False"),
-]
-_RESULTS = ["cafe_name", "city", "has_garden"]
-_FIND = intent("FindCafe", "find a cafe in a city", "city", results=_RESULTS, has_garden="dontcare")
-SCHEMA: list[dict[str, Any]] = [service("Cafes_1", _SLOTS, [_FIND], "Find a place for coffee")]
-VARIED: list[dict[str, Any]] = json.loads(
-    json.dumps(SCHEMA)
-    .replace("Cafes_1", "Cafes_11")
-    .replace('"cafe_name"', '"title"')
-    .replace("Name of the cafe", "What the place is called")
-    .replace('"city"', '"town"')
-    .replace("City of the cafe", "Town where it stands")
-    .replace("has_garden", "is_green")
-    .replace("Whether there is a garden", "Whether it has a garden")
-)
-SLOTS = dict(zip((one["name"] for one in SCHEMA[0]["slots"]), (one["name"] for one in VARIED[0]["slots"]), strict=True))
+SLOTS = {"cafe_name": "title", "city": "town", "has_garden": "is_green"}
+
+
+def _schema(service_name: str, names: Sequence[str], *descriptions: str) -> list[dict[str, Any]]:
+    values = ((), (), ("True", "False"))
+    slots = [slot(name, text, *said) for name, text, said in zip(names, descriptions, values, strict=True)]
+    _, city, garden = names
+    find = intent("FindCafe", "find a cafe in a city", city, results=names, **{garden: "dontcare"})
+    return [service(service_name, slots, [find], "Find a place for coffee")]
+
+
+SCHEMA = _schema("Cafes_1", [*SLOTS], "Name of the cafe", "City of the cafe", "Whether there is a garden")
+_OTHER = ("What the place is called", "Town where it stands", "Whether it has a garden")
+VARIED = _schema("Cafes_11", [*SLOTS.values()], *_OTHER)
 
 
 def turns(number: int, other: bool) -> Iterator[tuple[str, list[tuple[str, str, list[str]]]]]:

@@ -114,18 +114,13 @@ class GoogleServer:
             return _Code.INVALID_ARGUMENT, "Too many text segments."
         if sum(map(len, request.contents)) > 30_000:
             return REFUSALS["invalid"]
-        if not knows(request.source) or not knows(request.target):
-            return REFUSALS["language"]
-        return None
+        return None if knows(request.source) and knows(request.target) else REFUSALS["language"]
 
     def _answer(self, request: Request, fault: Fault) -> TranslateTextResponse:
         texts = [translate(text, request.source, request.target) for text in request.contents]
         if fault == "html" or request.mime_type != "text/plain":
-            texts = [html.escape(text) for text in texts]
-        if fault == "wrong_count":
-            texts = texts[1:]
-        if fault == "empty":
-            texts = ["" for _ in texts]
+            texts = list(map(html.escape, texts))
+        texts = {"wrong_count": texts[1:], "empty": [""] * len(texts)}.get(str(fault), texts)
         return TranslateTextResponse(translations=[{"translated_text": text} for text in texts])
 
 

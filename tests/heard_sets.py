@@ -32,8 +32,7 @@ def dialogues_of(folder: Path) -> dict[str, Any]:
 
 
 def write_corpus(root: Path, schema: Path, *files: list[Any]) -> Path:
-    kit.corpus(root, json_of(schema), test=list(files))
-    return root
+    return kit.corpus(root, json_of(schema), test=list(files))
 
 
 def three_dialogues(tmp_path_factory: pytest.TempPathFactory) -> Some:

@@ -15,19 +15,18 @@ WHO = ["Rome", "Anna", "Bill", "Oslo"]
 
 def toy() -> list[Turn]:
     """192 utterances with their intents."""
-    return [
-        Turn(("", f"{i}_{j}_{k}", 0), way.format(said.format(who)), intent)
-        for i, way in enumerate(WAYS)
-        for j, who in enumerate(WHO)
-        for k, (intent, said) in enumerate((name, text) for name, texts in SAID.items() for text in texts)
-    ]
+    return _turns("", [(name, text) for name, texts in SAID.items() for text in texts])
 
 
 def foreign() -> list[Turn]:
     """72 utterances that are out of domain."""
+    return _turns("f", [("ood", text) for text in FOREIGN])
+
+
+def _turns(prefix: str, meant: list[tuple[str, str]]) -> list[Turn]:
     return [
-        Turn(("", f"f{i}_{j}_{k}", 0), way.format(said.format(who)), "ood")
+        Turn(("", f"{prefix}{i}_{j}_{k}", 0), way.format(said.format(who)), intent)
         for i, way in enumerate(WAYS)
         for j, who in enumerate(WHO)
-        for k, said in enumerate(FOREIGN)
+        for k, (intent, said) in enumerate(meant)
     ]

@@ -103,11 +103,8 @@ def _drawn(rng: random.Random, domain: str, places: Sequence[str]) -> dict[str, 
         "food": rng.choice(_FOODS),
         "trainid": f"TR{rng.randrange(1000, 9999)}",
         "price": f"{rng.randrange(4, 90)}.10 pounds",
-        "entrancefee": "free",
-        "department": rng.choice(_DEPARTMENTS),
-        "type": rng.choice(_CARS),
-        "departure": places[0],
-        "destination": places[1],
+        **{"entrancefee": "free", "department": rng.choice(_DEPARTMENTS), "type": rng.choice(_CARS)},
+        **{"departure": places[0], "destination": places[1]},
     }
     drawn = {slot: [value] for slot, value in open_values.items()} | {"booktime": time, "leaveat": time}
     return drawn | {slot: [rng.choice(values)] for slot in _SLOTS[domain] if (values := _possible(domain, slot))}

@@ -24,8 +24,8 @@ def bring(site: Path, name: str, group: str, plugin: str, target: str, code: str
     """A distribution in a folder, as if it were installed there."""
     info = site / f"{name}-{version}.dist-info"
     write(info / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{plugin} = {target}\n", encoding="utf-8")
-    (site / f"{name}.py").write_text(code, encoding="utf-8")
+    write(info / "entry_points.txt", f"[{group}]\n{plugin} = {target}\n")
+    write(site / f"{name}.py", code)
 
 
 def record(output: Path) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
-from kit import json_of, write
+from kit import files_of, json_of, write
 
 from parapet.schemas.layout import dialogue_bytes, sample_root, schema_bytes
 from parapet.schemas.release import (
@@ -50,11 +50,9 @@ def sample_corpora(per_split=5):
 
 def sample_tables():
     """Configuration -> (record, key, columns, rows)."""
-    fates = {i: ("rejected", "echo: as shown") if i == 3 else ("used", "vetted") for i in range(8)}
-    answers = [
-        dict(zip(ANSWERS.names, (f"A{i}:slot_{i}", f"text {i}", *fate, "mturk"), strict=True))
-        for i, fate in fates.items()
-    ]
+    used = {"disposition": "used", "reason": "vetted", "source": "mturk"}
+    answers = [{"response_id": f"A{i}:slot_{i}", "text": f"text {i}", **used} for i in range(8)]
+    answers[3] |= {"disposition": "rejected", "reason": "echo: as shown"}
     return {
         "paraphrases": ("paraphrase", ["response_id"], ANSWERS, answers),
         "numbers": ("row", ["a", "b"], NUMBERS, [{"a": i % 3, "b": f"b{i}", "x": i / 7} for i in range(10)]),
@@ -154,11 +152,8 @@ def put_documents(root, manifest):
 
 def fill_in(root, manifest):
     """Files and splits of the manifest, as they are on the disk."""
-    manifest.files = [
-        file_of(root, path.relative_to(root).as_posix())
-        for path in sorted(root.rglob("*"), key=lambda path: path.relative_to(root).as_posix())
-        if path.is_file() and path.name not in ("MANIFEST.json", "SHA256SUMS")
-    ]
+    paths = sorted(files_of(root).keys() - {"MANIFEST.json", "SHA256SUMS"})
+    manifest.files = [file_of(root, path) for path in paths]
     for name, config in manifest.configs.items():
         for split in config.splits:
             own = [file for file in manifest.files if file.path.startswith(f"data/{name}/{split}-")]
@@ -189,11 +184,8 @@ def told(root):
 
 def mend(root):
     """Checksums as they should be for what stands there."""
-    paths = sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
-    lines = [
-        f"{hashlib.sha256((root / path).read_bytes()).hexdigest()}  {path}\n" for path in paths if path != "SHA256SUMS"
-    ]
-    (root / "SHA256SUMS").write_text("".join(lines))
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in files_of(root).items() if path != "SHA256SUMS"}
+    write(root / "SHA256SUMS", "".join(f"{digests[path]}  {path}\n" for path in sorted(digests)))
 
 
 def manifest_of(root):

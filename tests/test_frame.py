@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import RELEASE
-from kit import json_of, raised, rows_of, run, write
+from kit import cases, json_of, raised, rows_of, run, write
 
 import parapet
 from parapet.pipelines import perturb
@@ -51,12 +51,11 @@ def corpus(tmp_path_factory):
     root = tmp_path_factory.mktemp("corpus")
     for split in ("train", "test"):
         shutil.copytree(sample_root() / split, root / split)
-    dialogues = [
-        {**dialogue, "turns": dialogue["turns"][:4]} for dialogue in json_of(root / "test" / "dialogues_001.json")
-    ]
-    (root / "test" / "dialogues_001.json").write_text(json.dumps([*dialogues[:5], {"dialogue_id": "bad"}]))
-    (root / "test" / "dialogues_002.json").write_text(json.dumps(dialogues[5:]))
-    (root / "test" / "dialogues_003.json").write_text(json.dumps(dialogues)[:-9])
+    first = root / "test/dialogues_001.json"
+    dialogues = [{**dialogue, "turns": dialogue["turns"][:4]} for dialogue in json_of(first)]
+    write(first, [*dialogues[:5], {"dialogue_id": "bad"}])
+    write(root / "test/dialogues_002.json", dialogues[5:])
+    write(root / "test/dialogues_003.json", json.dumps(dialogues)[:-9])
     return root
 
 
@@ -104,23 +103,20 @@ def test_every_dialogue_is_in_every_set_or_left_out(name, corpus, outputs):
     assert [counts[f"dialogues/{name}/test"] for name in sets] == [8] * len(sets)
 
 
-MISTAKES = [
-    (["droped_articles"], 2, "there is no perturbation 'droped_articles': did you mean 'dropped_articles'?"),
-    ([PLUGIN, "--raet", "1", "--output", "out"], 2, "unknown flag --raet: did you mean --rate?"),
-    ([PLUGIN, "--rate", "half", "--output", "out"], 2, "argument --rate: 'half' is not a number"),
-    (["ood", "--rates", "2", "--output", "out"], 2, "--rates"),
-    ([PLUGIN], 2, "the following arguments are required: --output"),
-    ([], 2, "dropped_articles    plug-in of parapet-example 1.2.0"),
-]
-
-
-@pytest.mark.parametrize(("argv", "status", "message"), MISTAKES)
-def test_mistakes(argv, status, message, tmp_path, monkeypatch):
+@cases(
+    "argv message",
+    (["droped_articles"], "there is no perturbation 'droped_articles': did you mean 'dropped_articles'?"),
+    ([PLUGIN, "--raet", "1", "--output", "out"], "unknown flag --raet: did you mean --rate?"),
+    ([PLUGIN, "--rate", "half", "--output", "out"], "argument --rate: 'half' is not a number"),
+    (["ood", "--rates", "2", "--output", "out"], "--rates"),
+    ([PLUGIN], "the following arguments are required: --output"),
+    ([], "dropped_articles    plug-in of parapet-example 1.2.0"),
+)
+def test_mistakes(argv, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    printed = run("perturb", *argv, status=status)
+    printed = run("perturb", *argv, status=2)
     assert message in printed.output + printed.errors
-    assert "Traceback" not in printed.errors
-    assert not [*tmp_path.iterdir()]
+    assert ("Traceback" in printed.errors, [*tmp_path.iterdir()]) == (False, [])
 
 
 class Louder(parapet.Perturbation):

@@ -32,9 +32,9 @@ PIECES = [
 FUNCTIONS = {**OF_TEXTS, "tokens": lambda written: [token.text for token in distance._tokenizer()(written)]}
 
 
-def seconds(run, written):
+def seconds(run, of):
     began = time.process_time()
-    run(written)
+    run(of)
     return time.process_time() - began
 
 
@@ -89,28 +89,20 @@ def long_corpus(folder, parts, length):
     pytest.param("paraphrase", 5_000, marks=pytest.mark.thorough),
 )
 def test_perturbations_take_time_in_proportion_to_the_turn(name, length, tmp_path):
+    def perturbed(of):
+        assert list(parapet.perturb(of, name, seed=1).dialogues("test"))
+
     once, twice = (long_corpus(tmp_path / str(n), TURNS, n * length) for n in (1, 2))
-
-    def of(given_corpus):
-        def run():
-            began = time.process_time()
-            assert list(parapet.perturb(given_corpus, name, seed=1).dialogues("test"))
-            return time.process_time() - began
-
-        return run
-
-    of(long_corpus(tmp_path / "warm", ["a "], 10))()
-    assert not grows(of(once), of(twice))
+    perturbed(long_corpus(tmp_path / "warm", ["a "], 10))
+    assert not grows(lambda: seconds(perturbed, once), lambda: seconds(perturbed, twice))
 
 
-RANGES = st.lists(
-    st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: (min(pair), max(pair))), max_size=8
-)
+RANGE = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted).map(tuple)
 
 
-@given(RANGES, st.integers(0, 30), st.integers(0, 30))
-def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(every, a, b):
-    start, end = min(a, b), max(a, b)
+@given(st.lists(RANGE, max_size=8), RANGE)
+def test_ranges_know_what_overlaps_and_touches_as_looking_at_each_does(every, one):
+    start, end = one
     ranges = Ranges(every)
     assert ranges.overlap(start, end) == any(s < end and start < e for s, e in every)
     assert ranges.touch(start, end) == any(s <= end and start <= e for s, e in every)

@@ -116,17 +116,13 @@ def test_names_are_those_built_in_and_those_installed(site):
     assert plugins.choose(plugins.TRANSLATION_ENGINES, "google", "--engine").plugin.built_in
     assert not lacking(flags, "pig", "pig=a=b", "memory")
     assert not holding(flags, "memory=x", None)
-    chosen = plugins.find(plugins.TRANSLATION_ENGINES, "pig=a=b", "--engine")
-    assert chosen is not None
-    assert chosen.argument == "a=b"
+    assert plugins.find(plugins.TRANSLATION_ENGINES, "pig=a=b", "--engine").argument == "a=b"
 
 
 def test_an_installation_older_than_the_checkout_is_said_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(
-        InputError, match="not even the built-in ones are registered: install Parapet again with pip install"
-    ):
-        plugins.choose(plugins.DISTANCES, "levenshtein", "--name_distance")
+    told = "not even the built-in ones are registered: install Parapet again with pip install"
+    raised(InputError, plugins.choose, plugins.DISTANCES, "levenshtein", "--name_distance", match=told)
 
 
 def test_a_translation_engine_with_an_argument(example, tmp_path):
@@ -138,8 +134,8 @@ def test_a_translation_engine_with_an_argument(example, tmp_path):
     assert there["Day of the crossing."] == "ofay theay crossing.ay Dayay"
     # "of the crossing. Day" is refused.
     audit = pq.read_table(out / "translations.parquet").to_pylist()
-    assert {row["reason"] for row in audit if row["text"] == "Day of the crossing."} == {"other_words"}
-    assert {row["emitted"] for row in audit if row["text"] == "Day of the crossing."} == {"Day of the crossing"}
+    fates = {(row["reason"], row["emitted"]) for row in audit if row["text"] == "Day of the crossing."}
+    assert fates == {("other_words", "Day of the crossing")}
     assert record(out) == [(plugins.TRANSLATION_ENGINES, "pig_latin")]
 
 
@@ -251,24 +247,15 @@ def test_a_distance_ranks(example, tmp_path):
     import parapet_example
 
     names = ["city_of_show", "event_city", "town"]
-    expected = sorted((parapet_example.Ngrams("3")("city_of_event", name), name) for name in names)
-    assert parapet.rank("city_of_event", names, by="ngrams=3") == expected
-    assert [name for _, name in expected] == ["city_of_show", "event_city", "town"]
+    expected = [(parapet_example.Ngrams("3")("city_of_event", name), name) for name in names]
+    assert parapet.rank("city_of_event", names[::-1], by="ngrams=3") == expected
     out = tmp_path / "out"
     run("compose", name_distance="ngrams=3", decisions=CROWD / "decisions.csv", output=out)
     rows = [row for row in pq.read_table(out / "responses.parquet").to_pylist() if row["disposition"] == "used"]
-    originals = {
-        f"{service['service_name']}/slot/{slot['name']}": slot["name"]
-        for path in (ROOT / "schemas" / "sample").glob("*/schema.json")
-        for service in json_of(path)
-        for slot in service["slots"]
-    }
-    measured = 0
-    for row in rows:
-        if row["field"] == "name" and row["element_id"] in originals:
-            measured += 1
-            assert row["distance"] == parapet_example.Ngrams("3")(originals[row["element_id"]], row["canonical"])
-    assert measured > 50
+    slots = [row for row in rows if row["field"] == "name" and "/slot/" in row["element_id"]]
+    assert len(slots) > 50
+    for row in slots:
+        assert row["distance"] == parapet_example.Ngrams("3")(row["element_id"].split("/")[2], row["canonical"])
     assert record(out) == [(plugins.DISTANCES, "ngrams")]
     assert json_of(out / "run.json")["options"]["names"] == "ngrams distance"
 
@@ -284,8 +271,7 @@ def answers_with(place, text):
     lines = (CROWD / "descriptions.csv").read_text(encoding="utf-8")
     before = next(row["text"] for row in composed(place / "before") if row["field"] == "description")
     assert before in lines
-    path = write(place / "descriptions.csv", lines.replace(before, text, 1))
-    return path
+    return write(place / "descriptions.csv", lines.replace(before, text, 1))
 
 
 def composed(out, *flags):

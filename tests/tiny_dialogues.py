@@ -17,14 +17,10 @@ AREAS = ("north", "south")
 SAID = {"north": "up there", "south": "down the hill", "dontcare": "anywhere"}
 PLACES = ("Opa", "Zum Hirsch")
 
+_SLOTS = {"dish": ["what to eat"], "area": ["part of town", *AREAS], "place": ["the house"], "phone": ["its number"]}
 FOOD: dict[str, Any] = service(
     "Food_1",
-    [
-        slot("dish", "what to eat"),
-        slot("area", "part of town", *AREAS),
-        slot("place", "the house"),
-        slot("phone", "its number"),
-    ],
+    [slot(name, *facts) for name, facts in _SLOTS.items()],
     [intent("FindFood", "look for food", "dish", area="dontcare"), intent("BookTable", "book", "place")],
     "places to eat",
 )

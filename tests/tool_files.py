@@ -20,17 +20,15 @@ def of_fields(required: list[str], **properties: Any) -> dict[str, Any]:
 
 
 NIGHTS = {"type": "integer", "description": "How long to stay there", "minimum": 1}
+STOP = of_fields(["city"], city=text("Name of the town"), nights=NIGHTS)
 TRIP = of_fields(
     ["user_id", "stops"],
     user_id=text("Who books the trip"),
-    stops={
-        "type": "array",
-        "description": "Where the trip leads",
-        "items": of_fields(["city"], city=text("Name of the town"), nights=NIGHTS),
-    },
+    stops={"type": "array", "description": "Where the trip leads", "items": STOP},
     cabin={"type": "string", "enum": ["economy", "business"], "description": "Class of the seat"},
 )
-PAID = {"card": text("Number of the card"), "iban": text("Number of the account")}
+_WAYS = {"card": text("Number of the card"), "iban": text("Number of the account")}
+PAID = [{"type": "object", "properties": {name: schema}} for name, schema in _WAYS.items()]
 ADDRESS = of_fields(
     ["street"], street=text("The road and the number of the house"), town=text("The place where the house is")
 )
@@ -40,10 +38,7 @@ PARCEL = {
         user_id=text("Who books the trip"),
         sender={"$ref": "#/$defs/address"},
         receiver={"$ref": "#/$defs/address"},
-        payment={
-            "description": "How it is paid",
-            "anyOf": [{"type": "object", "properties": {name: schema}} for name, schema in PAID.items()],
-        },
+        payment={"description": "How it is paid", "anyOf": PAID},
         note={"type": ["string", "null"]},
     ),
     "$defs": {"address": {**ADDRESS, "default": {"street": "Main Street 1"}}},
@@ -66,18 +61,11 @@ def function(name: str, description: str, parameters: Any) -> dict[str, Any]:
     return {"name": name, "description": description, "parameters": parameters}
 
 
+BOOKS = function("travel.book_trip", "Reserves a journey over several places", BOOKED)
+SENDS = function("send_parcel", "Ships a box to somebody", PARCEL)
 TASKS = [
-    task(
-        "trips_0",
-        "Book me, u7, two nights in Porto.",
-        function("travel.book_trip", "Reserves a journey over several places", BOOKED),
-        NOW,
-    ),
-    task(
-        "trips_1",
-        "Send a box from Elm Road 2 to Oak Road 3, café and all.",
-        function("send_parcel", "Ships a box to somebody", PARCEL),
-    ),
+    task("trips_0", "Book me, u7, two nights in Porto.", BOOKS, NOW),
+    task("trips_1", "Send a box from Elm Road 2 to Oak Road 3, café and all.", SENDS),
 ]
 STOPS = [[{"city": ["Porto"], "nights": [2, ""]}]]
 SENT = {"sender": [{"street": ["Elm Road 2"]}], "receiver": [{"street": ["Oak Road 3"], "town": [""]}]}
@@ -99,9 +87,9 @@ def toolset(dialect: str) -> Any:
         case "anthropic":
             return [{"name": name, "description": said, "input_schema": schema} for name, said, schema in tools]
         case "mcp":
+            more = {"title": "A tool", "annotations": {}}
             listed = [
-                {"name": name, "title": "A tool", "description": said, "inputSchema": schema, "annotations": {}}
-                for name, said, schema in tools
+                {"name": name, "description": said, "inputSchema": schema, **more} for name, said, schema in tools
             ]
             return {"tools": listed, "nextCursor": "page2"}
         case "mcp response":
@@ -179,10 +167,8 @@ def write_answers(place: Path, schemas: Path) -> None:
         rows = []
         for service in layout.read_root(schemas)[0].services:
             for n in range(5):
-                answers = {
-                    f"Answer.{element.field}": PARAPHRASES[element.name.rpartition(".")[2]][task == "descriptions"][n]
-                    for element in elements_of(service, task)
-                }
+                words = {each.field: PARAPHRASES[each.name.rpartition(".")[2]] for each in elements_of(service, task)}
+                answers = {f"Answer.{field}": both[task == "descriptions"][n] for field, both in words.items()}
                 ids = [f"{service.service_name}{task}{n}:{field.partition('.')[2]}" for field in answers]
                 decisions += [{"response_id": key, "decision": "accept", "text": "", "reason": ""} for key in ids]
                 worked = {"WorkerId": f"{task}{n}", "WorkTimeInSeconds": "900"}

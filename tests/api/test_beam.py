@@ -22,6 +22,7 @@ from parapet.schemas.layout import dialogue_bytes, sample_root
 TEST = sample_root() / "test"
 ROOT = Path(__file__).parents[2]
 BROKEN = [{"dialogue_id": "broken"}, {"turns": []}, {"turns": [], "services": []}]
+OF_BROKEN = ["broken", "[0]", "[0]"]  # their ids in dead letters
 
 
 @pytest.fixture(scope="module")
@@ -45,44 +46,33 @@ def same(expected):
 
 
 @pytest.mark.parametrize("flags", [[], TWO_WORKERS] if THOROUGH else [TWO_WORKERS])
-def test_it_gives_what_the_api_gives(dialogues, source, flags):
-    ood = {"rates": (0.2, 0.5), "source": source, "seed": 3}
-    entities = {"training": sample_root(), "seed": 2}
-    test = parapet.load_corpus(TEST)
+def test_it_gives_what_the_api_gives_and_loses_nothing(dialogues, source, flags):
+    """Every dialogue is in exactly one output, and the others are what they are without the broken ones."""
+    ood, unseen = {"source": source, "seed": 3}, {"training": sample_root(), "seed": 2}
+    odd = {**dialogues[0], "dialogue_id": "odd", "extra": {1, 2}}
     own = parapet.perturb(TEST, "ood", rates=0.05)
     rows = Counter(row["label"] for row in own.rows.to_pylist())
     assert rows["ood"] == int(0.05 * rows["in_domain"] + 0.5) > 0
     with beam.Pipeline("FnApiRunner", options=PipelineOptions(flags)) as pipeline:
-        read = pipeline | beam.Create(dialogues)
-        for name, options in (("typos", {"seed": 1}), ("unseen_entities", entities)):
+        read = pipeline | beam.Create([*BROKEN, *dialogues])
+        for name, options in (("typos", {"seed": 1}), ("unseen_entities", unseen), ("ood", {**ood, "rates": 0.3})):
             expected = parapet.perturb(TEST, name, **options)
-            outputs = read | parapet.beam.Perturb(name, corpus=test, **options).with_outputs()
+            more = [read, pipeline | "Odd" >> beam.Create([odd])] if name == "ood" else [read]
+            given = more | f"All of {name}" >> beam.Flatten()
+            outputs = given | parapet.beam.Perturb(name, corpus=TEST, **options).with_outputs()
+            letters = outputs.dead_letters | name >> beam.Map(
+                lambda one: [one.dialogue_id, one.reason.partition(":")[0]]
+            )
+            wrong = [[name, "not_sgd"] for name in OF_BROKEN] + [["odd", "is not JSON"]] * (name == "ood")
             assert_that(outputs.dialogues, same(expected.dialogues()), f"dialogues of {name}")
             assert_that(outputs.rows, same(expected.rows.to_pylist()), f"rows of {name}")
-            assert_that(outputs.dead_letters, same([]), f"dead letters of {name}")
-        perturbed = read | parapet.beam.Perturb("ood", set_name="ood-50", corpus=TEST, **ood)
-        assert_that(perturbed, same(parapet.perturb_sets(TEST, "ood", **ood)["ood-50"].dialogues()), "of a source")
-        perturbed = read | parapet.beam.Perturb("ood", rates=0.05, corpus=TEST)
+            assert_that(letters, same(wrong), f"dead letters of {name}")
+        whole = pipeline | "Whole" >> beam.Create(dialogues)
+        perturbed = whole | parapet.beam.Perturb("ood", set_name="ood-50", corpus=TEST, rates=(0.2, 0.5), **ood)
+        expected = parapet.perturb_sets(TEST, "ood", rates=(0.2, 0.5), **ood)["ood-50"]
+        assert_that(perturbed, same(expected.dialogues()), "of a source")
+        perturbed = whole | parapet.beam.Perturb("ood", rates=0.05, corpus=TEST)
         assert_that(perturbed, same(own.dialogues()), "own utterances")
-
-
-@pytest.mark.parametrize("name", ["typos", "ood"])
-def test_nothing_is_lost(dialogues, source, name):
-    """Every dialogue is in exactly one output, and the others are what they are without the broken ones."""
-    options, odd, not_json = {}, [], []
-    if name == "ood":
-        options = {"rates": 0.3, "source": source}
-        odd = [{**dialogues[0], "dialogue_id": "odd", "extra": {1, 2}}]
-        not_json = [["odd", "is not JSON"]]
-    expected = parapet.perturb(TEST, name, **options)
-    with beam.Pipeline("FnApiRunner") as pipeline:
-        read = pipeline | beam.Create([*BROKEN, *odd, *dialogues])
-        outputs = read | parapet.beam.Perturb(name, corpus=TEST, **options).with_outputs()
-        letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.reason.partition(":")[0]])
-        of_broken = [["broken", "not_sgd"], ["[0]", "not_sgd"], ["[0]", "not_sgd"]]
-        assert_that(letters, same([*of_broken, *not_json]), "dead letters")
-        assert_that(outputs.dialogues, same(expected.dialogues()), "dialogues")
-        assert_that(outputs.rows, same(expected.rows.to_pylist()), "rows")
 
 
 @cases(
@@ -114,7 +104,7 @@ def test_variants_are_those_of_the_api(dialogues):
         outputs = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST).with_outputs()
         letters = outputs.dead_letters | beam.Map(lambda one: [one.dialogue_id, one.variant])
         assert_that(outputs.dialogues, same(pairs), "dialogues")
-        of_broken = [["broken", ""], ["[0]", ""], ["[0]", ""]]
+        of_broken = [[name, ""] for name in OF_BROKEN]
         assert_that(letters, same([["foreign", "v1"], ["foreign", "v2"], *of_broken]), "dead letters")
 
 
@@ -146,28 +136,22 @@ def test_labels_can_be_read():
 
 @cases(
     "name options message",
-    ("unseen_entities", {}, r"^unseen_entities learns from a corpus: give corpus=parapet.load_corpus"),
     ("ood", {"rates": 0.1}, r"^ood learns from a corpus: give corpus=parapet.load_corpus"),
     ("ood", {"corpus": TEST}, r"^ood makes 3 sets: set_name is required and must be one of ood-10, ood-20, ood-50$"),
     ("ood", {"rates": 0.1, "corpus": "nowhere"}, r"^nowhere: there is no such file or folder$"),
 )
 def test_mistakes(name, options, message):
-    with pytest.raises(parapet.InputError, match=message):
-        parapet.beam.Perturb(name, **options)
+    raised(parapet.InputError, parapet.beam.Perturb, name, match=message, **options)
 
 
-def test_no_dialogues(source):
+def test_no_dialogues_and_what_it_gives_has_a_type(source):
     ood = parapet.beam.Perturb("ood", rates=0.3, source=source, corpus=TEST)
     with beam.Pipeline("FnApiRunner") as pipeline:
         none = pipeline | beam.Create([]).with_output_types(dict[str, Any])
         assert_that((none | ood.with_outputs()).dialogues, same([]))
-
-
-def test_what_it_gives_has_a_type():
-    read = beam.Pipeline("FnApiRunner") | beam.Create([]).with_output_types(dict[str, Any])
-    assert (read | parapet.beam.Perturb("typos")).element_type == read.element_type
-    renamed = read | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
-    assert renamed.element_type == beam.typehints.Tuple[str, read.element_type]
+        assert (none | parapet.beam.Perturb("typos")).element_type == none.element_type
+        renamed = none | parapet.beam.ApplyVariants(VARIANTS, corpus=TEST)
+        assert renamed.element_type == beam.typehints.Tuple[str, none.element_type]
 
 
 def in_pipeline(references, predictions, expected, **options):

@@ -2,13 +2,14 @@
 
 import csv
 import json
+from unittest import mock
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, argv_of, files_of, json_of, lacking, raised, write
+from kit import THOROUGH, argv_of, files_of, json_of, lacking, raised, rows_of, write
 
 from parapet import compose, rank
 from parapet.pipelines.main import main
@@ -41,17 +42,13 @@ def by_command(output, *flags):
     return files_of(output)
 
 
-def saved(made, folder):
-    made.save(folder)
-    return files_of(folder)
-
-
 # --- the same as the command ---------------------------------------------------------------------------------------
 
 
 def test_what_is_saved_is_what_the_command_writes(tmp_path, made, sample, answers, decisions):
     expected = by_command(tmp_path / "command", "--schemas", sample, "--responses", *answers, "--decisions", decisions)
-    assert (saved(made, tmp_path / "api"), made.statistics) == (expected, json.loads(expected["statistics.json"]))
+    made.save(tmp_path / "api")
+    assert (files_of(tmp_path / "api"), made.statistics) == (expected, json.loads(expected["statistics.json"]))
     rows = list(csv.DictReader(expected["shortfall.csv"].decode().splitlines()))
     assert ([{k: str(v) for k, v in row.items()} for row in made.shortfall.to_pylist()], len(rows)) == (rows, 2)
     audit = pq.read_table(tmp_path / "command" / "responses.parquet")
@@ -67,7 +64,8 @@ def test_options_are_the_flags(tmp_path, sample, answers):
     options = {"allow_partial": True, "seed": 7, "selection": "diverse"}
     options |= {"name_distance": "jaccard", "description_distance": "levenshtein"}
     flags = argv_of("--schemas", sample, "--responses", *answers, **options)
-    assert saved(compose(sample, answers, **options), tmp_path / "api") == by_command(tmp_path / "command", *flags)
+    compose(sample, answers, **options).save(tmp_path / "api")
+    assert files_of(tmp_path / "api") == by_command(tmp_path / "command", *flags)
 
 
 @pytest.mark.thorough  # the sample's answers do, above
@@ -75,26 +73,12 @@ def test_the_published_answers_give_the_same_by_both(tmp_path, real_data):
     files = [real_data / "mturk" / name for name in ("names.csv", "descriptions.csv", "assignments.jsonl")]
     expected = by_command(tmp_path / "command", "--schemas", real_data / "sgd", "--responses", *files)
     made = compose(real_data / "sgd", files)
-    assert (saved(made, tmp_path / "api"), made.audit.num_rows) == (expected, 7_340)
-
-
-def table_of(path):
-    with path.open(newline="", encoding="utf-8") as handle:
-        header, *rows = csv.reader(handle)
-    return header, rows
+    made.save(tmp_path / "api")
+    assert (files_of(tmp_path / "api"), made.audit.num_rows) == (expected, 7_340)
 
 
 SAMPLE = layout.sample_root()
-HEADER, ROWS = table_of(SAMPLE / "crowd" / "descriptions.csv")
-
-
-def written(folder, tables):
-    paths = []
-    for i, rows in enumerate(tables):
-        paths.append(folder / f"export_{i}.csv")
-        with paths[-1].open("w", newline="", encoding="utf-8") as handle:
-            csv.writer(handle).writerows([HEADER, *rows])
-    return paths
+ROWS = rows_of(SAMPLE / "crowd" / "descriptions.csv")
 
 
 @given(st.permutations(ROWS[:24]), st.lists(st.integers(0, 23), max_size=8), st.integers(0, 24))
@@ -102,8 +86,10 @@ def written(folder, tables):
 def test_order_and_copies_of_answers_do_not_matter(tmp_path_factory, rows, copied, cut):
     folder = tmp_path_factory.mktemp("shuffled")
     rows = rows + [rows[i] for i in copied]
-    made = compose(SAMPLE, written(folder, [rows[:cut], rows[cut:]]), allow_partial=True)
-    same = compose(SAMPLE, written(folder, [ROWS[:24]]), allow_partial=True)
+    exports = {"a.csv": rows[:cut], "b.csv": rows[cut:], "all.csv": ROWS[:24]}
+    *parts, whole = (write(folder / name, part) for name, part in exports.items() if part)
+    made = compose(SAMPLE, parts, allow_partial=True)
+    same = compose(SAMPLE, whole, allow_partial=True)
     assert made.audit.equals(same.audit)
     assert (made.variants, made.statistics) == (same.variants, same.statistics)
     assert made.audit.num_rows > 100
@@ -135,9 +121,7 @@ def test_a_service_that_breaks_a_rule_is_a_dead_letter(sample, answers):
 
 
 def refused(*args, **options):
-    with pytest.raises(InputError) as error:
-        compose(*args, **options)
-    return str(error.value)
+    return str(raised(InputError, compose, *args, **options))
 
 
 def test_bad_input_is_refused_with_place_and_reason(tmp_path, sample, answers):
@@ -167,13 +151,10 @@ def test_records_made_by_hand_are_checked(sample):
 
 
 def test_a_save_that_fails_publishes_nothing(tmp_path, made, monkeypatch):
-    def full(*_args, **_named):
-        raise OSError(28, "No space left on device")
-
+    full = mock.Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
     raised(NoRoomError, made.save, tmp_path / "out", match="no disk space left")
-    assert not (tmp_path / "out" / "run.json").exists()
-    assert not (tmp_path / "out" / "responses.parquet").exists()
+    assert not {"run.json", "responses.parquet"} & files_of(tmp_path / "out").keys()
 
 
 # --- rank ----------------------------------------------------------------------------------------------------------
@@ -187,7 +168,7 @@ def test_rank_orders_by_distance_then_text(original, paraphrases, by):
 
 
 def test_rank_refuses_what_it_cannot_rank():
-    with pytest.raises(InputError, match="no distance 'cosine': built in: jaccard, jaccard_spacy, levenshtein"):
-        rank("a", ["b"], by="cosine")
+    known = "no distance 'cosine': built in: jaccard, jaccard_spacy, levenshtein"
+    raised(InputError, rank, "a", ["b"], by="cosine", match=known)
     raised(InputError, rank, "a", "bc", match="put it in a list")
     raised(InputError, rank, "a", ["b", None], match=r"paraphrases\[1\]: expected a text, found NoneType")

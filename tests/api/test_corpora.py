@@ -14,11 +14,13 @@ from kit import cases, json_of, lacking, raised, write
 import parapet
 from parapet.evaluation.dst.trackers import Names
 
+SAMPLE = parapet.load_corpus()
+
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):
     write(tmp_path / "mine" / "test" / "schema.json", "mine")
-    with pytest.raises(parapet.InputError, match=r"mine/test/schema.json: was not written by an earlier run"):
-        parapet.load_corpus().save(tmp_path / "mine")
+    reason = r"mine/test/schema.json: was not written by an earlier run"
+    raised(parapet.InputError, parapet.load_corpus().save, tmp_path / "mine", match=reason)
     assert (tmp_path / "mine" / "test" / "schema.json").read_text() == "mine"
 
 
@@ -33,8 +35,7 @@ def test_a_release(sample, tmp_path):
     shutil.copytree(sample, tmp_path / "sgd" / "original")
     (tmp_path / "MANIFEST.json").write_text("{}")
     assert parapet.load_corpus(tmp_path).splits == ("train", "dev", "test")
-    with pytest.raises(parapet.InputError, match=r"the release has no corpus 'v1': must be one of original"):
-        parapet.load_corpus(tmp_path, name="v1")
+    raised(parapet.InputError, parapet.load_corpus, tmp_path, name="v1", match="has no corpus 'v1': must be one of ori")
 
 
 @cases(
@@ -43,13 +44,9 @@ def test_a_release(sample, tmp_path):
     ({"dev": []}, {}, "the split 'dev' has dialogues, but no services"),
     ({"dev": []}, {"dev": []}, r"services\['dev'\]: the list of services is empty"),
     ({"dev": []}, {"dev": [{"service_name": "A"}]}, r"services\['dev'\]: \[0\]"),
-    ({"dev": [{"x": math.nan}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
-    ({"dev": [{1, 2}]}, {"dev": parapet.load_corpus().services("dev")}, r"dialogues\['dev'\]: is not JSON"),
-    (
-        {"dev": []},
-        {"dev": [{**parapet.load_corpus().services("dev")[0], "note": {1}}]},
-        r"services\['dev'\]: is not JSON: Object of type set",
-    ),
+    ({"dev": [{"x": math.nan}]}, {"dev": SAMPLE.services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+    ({"dev": [{1, 2}]}, {"dev": SAMPLE.services("dev")}, r"dialogues\['dev'\]: is not JSON"),
+    ({"dev": []}, {"dev": [{**SAMPLE.services("dev")[0], "note": {1}}]}, r"services\['dev'\]: is not JSON: Object of "),
 )
 def test_bad_data_in_memory(dialogues, services, reason):
     raised(parapet.InputError, parapet.corpus_of, dialogues, services, match=reason)
@@ -63,14 +60,12 @@ def test_bad_files(sample, tmp_path, capsys):
     del dialogues[1]["turns"][0]["utterance"]
     path.write_text(json.dumps(dialogues))
     corpus = parapet.load_corpus(tmp_path / "bad")
-    with pytest.raises(parapet.InputError, match=r"dialogues_001.json: \[1\]\.turns\[0\]: not_sgd: .*`utterance`"):
-        list(corpus.dialogues("test"))
-    with pytest.raises(parapet.InputError, match=r"\[1\]\.turns\[0\]"):
-        _ = parapet.perturb(corpus, "typos").rows
+    reason = r"dialogues_001.json: \[1\]\.turns\[0\]: not_sgd: .*`utterance`"
+    raised(parapet.InputError, list, corpus.dialogues("test"), match=reason)
+    raised(parapet.InputError, lambda: parapet.perturb(corpus, "typos").rows, match=r"\[1\]\.turns\[0\]")
     raised(parapet.InputError, corpus.save, tmp_path / "out", match=r"\[1\]\.turns\[0\]")
     assert not (tmp_path / "out" / "run.json").exists()
-    with pytest.raises(parapet.InputError, match="there is no split 'tests': must be one of train, dev, test"):
-        list(corpus.dialogues("tests"))
+    raised(parapet.InputError, lambda: list(corpus.dialogues("tests")), match="must be one of train, dev, test")
     path.write_text("[")
     raised(parapet.InputError, list, corpus.dialogues("test"), match=r"dialogues_001.json: line 1 column 2: not JSON")
     assert capsys.readouterr() == ("", "")
@@ -85,11 +80,6 @@ def test_a_corpus_is_not_saved_over_itself(sample, tmp_path):
             raised(parapet.InputError, each.save, folder, match="the corpus was read from this folder: choose another")
     assert {path: path.read_bytes() for path in (tmp_path / "own").rglob("*") if path.is_file()} == before
     parapet.perturb(corpus, "typos").save(tmp_path / "typos")
-
-
-@pytest.mark.parametrize("folder", [None, 3, b"x"])
-def test_a_folder_is_a_path(folder):
-    raised(parapet.InputError, parapet.load_corpus().save, folder, match=r"expected the path of a folder, not ")
 
 
 def test_a_seed_is_a_number_or_a_text():
@@ -117,10 +107,9 @@ def test_what_json_cannot_hold_is_named_with_its_place(tmp_path):
 
 
 TEXTS = ["I need a taxi to the station", "Please book a table for two at the Golden Lion", "Thank you so much"]
-KINDS = ("typos", "verbose", "simple", "paraphrase")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cases("kind", "typos", "verbose", "simple", "paraphrase")
 def test_a_text_is_perturbed_alike_alone_and_in_a_list(kind):
     together = parapet.perturb_text(TEXTS, kind, seed=1)
     assert together == [parapet.perturb_text(text, kind, seed=1) for text in TEXTS]
@@ -138,66 +127,38 @@ def test_protected_values_stay(seed, kind):
     assert "stati" in parapet.perturb_text(TEXTS[0], "typos", seed=seed, protect="station")
 
 
-def test_more_values_than_the_service_has_slots():
+def test_more_values_than_the_service_has_slots_and_options():
+    assert parapet.perturb_text("I need a taxi now", "typos", set_name="typos-env1", env=(0.4,)) == "I need a taxi now"
     words = "river stone cloud table green seven window garden silver bridge music paper orange doctor winter "
     text = (6 * words).strip()
     assert parapet.perturb_text(text, "typos", seed=1, protect=set(text.split())) == text
 
 
-def test_options_and_a_class_of_ones_own():
-    assert parapet.perturb_text("I need a taxi now", "typos", set_name="typos-env1", env=(0.4,)) == "I need a taxi now"
-
-    class Shout(parapet.Perturbation):
-        name = "shout"
-
-        def perturb(self, dialogue, random):
-            return parapet.edit_user_turns(dialogue, lambda turn: [(0, 3, turn.utterance[:3].upper())])
-
-    assert parapet.perturb_text("book the inn", Shout()) == "BOOk the inn"
+OPTIONS = r"typos got an unexpected keyword argument 'sed': its options are seed, "
+NEEDS_CORPUS = "ood needs a corpus with schemas and states, which plain texts have not: use"
 
 
 @cases(
-    "text perturbation options reason",
-    (3, "typos", {}, "expected a text or a list of texts, found int"),
-    (["a", 3], "typos", {}, r"text: \[1\]: expected a text, found int"),
-    ("a", "typos", {"protect": [3]}, r"protect: expected a list of texts, found \[3\]"),
-    ("a", "typos", {"protect": 3}, "protect: expected a list of texts, found 3"),
-    ("a", "ood", {"set_name": "ood-10"}, "ood needs a corpus with schemas and states, which plain texts have not: use"),
-)
-def test_mistakes(text, perturbation, options, reason):
-    with pytest.raises(parapet.InputError, match=reason):
-        parapet.perturb_text(text, perturbation, **options)
-
-
-SAMPLE = parapet.load_corpus()
-
-
-@cases(
-    "name options reason",
-    ("typo", {}, r"no perturbation 'typo': did you mean 'typos'\?"),
-    ("typos", {"sed": 1}, r"typos got an unexpected keyword argument 'sed': its options are seed, "),
-    ("typos", {"rates": {"wrod": 1}}, r"^rates: there is no rate 'wrod': did you mean 'word'\?"),
-    ("typos", {"env": 0.1}, r"typos makes 2 sets: set_name is required and must be one of typos, typos-env1"),
-    ("typos", {"set_name": "typo"}, r"typos makes no set 'typo': must be one of typos"),
-    ("verbose", {"rewritten": "nowhere.jsonl"}, "nowhere.jsonl: .*cannot be read"),
-)
-def test_options_that_cannot_be(name, options, reason, capsys):
-    raised(parapet.InputError, lambda: parapet.perturb(SAMPLE, name, **options), match=reason)
-    assert capsys.readouterr() == ("", "")
-
-
-MISTAKES = [
+    "call reason",
+    (lambda: parapet.perturb_text(3, "typos"), "expected a text or a list of texts, found int"),
+    (lambda: parapet.perturb_text(["a", 3], "typos"), r"text: \[1\]: expected a text, found int"),
+    (lambda: parapet.perturb_text("a", "typos", protect=[3]), r"protect: expected a list of texts, found \[3\]"),
+    (lambda: parapet.perturb_text("a", "typos", protect=3), "protect: expected a list of texts, found 3"),
+    (lambda: parapet.perturb_text("a", "ood", set_name="ood-10"), NEEDS_CORPUS),
+    (lambda: parapet.perturb(SAMPLE, "typo"), r"no perturbation 'typo': did you mean 'typos'\?"),
+    (lambda: parapet.perturb(SAMPLE, "typos", sed=1), OPTIONS),
+    (lambda: parapet.perturb(SAMPLE, "typos", rates={"wrod": 1}), r"^rates: there is no rate 'wrod': did you mean 'wo"),
+    (lambda: parapet.perturb(SAMPLE, "typos", env=0.1), r"set_name is required and must be one of typos, typos-env1"),
+    (lambda: parapet.perturb(SAMPLE, "typos", set_name="typo"), r"typos makes no set 'typo': must be one of typos"),
+    (lambda: parapet.perturb(SAMPLE, "verbose", rewritten="nowhere.jsonl"), "nowhere.jsonl: .*cannot be read"),
     (lambda: parapet.perturb([], "typos"), "corpus: expected a corpus from parapet.load_corpus .* found list"),
     (lambda: parapet.apply_variants(SAMPLE, "nowhere"), "nowhere: variants: there is no such folder"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {}}, names=["v2"]), r"there is no variant 'v2' \(found: v1\)"),
     (lambda: parapet.apply_variants(SAMPLE, {"v1": {"valid": []}}), r"variants\['v1'\]\['valid'\]: .* is empty"),
     (lambda: parapet.load_corpus(Path(__file__)), r"not JSON"),
     (lambda: parapet.load_corpus("s3x://bucket/corpus"), "cannot be read"),
-]
-
-
-@pytest.mark.parametrize(("mistake", "reason"), MISTAKES)
-def test_a_mistake(mistake, reason, capsys):
-    with pytest.raises(parapet.InputError, match=reason):
-        mistake()
+    *((lambda place=place: SAMPLE.save(place), "expected the path of a folder, not ") for place in (None, 3, b"x")),
+)
+def test_mistakes(call, reason, capsys):
+    raised(parapet.InputError, call, match=reason)
     assert capsys.readouterr() == ("", "")

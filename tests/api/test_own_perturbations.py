@@ -9,7 +9,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, cases, raised
+from kit import THOROUGH, cases, raised, state
 
 import parapet
 import parapet.beam
@@ -24,74 +24,54 @@ class Unchanged(parapet.Perturbation):
 
 
 class Returns(Unchanged):
-    """Gives back whatever it is made with."""
+    """Gives back what a dialogue becomes, or gets such rows."""
 
-    def __init__(self, *, value=None, seed=0):
+    def __init__(self, *, value=None, rows=None, seed=0):
         super().__init__(seed=seed)
-        self.value = value
+        self.value, self.rows = value, rows
 
     def perturb(self, dialogue, random):
-        return self.value
-
-
-class WithRows(Unchanged):
-    """Leaves dialogues as they are, and gives rows."""
-
-    def __init__(self, *, rows=(), seed=0):
-        super().__init__(seed=seed)
-        self.rows = rows
-
-    def perturb(self, dialogue, random):
-        return parapet.Perturbed(dialogue, self.rows)
+        return self.value if self.rows is None else parapet.Perturbed(dialogue, self.rows)
 
 
 ROW = {"dialogue_id": "1", "turn": 0, "original": "a", "utterance": "b"}
-WRONG = {
-    "none": (None, r"Returns\.perturb returned None: expected the dialogue, or parapet\.Perturbed\(dialogue, rows\)"),
-    "tuple": (({}, []), r"Returns\.perturb returned a tuple: expected"),
-    "dialogue": (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in Perturbed is a list, expected a dict"),
-    "rows": (parapet.Perturbed({}, ROW), r"the rows in Perturbed are a dict, expected a list of dicts"),
-    "row": (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),
-    "column": (
-        parapet.Perturbed({}, [{**ROW, "place": 1}]),
-        r"a row has the column 'place', which is not in row_schema: it has dialogue_id, turn, original, utterance",
-    ),
-}
-WRONG_TABLES = {
-    "type": ({**ROW, "turn": "first"}, "unchanged: its rows do not match its row_schema: .*first"),
-    "missing": (
-        {name: ROW[name] for name in ("dialogue_id", "turn", "original")},
-        "row_schema: a row has no column 'utterance'",
-    ),
-    "null": ({**ROW, "turn": None}, "row_schema: a row has no column 'turn'"),
-}
+COLUMN = r"a row has the column 'place', which is not in row_schema: it has dialogue_id, turn, original, utterance"
+WRONG = [
+    (None, r"Returns\.perturb returned None: expected the dialogue, or parapet\.Perturbed\(dialogue, rows\)"),
+    (({}, []), r"Returns\.perturb returned a tuple: expected"),
+    (parapet.Perturbed([]), r"Returns\.perturb: the dialogue in Perturbed is a list, expected a dict"),
+    (parapet.Perturbed({}, ROW), r"the rows in Perturbed are a dict, expected a list of dicts"),
+    (parapet.Perturbed({}, ["b"]), r"a row is a str, expected a dict"),
+    (parapet.Perturbed({}, [{**ROW, "place": 1}]), COLUMN),
+]
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_what_perturb_returns_is_checked(mistake, tmp_path):
-    value, reason = WRONG[mistake]
+@cases("value reason", *WRONG)
+def test_what_perturb_returns_is_checked(value, reason, tmp_path):
     corpus = parapet.perturb(parapet.load_corpus(), Returns, value=value)
     raised(InputError, next, corpus.dialogues("test"), match=reason)
     raised(InputError, corpus.save, tmp_path / "out", match=reason)
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-@pytest.mark.parametrize("mistake", ["none", "column"])
-def test_a_mistake_in_the_class_is_no_dead_letter(mistake):
+@cases("value reason", WRONG[0], WRONG[-1])
+def test_a_mistake_in_the_class_is_no_dead_letter(value, reason):
     """It fails a pipeline, rather than that every dialogue is left out of it."""
-    value, reason = WRONG[mistake]
     pipeline = beam.Pipeline()
     dialogues = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")])
     _ = dialogues | parapet.beam.Perturb(Returns(value=value)).with_outputs()
     raised(InputError, pipeline.run, match=reason)
 
 
-@pytest.mark.parametrize("mistake", WRONG_TABLES)
-def test_rows_of_another_schema(mistake, tmp_path):
-    row, reason = WRONG_TABLES[mistake]
-    corpus = parapet.perturb(parapet.load_corpus(), WithRows, rows=[row])
-    with pytest.raises(InputError, match=reason):
-        _ = corpus.rows
+@cases(
+    "row reason",
+    ({**ROW, "turn": "first"}, "unchanged: its rows do not match its row_schema: .*first"),
+    ({name: ROW[name] for name in ("dialogue_id", "turn", "original")}, "a row has no column 'utterance'"),
+    ({**ROW, "turn": None}, "row_schema: a row has no column 'turn'"),
+)
+def test_rows_of_another_schema(row, reason, tmp_path):
+    corpus = parapet.perturb(parapet.load_corpus(), Returns, rows=[row])
+    raised(InputError, lambda: corpus.rows, match=reason)
     raised(InputError, corpus.save, tmp_path / "out", match=reason)
 
 
@@ -101,11 +81,9 @@ class Buggy(Unchanged):
 
 
 def test_an_error_of_the_users_code_has_the_users_traceback():
-    with pytest.raises(KeyError, match="turnes") as caught:
-        next(parapet.perturb(parapet.load_corpus(), Buggy).dialogues())
-    assert 'dialogue["turnes"]' in "".join(traceback.format_exception(caught.value)[-2:])
-    with pytest.raises(KeyError, match="turnes"):
-        _ = parapet.perturb(parapet.load_corpus(), Buggy).rows
+    error = raised(KeyError, next, parapet.perturb(parapet.load_corpus(), Buggy).dialogues(), match="turnes")
+    assert 'dialogue["turnes"]' in "".join(traceback.format_exception(error)[-2:])
+    raised(KeyError, lambda: parapet.perturb(parapet.load_corpus(), Buggy).rows, match="turnes")
     reason = r"plugin_error: KeyError: 'turnes' \(test_own_perturbations.py:\d+, in perturb\)"
     with pytest.raises(InputError, match=reason), beam.Pipeline() as pipeline:
         _ = pipeline | beam.Create([*parapet.load_corpus().dialogues("test")]) | parapet.beam.Perturb(Buggy())
@@ -138,10 +116,8 @@ class Seedless(Unchanged):
     (print, {}, "expected the name of a perturbation, a subclass of .*, found builtin_function_or_method"),
 )
 def test_classes_that_lack_something(perturbation, options, reason):
-    with pytest.raises(InputError, match=reason):
-        parapet.perturb(parapet.load_corpus(), perturbation, **options)
-    with pytest.raises(InputError, match=reason):
-        parapet.beam.Perturb(perturbation, **options)
+    raised(InputError, parapet.perturb, parapet.load_corpus(), perturbation, match=reason, **options)
+    raised(InputError, parapet.beam.Perturb, perturbation, match=reason, **options)
 
 
 class InPlace(Unchanged):
@@ -170,6 +146,7 @@ def test_a_class_of_ten_lines(sample, tmp_path):
     assert 0.4 * len(users) < corpus.rows.num_rows < 0.6 * len(users)
     assert all(row["utterance"] == row["original"].upper() != row["original"] for row in corpus.rows.to_pylist())
     assert parapet.perturb(original, Shout, seed=2).rows != corpus.rows
+    assert {parapet.perturb_text("an inn", Shout(seed=seed)) for seed in range(9)} == {"an inn", "AN INN"}
 
 
 def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_elses(tmp_path):
@@ -184,8 +161,7 @@ def test_a_class_that_modifies_dialogues_in_place_is_refused_and_spoils_nobody_e
         created = pipeline | beam.Create(dialogues[:1])
         letters = (created | parapet.beam.Perturb(InPlace()).with_outputs()).dead_letters
         assert_that(letters | beam.Map(lambda letter: letter.dialogue_id), equal_to([dialogues[0]["dialogue_id"]]))
-        utterances = created | beam.Map(lambda one: one["turns"][0]["utterance"])
-        _ = utterances | beam.Map(print_unless, dialogues[0]["turns"][0]["utterance"])
+        assert_that(created, equal_to(dialogues[:1]), "of others")
 
 
 CIRCULAR = {}
@@ -214,15 +190,11 @@ def test_dialogues_that_no_reader_takes_are_refused(changes, reason):
         assert_that(reasons, equal_to([f"plugin_error{reason.partition('plugin_error')[2]} (Free.perturb)"]))
 
 
-def print_unless(found, expected):
-    assert found == expected
-
-
-def positions(dialogue, turn):
-    """(slot, start, end) of the values in a turn: spans, and whatever the states of the dialogue have."""
+def meaning(turn):
+    """Each frame's state, and the texts of its spans."""
     for frame in turn["frames"]:
-        for span in frame["slots"]:
-            yield span["slot"], span["start"], span["exclusive_end"]
+        spans = [(span["slot"], turn["utterance"][span["start"] : span["exclusive_end"]]) for span in frame["slots"]]
+        yield frame.get("state"), spans
 
 
 DIALOGUES = [*parapet.load_corpus().dialogues()]
@@ -242,10 +214,7 @@ def test_edits_keep_values_and_move_spans(data):
     perturbed = parapet.edit_user_turns(dialogue, edits)
     changed = []
     for i, (before, after) in enumerate(zip(dialogue["turns"], perturbed.dialogue["turns"], strict=True)):
-        spans = zip(positions(dialogue, before), positions(dialogue, after), strict=True)
-        for (slot, start, end), (new_slot, new_start, new_end) in spans:
-            assert (slot, after["utterance"][new_start:new_end]) == (new_slot, before["utterance"][start:end])
-        assert [frame.get("state") for frame in before["frames"]] == [frame.get("state") for frame in after["frames"]]
+        assert [*meaning(before)] == [*meaning(after)]
         if before != after:
             assert before["speaker"] == "USER"
             assert after["utterance"].strip()
@@ -264,8 +233,8 @@ def test_edits_of_values_only_where_they_are_wanted():
     assert parapet.edit_user_turns(dialogue, edits).rows == []
     changed = parapet.edit_user_turns(dialogue, edits, edit_values=True).dialogue["turns"][0]
     assert changed["utterance"] == "My bike broke down, who can fix it in Fort Alder?"
-    with pytest.raises(ValueError, match="outside the utterance"):
-        parapet.edit_user_turns(dialogue, lambda turn: [(0, 999, "")], edit_values=True)
+    outside = lambda turn: [(0, 999, "")]  # noqa: E731
+    raised(ValueError, parapet.edit_user_turns, dialogue, outside, edit_values=True, match="outside the utterance")
 
 
 class Sound(Unchanged):
@@ -286,51 +255,28 @@ def first_frame(result, **changes):
     return turned(result, frames=[{**frame, **changes}, *others])
 
 
-def state_of(result):
-    return result["turns"][0]["frames"][0]["state"]
-
-
 def modified(before, after, rows):
     before["turns"][0]["utterance"] = "overwritten"
     return after, rows
 
 
-NO_SUCH = [{"slot": "nosuch", "start": 0, "exclusive_end": 1}]
+NO_SUCH, SLOT = [{"slot": "nosuch", "start": 0, "exclusive_end": 1}], "turns[0].frames[0].slots[0].slot"
+OTHER_ROW = "its row is not that of a change: {"
+OTHER_MEANING = "turns[0]: a service, its state or the texts of its spans were changed from ["
 # What a perturbation makes of (dialogue, its sound result, its rows), and the problem that is found.
 SPOILED = [
     (modified, "the dialogue was modified in place: build new dicts and lists"),
     (lambda before, after, rows: ({**after, "dialogue_id": "other"}, rows), "dialogue_id was changed to 'other'"),
-    (
-        lambda before, after, rows: (turned(after, speaker="NOBODY"), rows),
-        "turns[0].speaker: not_sgd: Invalid enum value 'NOBODY'",
-    ),
-    (
-        lambda before, after, rows: (first_frame(after, slots=NO_SUCH), rows),
-        "turns[0].frames[0].slots[0].slot: the service has no slot 'nosuch'",
-    ),
-    (lambda before, after, rows: (after, rows[1:]), "turns[0] was changed, but has no row"),
-    (
-        lambda before, after, rows: (after, [*rows, {**rows[0], "turn": 1}]),
-        "turns[1]: its row is not that of a change: {",
-    ),
-    (
-        lambda before, after, rows: (after, [{**rows[0], "original": "?"}, *rows[1:]]),
-        "turns[0]: its row is not that of a change: {",
-    ),
-    (lambda before, after, rows: (after, [*rows, rows[-1]]), "a turn has two rows"),
-    (
-        lambda before, after, rows: ({**after, "turns": after["turns"][:-1]}, rows),
-        "the number of turns was changed from 14 to 13",
-    ),
-    (lambda before, after, rows: (turned(after, speaker="SYSTEM"), rows), "turns[0]: the speaker was changed"),
-    (
-        lambda before, after, rows: (first_frame(after, state={**state_of(after), "requested_slots": ["city"]}), rows),
-        "turns[0]: a service, its state or the texts of its spans were changed from [('Repairs_1', {",
-    ),
-    (
-        lambda before, after, rows: (turned(after, frames=before["turns"][0]["frames"]), rows),
-        "turns[0]: a service, its state or the texts of its spans were changed from [",
-    ),
+    (lambda _, after, rows: (turned(after, speaker="NOBODY"), rows), "turns[0].speaker: not_sgd: Invalid enum value"),
+    (lambda _, after, rows: (first_frame(after, slots=NO_SUCH), rows), f"{SLOT}: the service has no slot 'nosuch'"),
+    (lambda _, after, rows: (after, rows[1:]), "turns[0] was changed, but has no row"),
+    (lambda _, after, rows: (after, [*rows, {**rows[0], "turn": 1}]), f"turns[1]: {OTHER_ROW}"),
+    (lambda _, after, rows: (after, [{**rows[0], "original": "?"}, *rows[1:]]), f"turns[0]: {OTHER_ROW}"),
+    (lambda _, after, rows: (after, [*rows, rows[-1]]), "a turn has two rows"),
+    (lambda _, after, rows: ({**after, "turns": after["turns"][:-1]}, rows), "the number of turns was changed from 14"),
+    (lambda _, after, rows: (turned(after, speaker="SYSTEM"), rows), "turns[0]: the speaker was changed"),
+    (lambda _, after, rows: (first_frame(after, state=state()), rows), f"{OTHER_MEANING}('Repairs_1', {{"),
+    (lambda before, after, rows: (turned(after, frames=before["turns"][0]["frames"]), rows), OTHER_MEANING),
 ]
 
 
@@ -380,7 +326,7 @@ def test_what_is_built_in_is_sound(name, sample):
 
 
 def test_rows_of_a_schema_of_its_own():
-    class Own(WithRows):
+    class Own(Returns):
         row_schema = pa.schema([("note", pa.string())])
 
     rows = parapet.perturb(parapet.load_corpus(), Own, rows=[{"note": "x"}, {}]).rows

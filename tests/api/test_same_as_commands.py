@@ -9,7 +9,7 @@ import pytest
 from heard_sets import three_dialogues
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from kit import THOROUGH, argv_of, cases, files_of, run, write
+from kit import THOROUGH, argv_of, cases, files_of, holding, raised, run, write
 
 import parapet
 from parapet.schemas.layout import sample_root
@@ -28,10 +28,9 @@ HEARD = {"snr": (6, 2, -1, -4)}
 
 def data_of(folder):
     """The dialogues, schemas and rows of sets; not what says how they were made."""
-    wanted = (".json", ".parquet")
-    others = ("run.json", "statistics.json", "memory.parquet", ".heard")
+    wanted, others = (".json", ".parquet"), ("run.json", "statistics.json", "memory.parquet", ".heard")
     files = files_of(folder).items()
-    return {name: data for name, data in files if name.endswith(wanted) and not any(other in name for other in others)}
+    return {name: data for name, data in files if name.endswith(wanted) and not holding(name, *others)}
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +38,8 @@ def roots(tmp_path_factory):
     """Corpora by name: the sample, a split of it, three dialogues that are soon heard."""
     source = write(tmp_path_factory.mktemp("source") / "foreign.txt", "\n".join(FOREIGN) + "\n")
     some, *_ = three_dialogues(tmp_path_factory)
-    return {
-        "sample": sample_root(),
-        "test": sample_root() / "test",
-        "dev": sample_root() / "dev",
-        "some": some,
-        "source": source,
-    }
+    sample = sample_root()
+    return {"sample": sample, "test": sample / "test", "dev": sample / "dev", "some": some, "source": source}
 
 
 # (perturbation, corpus, options of both, flags of the command alone, options of Python alone)
@@ -95,7 +89,7 @@ def test_rewritten_turns(tmp_path):
     corpus = parapet.load_corpus(sample_root() / "dev")
     rows = [row for row in parapet.perturb(corpus, "verbose").rows.to_pylist() if row["status"] == "varied"]
     columns = ("dialogue_id", "turn", "utterance")
-    lines = [{**{name: row[name] for name in columns}, "kind": "verbose"} for row in rows if row["turn"] % 4 == 0]
+    lines = [{"kind": "verbose", **{name: row[name] for name in columns}} for row in rows if row["turn"] % 4 == 0]
     path = write(tmp_path / "lines.jsonl", lines)
     shared = {"env": "none", "split": SPLITS, "sgd": sample_root() / "dev"}
     run("language_variations", rewritten=path, output=tmp_path / "c", **shared)
@@ -119,11 +113,7 @@ def test_apply_variants_and_perturb_one(tmp_path):
 
 @pytest.mark.thorough
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate])  # a shrink would take minutes
-@given(
-    noise=st.sampled_from(["pink", "white"]),
-    seed=st.sampled_from(["0", "another"]),
-    longest=st.sampled_from([1000, 60]),
-)
+@given(st.sampled_from(["pink", "white"]), st.sampled_from(["0", "another"]), st.sampled_from([1000, 60]))
 def test_what_the_command_heard_is_not_heard_again(roots, tmp_path_factory, noise, seed, longest):
     """The transcripts of the command are found in its cache."""
     out = tmp_path_factory.mktemp("options")
@@ -151,8 +141,8 @@ def test_bad_rows_of_a_source(tmp_path, roots, capfd):
     few.write_bytes("\n".join(FOREIGN).encode() + b"\n\xff")
     many.write_bytes("\n".join(FOREIGN[:60]).encode() + b"\n\xff")
     assert parapet.perturb(roots["test"], "ood", source=few, rates=0.1).rows.num_rows
-    with pytest.raises(parapet.InputError, match=r"1 of 61 source rows could not be used, more than max_bad 1% allows"):
-        parapet.perturb(roots["test"], "ood", source=many, rates=0.1)
+    reason = "1 of 61 source rows could not be used, more than max_bad 1% allows"
+    raised(parapet.InputError, parapet.perturb, roots["test"], "ood", source=many, rates=0.1, match=reason)
     assert parapet.perturb(roots["test"], "ood", source=many, rates=0.1, max_bad=0.02).rows.num_rows
     assert capfd.readouterr() == ("", "")
 
@@ -178,10 +168,10 @@ UNSEEN = (
 )
 def test_bad_options(name, options, message, capfd):
     sample = parapet.load_corpus()
+    test = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
     if options == {"training": "test only"}:
-        options = {"training": parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})}
+        options = {"training": test}
     if name == "speech_errors":
-        sample = parapet.corpus_of({"test": sample.dialogues("test")}, {"test": sample.services("test")})
-    with pytest.raises(parapet.InputError, match=message):
-        parapet.perturb(sample, name, **options)
+        sample = test
+    raised(parapet.InputError, parapet.perturb, sample, name, match=message, **options)
     assert capfd.readouterr() == ("", "")

@@ -1,11 +1,11 @@
 """``parapet.score_states`` and its company: the numbers of ``evaluate --task dst``, in memory."""
 
 import copy
-import json
 import math
 import random
 import sys
 
+import kit
 import pandas as pd
 import pytest
 from kit import json_of, raised, write
@@ -32,24 +32,18 @@ def test_every_form_of_predictions_gives_the_same(tmp_path, predictions):
     expected = parapet.score_states(CORPUS, predictions).metrics
     lines = lines_of(PREDICTIONS)
     shuffled = random.Random(0).sample(lines, len(lines))
-    folder = tmp_path / "lines"
-    folder.mkdir()
-    half = len(lines) // 2
-    for name, part in (("a.jsonl", shuffled[:half]), ("b.jsonl", shuffled[half:])):
-        (folder / name).write_text("".join(json.dumps(line) + "\n" for line in part))
+    write(tmp_path / "lines/a.jsonl", shuffled[::2])
+    write(tmp_path / "lines/b.jsonl", shuffled[1::2])
+    first = {dialogue["dialogue_id"] for dialogue in PREDICTIONS[:3]}
     for name, form in {
         "dialogues": PREDICTIONS,
         "a generator": iter(PREDICTIONS),
         "lines": shuffled,
-        "both": PREDICTIONS[:3] + [line for line in lines if line["dialogue_id"] not in ids(PREDICTIONS[:3])],
+        "both": PREDICTIONS[:3] + [line for line in lines if line["dialogue_id"] not in first],
         "a corpus": parapet.corpus_of({"test": PREDICTIONS}, {"test": CORPUS.services("test")}),
-        "files of lines": folder,
+        "files of lines": tmp_path / "lines",
     }.items():
         assert parapet.score_states(CORPUS, form).metrics == expected, name
-
-
-def ids(dialogues):
-    return {dialogue["dialogue_id"] for dialogue in dialogues}
 
 
 def test_references_in_memory_score_the_same(predictions):
@@ -79,30 +73,26 @@ def test_the_original_is_in_no_sensitivity(scores):
     only = {name: of for name, of in scores.items() if name != "original"}
     assert parapet.schema_sensitivity(scores) == parapet.schema_sensitivity(only)
     assert parapet.schema_sensitivity(list(only.values())) == parapet.schema_sensitivity(only)
-    with pytest.raises(parapet.InputError, match="at least two variants, found 1"):
-        parapet.schema_sensitivity({"original": scores["original"], "v1": scores["v1"]})
+    one = {name: scores[name] for name in ("original", "v1")}
+    raised(parapet.InputError, parapet.schema_sensitivity, one, match="at least two variants, found 1")
 
 
 def test_sensitivity_by_hand():
     """Of two frames one is right under three of five variants, one under none: see evaluation/dst/frames.py."""
-    service = {"service_name": "A_1", "description": "", "intents": []}
-    service["slots"] = [{"name": "slot", "description": "", "is_categorical": True, "possible_values": ["x", "y"]}]
+    schemas = [kit.service("A_1", [kit.slot("slot", "", "x", "y")])]
 
     def dialogue(*values):
-        state = {"active_intent": "NONE", "requested_slots": []}
-        frames = [[{"service": "A_1", "state": {**state, "slot_values": {"slot": [value]}}}] for value in values]
-        return {"dialogue_id": "1", "turns": [{"speaker": "USER", "frames": of} for of in frames]}
+        frames = [kit.frame("A_1", state=kit.state(slot=[value])) for value in values]
+        return kit.dialogue("1", *(kit.turn("USER", "", frame) for frame in frames))
 
     reference = [dialogue("x", "x")]
-    first = [parapet.score_states(reference, [dialogue("x", "y")], schemas=[service]) for _ in range(3)]
-    second = [parapet.score_states(reference, [dialogue("y", "y")], schemas=[service]) for _ in range(2)]
+    first = [parapet.score_states(reference, [dialogue("x", "y")], schemas=schemas) for _ in range(3)]
+    second = [parapet.score_states(reference, [dialogue("y", "y")], schemas=schemas) for _ in range(2)]
     assert parapet.schema_sensitivity(first + second) == pytest.approx(math.sqrt(0.3) / 1.2)
     assert parapet.schema_sensitivity(first + second, zero="drop") == pytest.approx(math.sqrt(0.3) / 0.6)
     assert parapet.schema_sensitivity(second) == 0
     assert math.isnan(parapet.schema_sensitivity(second, zero="drop"))
-    low, high = parapet.schema_sensitivity_interval(second, zero="drop")
-    assert math.isnan(low)
-    assert math.isnan(high)
+    assert all(map(math.isnan, parapet.schema_sensitivity_interval(second, zero="drop")))
 
 
 def test_sets_that_do_not_match_are_refused(scores):
@@ -118,10 +108,10 @@ def test_sets_that_do_not_match_are_refused(scores):
     other = parapet.score_states(cut, predicted, schemas=CORPUS.services("test"))
     differ = "because their user turns or frames differ"
     raised(parapet.InputError, parapet.schema_sensitivity, [every, other], match=differ)
-    with pytest.raises(parapet.InputError, match=r"metric: 'jga' is unknown: must be one of active_intent"):
-        parapet.schema_sensitivity(scores, metric="jga")
-    with pytest.raises(parapet.InputError, match=r"^v1: expected the scores of a variant, found dict"):
-        parapet.schema_sensitivity({"v1": scores["v1"].metrics, "v2": scores["v2"]})
+    unknown = "metric: 'jga' is unknown: must be one of active_intent"
+    raised(parapet.InputError, parapet.schema_sensitivity, scores, metric="jga", match=unknown)
+    odd = {"v1": scores["v1"].metrics, "v2": scores["v2"]}
+    raised(parapet.InputError, parapet.schema_sensitivity, odd, match="^v1: expected the scores of a variant, found di")
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -133,15 +123,13 @@ def test_pandas_has_what_arrow_has(scores):
     pd.testing.assert_frame_equal(parapet.to_pandas(frames), frames.to_pandas())
     table = parapet.to_pandas({"ours": scores["v1"], "theirs": scores["v2"]})
     assert table.columns[0] == "set"
-    assert table.groupby("set")[JGA].mean().to_dict() == pytest.approx(
-        {"ours": scores["v1"].joint_goal_accuracy, "theirs": scores["v2"].joint_goal_accuracy}
-    )
+    means = {"ours": scores["v1"].joint_goal_accuracy, "theirs": scores["v2"].joint_goal_accuracy}
+    assert table.groupby("set")[JGA].mean().to_dict() == pytest.approx(means)
     typos = parapet.perturb(CORPUS, "typos", seed=1)
     assert len(parapet.to_pandas(typos)) == typos.rows.num_rows > 100
     made = parapet.compose(CORPUS, sample_root() / "crowd" / "names.csv")
     assert parapet.to_pandas(made).disposition.tolist() == made.audit["disposition"].to_pylist()
-    with pytest.raises(parapet.InputError, match=r"^x: expected a table, scores, a composition or rows, found int"):
-        parapet.to_pandas(3)
+    raised(parapet.InputError, parapet.to_pandas, 3, match="^x: expected a table, scores, a composition or rows, f")
     raised(parapet.InputError, parapet.to_pandas, {"a": []}, match=r"^x\['a'\]: expected")
 
 
@@ -154,9 +142,7 @@ def test_without_pandas_it_says_how_to_install_it(monkeypatch, scores):
 
 
 def refused(*args, **options):
-    with pytest.raises(parapet.InputError) as error:
-        parapet.score_states(*args, **options)
-    return str(error.value)
+    return str(raised(parapet.InputError, parapet.score_states, *args, **options))
 
 
 def edited(change):
@@ -172,10 +158,8 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert "that the reference lacks" in refused(DIALOGUES[1:], PREDICTIONS, schemas=CORPUS.services("test"))
     assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
     no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
-    assert (
-        refused(CORPUS, no_frame)
-        == f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
-    )
+    lacks = f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
+    assert refused(CORPUS, no_frame) == lacks
     assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
     assert refused(CORPUS, odd).startswith("predictions[0]: [0].turns[0].frames[0].state.slot_values: Expected")
@@ -183,12 +167,10 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, 3) == "predictions: expected dialogues, found int"
     assert refused(CORPUS, [{"dialogue_id": first}]).startswith("predictions[0]: Object missing required field")
     assert refused(CORPUS, {"\ud800": PREDICTIONS[0]})
-    assert refused(CORPUS, [{"turns": {1, 2}, "x": object()}]).startswith(
-        "predictions[0]: cannot be represented as JSON"
-    )
+    assert "predictions[0]: cannot be represented as JSON" in refused(CORPUS, [{"turns": {1, 2}, "x": object()}])
     assert refused(CORPUS, tmp_path / "none").startswith(f"{tmp_path}/none: ")
     assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}: ")
-    (tmp_path / "a.jsonl").write_text('{"dialogue_id": 1}\n')
+    write(tmp_path / "a.jsonl", [{"dialogue_id": 1}])
     assert refused(CORPUS, tmp_path).startswith(f"{tmp_path}/a.jsonl: line 1")
 
 
@@ -196,18 +178,12 @@ def test_bad_references_are_refused_with_place_and_reason(tmp_path):
     services = CORPUS.services("test")
     assert refused(tmp_path / "none", []) == f"{tmp_path}/none: there is no such file or folder"
     assert refused(CORPUS, PREDICTIONS, split="valid").startswith("there is no split 'valid'")
-    assert refused(DIALOGUES, PREDICTIONS).startswith(
-        "schemas: dialogues in memory require the schemas of their services"
-    )
+    assert "schemas: dialogues in memory require the schemas of their services" in refused(DIALOGUES, PREDICTIONS)
     assert refused(DIALOGUES, PREDICTIONS, schemas=[{}]).startswith("schemas: [0]: Object missing required field")
-    assert "the schemas of the reference do not have this service" in refused(
-        DIALOGUES, PREDICTIONS, schemas=CORPUS.services("train")
-    )
+    others = refused(DIALOGUES, PREDICTIONS, schemas=CORPUS.services("train"))
+    assert "the schemas of the reference do not have this service" in others
     assert refused([], [], schemas=services) == "references: contains no dialogues"
     assert refused(3, []).startswith("references: expected a corpus, its place or dialogues, found int")
-    assert refused({"1": DIALOGUES[0]}, []).startswith(
-        "references: expected a corpus, its place or dialogues, found dict"
-    )
     assert refused(DIALOGUES * 2, PREDICTIONS, schemas=services).startswith("references: [8]: duplicate_id")
     assert refused([3], [], schemas=services).startswith("references: [0]: Expected `object`, got `int`")
     assert refused(CORPUS, PREDICTIONS, seen="Ferries_1").startswith("seen: expected a list of service names")

@@ -44,18 +44,10 @@ Answer = dict[str, Any]
 # Lengths in characters, numbers by value, lists by length: what the model does not say.
 _MOST, _YEAR = 1_000_000_000, 31_536_000
 _BOUNDS = {
-    "AutoApprovalDelayInSeconds": (0, 2_592_000),
-    "AssignmentDurationInSeconds": (30, _YEAR),
-    "LifetimeInSeconds": (30, _YEAR),
-    "MaxAssignments": (1, _MOST),
-    "Title": (1, 128),
-    "Name": (1, 200),
-    "Keywords": (0, 1_000),
-    "Description": (1, 2_000),
-    "QualificationRequirements": (0, 10),
-    "RequesterAnnotation": (0, 255),
-    "RequesterFeedback": (0, 1_024),
-    "Reason": (1, 4_096),
+    **{"AutoApprovalDelayInSeconds": (0, 2_592_000), "AssignmentDurationInSeconds": (30, _YEAR)},
+    **{"LifetimeInSeconds": (30, _YEAR), "MaxAssignments": (1, _MOST), "Title": (1, 128), "Name": (1, 200)},
+    **{"Keywords": (0, 1_000), "Description": (1, 2_000), "QualificationRequirements": (0, 10)},
+    **{"RequesterAnnotation": (0, 255), "RequesterFeedback": (0, 1_024), "Reason": (1, 4_096)},
 }
 
 
@@ -198,11 +190,9 @@ def hit_answer(hit: Hit) -> Answer:
 
 def list_hits_for_qualification_type(state: State, params: Params) -> Answer:
     """The HITs that ask for a qualification."""
-    hits = []
-    for hit in state.hits.values():
-        requirements = hit.properties["QualificationRequirements"]
-        if any(requirement["QualificationTypeId"] == params["QualificationTypeId"] for requirement in requirements):
-            hits.append(hit_answer(hit))
+    asked = {hit.id: hit.properties["QualificationRequirements"] for hit in state.hits.values()}
+    types = {name: {one["QualificationTypeId"] for one in requirements} for name, requirements in asked.items()}
+    hits = [hit_answer(state.hits[name]) for name in types if params["QualificationTypeId"] in types[name]]
     return _paged(params, "HITs", hits)
 
 
@@ -215,11 +205,6 @@ def update_expiration_for_hit(state: State, params: Params) -> Answer:
     return {}
 
 
-def _token_used(token: str | None) -> MTurkError:
-    """The wording is that of Dallinger issue 3109; the code is an assumption."""
-    return MTurkError(f'The idempotency token "{token}" has already been processed.', "DuplicateRequest")
-
-
 def get_account_balance(state: State, _params: Params) -> Answer:
     """What is left to spend, a broken cent left out."""
     return {"AvailableBalance": f"{state.available.quantize(Decimal('0.01'), rounding=ROUND_DOWN):f}"}
@@ -230,20 +215,10 @@ def get_account_balance(state: State, _params: Params) -> Answer:
 
 def assignment_answer(one: Assignment) -> Answer:
     """An assignment as the API shows it."""
-    answer = {
-        "AssignmentId": one.id,
-        "WorkerId": one.worker_id,
-        "HITId": one.hit_id,
-        "AssignmentStatus": one.status,
-        "AutoApprovalTime": one.auto_approval,
-        "AcceptTime": one.accepted,
-        "SubmitTime": one.submitted,
-        "ApprovalTime": one.approved,
-        "RejectionTime": one.rejected,
-        "Deadline": one.deadline,
-        "Answer": one.answer,
-        "RequesterFeedback": one.feedback,
-    }
+    ids = {"AssignmentId": one.id, "WorkerId": one.worker_id, "HITId": one.hit_id, "AssignmentStatus": one.status}
+    times = {"AcceptTime": one.accepted, "SubmitTime": one.submitted, "AutoApprovalTime": one.auto_approval}
+    ends = {"ApprovalTime": one.approved, "RejectionTime": one.rejected, "Deadline": one.deadline}
+    answer = {**ids, **times, **ends, "Answer": one.answer, "RequesterFeedback": one.feedback}
     return {name: value for name, value in answer.items() if value is not None}
 
 
@@ -283,7 +258,8 @@ def send_bonus(state: State, params: Params) -> Answer:
     """Pays a worker on top, at once."""
     token, amount = params.get("UniqueRequestToken"), Decimal(params["BonusAmount"])
     if state.used("bonus", token) is not None:
-        raise _token_used(token)
+        # The wording is that of Dallinger issue 3109; the code is an assumption.
+        raise MTurkError(f'The idempotency token "{token}" has already been processed.', "DuplicateRequest")
     one, cost = state.reviewed(params["AssignmentId"]), cost_of_bonus(amount)
     if one.worker_id != params["WorkerId"]:
         # That it is refused is known (psiTurk issue 190); the code and the wording are assumptions.

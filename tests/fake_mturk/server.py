@@ -284,9 +284,7 @@ def answer_xml(answers: dict[str, str]) -> str:
     Line ends stay as they were posted: a bare carriage return would be lost to any XML parser. Characters that XML
     cannot have become U+FFFD.
     """
-    parts = []
-    for pair in answers.items():
-        name, text = (escape(_FORBIDDEN.sub("\ufffd", part), {"\r": "&#13;"}) for part in pair)
-        parts.append(f"<Answer><QuestionIdentifier>{name}</QuestionIdentifier><FreeText>{text}</FreeText></Answer>")
+    form = "<Answer><QuestionIdentifier>{}</QuestionIdentifier><FreeText>{}</FreeText></Answer>"
+    pairs = ([escape(_FORBIDDEN.sub("\ufffd", part), {"\r": "&#13;"}) for part in pair] for pair in answers.items())
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<QuestionFormAnswers xmlns="{_ANSWERS}">'
-    return f"{head}{''.join(parts)}</QuestionFormAnswers>"
+    return f"{head}{''.join(form.format(*pair) for pair in pairs)}</QuestionFormAnswers>"

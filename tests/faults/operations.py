@@ -29,12 +29,11 @@ ENVIRONMENT = {"PARAPET_WORKER_KEY": "a worker key for tests only"}
 
 class _State(ctypes.Structure):
     _fields_ = [
-        ("count", ctypes.c_int64), ("at", ctypes.c_int64), ("mode", ctypes.c_int32), ("error", ctypes.c_int32),
-        ("kinds", ctypes.c_int32), ("fired", ctypes.c_int32),
-        ("fired_kind", ctypes.c_int32), ("leader", ctypes.c_int32), ("unused", ctypes.c_int32),
-        ("of_kind", ctypes.c_int64 * len(KINDS)), ("fired_path", ctypes.c_char * 4096),
+        *((name, ctypes.c_int64) for name in ("count", "at")),
+        *((name, ctypes.c_int32) for name in ("mode", "error", "kinds", "fired", "fired_kind", "leader", "unused")),
+        *(("of_kind", ctypes.c_int64 * len(KINDS)), ("fired_path", ctypes.c_char * 4096)),
         ("folder", ctypes.c_char * 4096),
-    ]  # fmt: skip
+    ]
 
 
 class Ended(NamedTuple):

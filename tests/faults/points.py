@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kit import files_of
+
 from faults.operations import FAIL, FAIL_ON, FILES, KILL_AFTER, KILL_BEFORE, Ended, Machine
 from faults.world import Command, Readers
 
@@ -80,8 +82,8 @@ class Trial:
         self._read: dict[int, tuple[str, ...]] = {}
         self.old: Files = {}
         self._results: dict[str, list[tuple[int, Files]]] = {}
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.rmtree(self.kept, ignore_errors=True)
+        for folder in (out, self.kept):
+            shutil.rmtree(folder, ignore_errors=True)
         if over:
             assert command.other is not None
             self._succeed(command.other(out))
@@ -101,15 +103,8 @@ class Trial:
 
     def visible(self) -> Files:
         """What a reader can see: the command's files, and a release under its name."""
-        found = {}
-        for path in sorted(self.out.rglob("*")) if self.out.exists() else ():
-            relative = path.relative_to(self.out)
-            hidden = any(
-                part in (".suite", ".run.previous.json") or part.endswith(".incomplete") for part in relative.parts
-            )
-            if path.is_file() and not hidden and ".tmp" not in path.name:
-                found[str(relative)] = path.read_bytes()
-        return found
+        hidden = re.compile(r"(^|/)(\.suite|\.run\.previous\.json|[^/]*\.incomplete)(/|$)|\.tmp[^/]*$")
+        return {path: data for path, data in files_of(self.out).items() if not hidden.search(path)}
 
     def run(self, point: Point) -> Result:
         """Runs the command to the point, reads what is there, and runs it again."""

@@ -43,9 +43,7 @@ def test_an_error_that_is_not_reported_is_found(machine, world):
     out = world / "itself"
     trial = Trial(machine, commands_of(world)["publish"], out)
     ended = machine.run(out, trial.argv, mode=FAIL, at=1, error=ERRORS["EIO"][0], kinds=("write",))
-    assert ended.at[0] == "write"
-    assert ended.at[1].startswith(str(out))
-    assert ended.fired == 1
+    assert (ended.at[0], ended.at[1].startswith(str(out)), ended.fired) == ("write", True, 1)
     point = Point(FAIL, 1, "EIO", ("write",))
     assert not list(trial._faults_of(ended, point))
     assert list(trial._faults_of(ended._replace(log="Traceback (most recent call last):"), point))

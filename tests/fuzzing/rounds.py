@@ -127,7 +127,7 @@ def parted(name: str, data: bytes) -> tuple[list[Any], Callable[[list[Any]], byt
     if name.endswith(".csv"):
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline="")))
         return rows, lambda units: _bytes(
-            quoted([[*map(_text, row)] if isinstance(row, list) else [_text(row)] for row in units])
+            quoted([list(map(_text, row if isinstance(row, list) else [row])) for row in units])
         )
     if name.endswith((".txt", ".toml")):
         return data.decode().split("\n"), lambda units: _bytes("\n".join(map(_text, units)))

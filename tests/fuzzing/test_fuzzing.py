@@ -1,5 +1,6 @@
 """A short part of ``make fuzz``, every finding of before again, and whether the harness notices what it looks for."""
 
+import itertools
 import json
 import os
 import re
@@ -7,12 +8,13 @@ import shutil
 import time
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import pytest
 from commands import made, path_of, ready
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, sample_dialogues
+from kit import cases, json_of, raised, sample_dialogues
 
 from fuzzing import functions, mutations, rounds, watching
 from parapet.evaluation.compare import board, page
@@ -75,8 +77,7 @@ def test_files_that_broke_a_reader_once_are_refused(name, data, read, place, tmp
         shutil.copytree(made(place, "hits names"), tmp_path, dirs_exist_ok=True)
     path = tmp_path / name
     path.write_bytes(data or re.sub(rb'"reward":"[^"]*"', b'"reward":"NaN"', path.read_bytes()))
-    with pytest.raises(InputError):
-        (read or (lambda path: list(publish.read_hits(str(path.parent), publish.PRODUCTION))))(path)
+    raised(InputError, read or (lambda path: list(publish.read_hits(str(path.parent), publish.PRODUCTION))), path)
 
 
 @given(st.integers(0, 2**32))
@@ -85,9 +86,7 @@ def test_mutations_are_json_and_of_the_seed(seed):
     before = json.dumps(record)
     one, two = (json.dumps(mutations.mutated(record, Random(seed), [record])) for _ in range(2))
     assert (one, json.dumps(record)) == (two, before)
-    data = before.encode()
-    assert mutations.mutated_bytes(data, Random(seed), [data]) == mutations.mutated_bytes(data, Random(seed), [data])
-    again = json.loads(mutations.reformatted(data, Random(seed)))
+    again = json.loads(mutations.reformatted(before.encode(), Random(seed)))
     assert [turn["utterance"] for turn in again["turns"]] == [turn["utterance"] for turn in record["turns"]]
 
 
@@ -112,15 +111,16 @@ def test_a_planted_fault_is_found_and_traced_to_its_record(place, monkeypatch):
     whole = kinds(data)
     assert whole
     left = json.loads(rounds.smaller(file, data, lambda some: kinds(some) == whole, 60.0))
-    assert dialogues[2] in left
-    assert len(left) <= 2  # of a bad one alone nothing would be made
+    assert (dialogues[2] in left, len(left) <= 2) == (True, True)  # of a bad one alone nothing would be made
 
 
 def test_a_dialogue_that_is_lost_is_found(place, monkeypatch):
     real = SetFiles.add
-    monkeypatch.setattr(
-        SetFiles, "add", lambda self, folder, text, *one: None if b"fuzz-me" in text else real(self, folder, text, *one)
-    )
+
+    def add(self, folder, text, *one):
+        return None if b"fuzz-me" in text else real(self, folder, text, *one)
+
+    monkeypatch.setattr(SetFiles, "add", add)
     dialogues = dialogues_of(place)
     dialogues[0]["dialogue_id"] = "fuzz-me"
     data = json.dumps(dialogues).encode()
@@ -128,15 +128,8 @@ def test_a_dialogue_that_is_lost_is_found(place, monkeypatch):
 
 
 def test_what_hangs_and_what_is_no_input_error_are_found():
-    def endless():
-        while True:
-            pass
-
-    def refused():
-        raise InputError("no")
-
-    assert watching.call(endless, 0.05).kind.startswith(watching.HANGS)
-    assert watching.call(refused) is None
+    assert watching.call(lambda: [None for _ in itertools.count()], 0.05).kind.startswith(watching.HANGS)
+    assert watching.call(mock.Mock(side_effect=InputError("no"))) is None
     assert watching.call(lambda: {}["a"]).kind.startswith("KeyError")
 
 

@@ -42,13 +42,10 @@ NAMES = {
     "slot_1": ["town", "location", "municipality", "place", "where_it_is"],
 }
 DESCRIPTIONS = {
-    "intent_0": "Find parks nearby, Get a list of parks in town, Search a park by city, Discover green areas, "
-    "Which parks there are",
+    "intent_0": "Find parks nearby, List parks in town, Search a park by city, Discover green areas, Which parks exist",
     "slot_0": "What the park is called, Title of the park, The green area's name, Label on the map, How people call it",
-    "slot_1": "Town of the park, Where the park is found, Municipality around the park, Location by city, "
-    "The city it belongs to",
-    "service": "Look up parks, Green places near you, Search engine for parks, Town parks at hand, "
-    "A guide to public gardens",
+    "slot_1": "Town of the park, Where the park is, Municipality around it, Location by city, The city it belongs to",
+    "service": "Look up parks, Green places near you, Engine for parks, Town parks at hand, A guide to public gardens",
 }
 DESCRIPTIONS = {field: texts.split(", ") for field, texts in DESCRIPTIONS.items()}
 
@@ -90,24 +87,14 @@ def textbook_levenshtein(a, b):
     return row[-1]
 
 
-def plain_reference(names, seed):
-    """The names of each variant by brute force: draw by hash, order by distance, all orders of ties tried."""
-    originals = {"intent_0": "FindPark", "slot_0": "park_name", "slot_1": "city"}
-    ids = {"intent_0": "intent/FindPark", "slot_0": "slot/park_name", "slot_1": "slot/city"}
-    of_field = {}
-    for field, texts in names.items():
-        convention = Convention.CAMEL if "intent" in field else Convention.SNAKE
-        drawn = sorted(
-            {canonical_form(text, "names", convention, "")[0] for text in texts},
-            key=lambda text, f=field: hashlib.sha256(f"{seed}\0Parks_1/{ids[f]}\0names\0{text}".encode()).hexdigest(),
-        )
-        of_field[field] = [
-            order
-            for order in permutations(drawn[:5])
-            if [textbook_levenshtein(originals[field], t) for t in order]
-            == sorted(textbook_levenshtein(originals[field], t) for t in order)
-        ]
-    return of_field
+def plain_reference(texts, seed):
+    """The names of the city in all variants by brute force: draw by hash, all orders by distance."""
+    drawn = sorted(
+        {canonical_form(text, "names", Convention.SNAKE, "")[0] for text in texts},
+        key=lambda text: hashlib.sha256(f"{seed}\0Parks_1/slot/city\0names\0{text}".encode()).hexdigest(),
+    )
+    distance = {text: textbook_levenshtein("city", text) for text in drawn}
+    return [order for order in permutations(drawn[:5]) if sorted(order, key=distance.get) == list(order)]
 
 
 PLACES = (
@@ -122,13 +109,10 @@ COMMON = st.sampled_from(PLACES.split("/"))
 def test_names_are_those_of_a_plain_reference(texts, seed):
     batch = compose(assignments({**NAMES, "slot_1": texts}), seed=seed)
     ours = [variant["slots"][1]["name"] for variant in batch.variants["Parks_1"]]
-    assert tuple(ours) in plain_reference({"slot_1": texts}, seed)["slot_1"]
-    fate = fates(batch)
-    used = sorted(
-        r for r, (disposition, _, _) in fate.items() if disposition == "used" and r.endswith("slot_1") and r[0] == "n"
-    )
-    surplus = [f for f in fate.values() if f[0] == "surplus"]
-    assert (len(used), surplus) == (5, [("surplus", "not_drawn", None)] * (len(texts) - 5))
+    assert tuple(ours) in plain_reference(texts, seed)
+    fate = [of for key, of in fates(batch).items() if key[0] == "n" and key.endswith("slot_1")]
+    surplus = [of for of in fate if of[0] == "surplus"]
+    assert ([of[0] for of in fate].count("used"), surplus) == (5, [("surplus", "not_drawn", None)] * (len(texts) - 5))
 
 
 def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_is_accepted():
@@ -240,22 +224,12 @@ def arrangements(element, n, texts=None):
 
 def solvable(elements, n):
     """Whether some choice of arrangements has no name twice in a variant: by trying all of them."""
-    first_drawn = [arrangements(element, n, element.texts[:n]) for element in elements]
-    return any(
-        all(len(set(variant)) == len(variant) for variant in zip(*choice, strict=True))
-        for choice in product(*first_drawn)
-    )
+    return any(map(differ, product(*(arrangements(element, n, element.texts[:n]) for element in elements))))
 
 
-def check(elements, n, given_names):
-    by_key = {element.key: element for element in elements}
-    for key, names in given_names.items():
-        distance = dict(zip(by_key[key].texts, by_key[key].distances, strict=True))
-        assert len(names) == len(set(names)) == n
-        assert all(distance[a] <= distance[b] for a, b in pairwise(names))
-    for k in range(n):
-        of_variant = [names[k] for names in given_names.values()]
-        assert len(set(of_variant)) == len(of_variant)
+def differ(names_of_elements):
+    """Whether no variant has a name twice."""
+    return all(len(set(variant)) == len(variant) for variant in zip(*names_of_elements, strict=True))
 
 
 TIGHT = (  # only one pair of arrangements fits, and neither is the first of its element
@@ -268,7 +242,10 @@ TIGHT = (  # only one pair of arrangements fits, and neither is the first of its
 @example(TIGHT)
 def test_names_are_unique_in_a_variant_and_ordered(case):
     elements, n = case
-    check(elements, n, assign_names(elements, n))
+    assigned = assign_names(elements, n)
+    for element in elements:
+        assert assigned.get(element.key) in (None, *map(list, arrangements(element, n)))
+    assert differ(assigned.values())
 
 
 @given(services())
@@ -312,11 +289,7 @@ def test_most_diverse_is_the_best_of_all_subsets(texts, n):
     assert sorted(found) == sorted(texts)
     best = max((spread(subset) for subset in combinations(texts, min(n, len(texts)))), default=0)
     assert spread(found[:n]) == best
-
-
-@given(TEXTS, st.integers(1, 6))
-def test_both_parts_keep_the_order_of_the_draw(texts, n):
-    found = most_diverse(texts, n, levenshtein)
+    # Both parts keep the order of the draw.
     assert (found[:n], found[n:]) == (sorted(found[:n], key=texts.index), sorted(found[n:], key=texts.index))
 
 
@@ -357,20 +330,14 @@ def test_ties_go_to_the_earlier_texts():
 
 
 vet_service, conclude_service = Vetting.vet_service, schema_task.conclude_service
-
-
-def vet_all_but_one(*args):
-    return vet_service(*args)[1:]
-
-
-def conclude_all_but_one(raw, vetted, *args):
-    return conclude_service(raw, vetted[1:], *args)
+VET_ALL_BUT_ONE = lambda *args: vet_service(*args)[1:]  # noqa: E731
+CONCLUDE_ALL_BUT_ONE = lambda raw, vetted, *args: conclude_service(raw, vetted[1:], *args)  # noqa: E731
 
 
 @cases(
     "holder name lossy balance",
-    (Vetting, "vet_service", vet_all_but_one, "answers_given"),
-    (schema_task, "conclude_service", conclude_all_but_one, "answers: "),
+    (Vetting, "vet_service", VET_ALL_BUT_ONE, "answers_given"),
+    (schema_task, "conclude_service", CONCLUDE_ALL_BUT_ONE, "answers: "),
 )
 def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):
     monkeypatch.setattr(holder, name, lossy)

@@ -29,31 +29,14 @@ def merge(*versions):
     return found
 
 
-def one(*versions):
-    (found,), dead = merge(*versions)
-    assert dead == []
-    return found
-
-
-def letters(*versions):
-    merged, dead = merge(*versions)
-    assert merged == []
-    return [(letter.stage, letter.key, letter.reason, letter.payload, letter.source) for letter in dead]
-
-
-def test_an_export_without_worker_ids_contradicts_no_other():
-    assert one(assignment(worker_hash="", source="b.csv: row 2"), assignment()).worker_hash == "ab12"
-
-
 # --- assignments -----------------------------------------------------------------------------------------------------
 
 
-def test_a_reward_that_one_export_states_is_kept():
-    assert one(assignment(), assignment(reward=Decimal("1.25"), source="b.csv: row 2")).reward == Decimal("1.25")
-
-
-def test_a_later_rejection_counts():
-    assert one(assignment(), assignment(rejected=True, source="later.csv: row 2")).rejected
+def test_what_one_export_states_is_kept():
+    """Its reward, or that it was rejected; one without worker ids contradicts no other."""
+    later = assignment(worker_hash="", source="b.csv: row 2", reward=Decimal("1.25"), rejected=True)
+    (one,), dead = merge(assignment(), later)
+    assert (one.worker_hash, one.reward, one.rejected, dead) == ("ab12", Decimal("1.25"), True, [])
 
 
 @cases(
@@ -64,14 +47,16 @@ def test_a_later_rejection_counts():
 )
 def test_contradicting_assignments_are_all_dead(more, difference):
     other = assignment(**{"source": "b.csv: row 7", **more})
-    found = letters(assignment(), other)
+    merged, dead = merge(assignment(), other)
     reason = f"conflicting_assignment: the same id has different answers ({difference}); see "
-    answer = ", ".join(f"{field}={text}" for field, text in other.answers.items() if text)
-    assert sorted(found) == sorted(
-        [
+    answer = f"slot_0={other.answers['slot_0']}"
+    assert (merged, {(one.stage, one.key, one.reason, one.payload, one.source) for one in dead}, len(dead)) == (
+        [],
+        {
             ("settle", "3A", reason + "b.csv: row 7", "slot_0=where_to", "names.csv: row 2"),
             ("settle", "3A", reason + "names.csv: row 2", answer, "b.csv: row 7"),
-        ]
+        },
+        2,
     )
 
 
@@ -90,9 +75,7 @@ VERSIONS = st.builds(
 @given(st.lists(VERSIONS, max_size=6), st.randoms(use_true_random=False))
 def test_nothing_is_lost_and_no_order_matters(versions, random):
     merged, dead = merge_assignments(versions)
-    shuffled = list(versions)
-    random.shuffle(shuffled)
-    assert merge_assignments(shuffled) == (merged, dead)
+    assert merge_assignments(random.sample(versions, len(versions))) == (merged, dead)
     for key in {version.assignment_id for version in versions}:
         same = [version for version in versions if version.assignment_id == key]
         found = [m for m in merged if m.assignment_id == key]
@@ -121,13 +104,11 @@ def decision(response="3A:slot_0", verdict="accept", source="d.csv:row 2", **mor
     (decision(verdict="fix", text="fare"), decision(verdict="fix", text="price", source="e.csv:row 9")),
 )
 def test_contradicting_decisions_are_all_dead(first, second):
+    told = ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9")
     for order in ([first, second], [second, first]):
         merged, dead = merge_decisions(order)
-        assert merged == []
-        assert [(letter.stage, letter.key, letter.reason, letter.source) for letter in dead] == [
-            ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "d.csv:row 2"),
-            ("decisions", "3A:slot_0", "contradicting_decisions: see d.csv:row 2, e.csv:row 9", "e.csv:row 9"),
-        ]
+        found = [(letter.stage, letter.key, letter.reason, letter.source) for letter in dead]
+        assert (merged, found) == ([], [(*told, "d.csv:row 2"), (*told, "e.csv:row 9")])
         assert dead[0].payload == f"decision={first.decision}, text={first.text}, reason="
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, intent, raised, rows_of, run, service, slot
+from kit import cases, holding, intent, raised, rows_of, run, service, slot
 from page_form import made_up
 
 from benchmarks.meaning import doubts_of, services_of
@@ -35,17 +35,12 @@ def vet(text, task, name=NAME, description=DESCRIPTION):
     return f"{verdict.action}: {verdict.reason}" if verdict.action else ""
 
 
-def a_name(text, **element):
-    return vet(text, "names", **element)
+def a_name(text):
+    return vet(text, "names")
 
 
-def a_description(text, **element):
-    return vet(text, "descriptions", **element)
-
-
-@cases("text", "x", "5", "中")
-def test_not_blank(text):
-    assert a_name(text) != "reject: blank"
+def a_description(text):
+    return vet(text, "descriptions")
 
 
 def test_a_hostile_text_is_too_long_before_any_pattern_sees_it():
@@ -58,45 +53,32 @@ def test_gibberish(text):
     assert a_name(text) == a_description(text) == "reject: gibberish"
 
 
-def test_copies_of_the_original():
+def test_copies_of_the_original_and_of_the_prompt():
     assert a_name("pickup_date") == a_name("PickupDate") == a_name(" Pickup  date ") == "reject: original_copy"
     assert a_description(DESCRIPTION) == a_description(f" {DESCRIPTION.upper()}. ") == "reject: original_copy"
 
-
-def test_copies_of_the_prompt():
     assert a_name(DESCRIPTION) == a_name("date_on_which_the_rental_car_is_picked_up") == "reject: prompt_copy"
     assert a_description("pickup_date") == a_description("Pickup_Date") == "reject: prompt_copy"
     assert a_name("DateOnWhichTheCarIsPickedUp") == ""
 
 
-@cases("text", "дата", "取车日期", "ημερομηνία", "dаy of pickup")  # the last: a Cyrillic letter
-def test_other_script(text):
-    assert a_name(text) == a_description(text) == "review: other_script"
+def test_other_script():
+    for text in ("дата", "取车日期", "ημερομηνία", "dаy of pickup"):  # the last: a Cyrillic letter
+        assert a_name(text) == a_description(text) == "review: other_script"
+    for text in ("café_day", "Naïve date", "ﬁrst day", "ｄａｙ", "x", "5", "中"):
+        assert not holding(a_name(text) + a_description(text), "other_script", "blank")
 
 
-@cases("text", "café_day", "Naïve date", "ﬁrst day", "ｄａｙ")
-def test_not_other_script(text):
-    assert "other_script" not in a_name(text) + a_description(text)
-
-
-HELD = {
-    "other_language": [
-        "La fecha en que se recoge el coche de alquiler",
-        "Das Datum an dem der Wagen abgeholt werden soll",
-        "La date à laquelle on prend la voiture de location",
-    ],
-    "profanity": ["Sex of the patient", "shit day", "Moby Dick by its name", "A table for three some day"],
-    "unknown_word": ["Name of the actresss", "Kind of accomomdation wanted", "Day of the pickpu"],
-}
-
-
-@cases("reason text", *((reason, text) for reason, texts in HELD.items() for text in texts))
-def test_held_descriptions(reason, text):
-    assert a_description(text) == f"review: {reason}"
-
-
-def test_underscores_make_no_other_language():
-    assert a_name("local_time_of_arrival_from_origin") == ""
+@cases(
+    "reason texts",
+    ("other_language", ["La fecha en que se recoge el coche de alquiler", "La date à laquelle on prend la voiture"]),
+    ("other_language", ["Das Datum an dem der Wagen abgeholt werden soll"]),
+    ("profanity", ["Sex of the patient", "shit day", "Moby Dick by its name", "A table for three some day"]),
+    ("unknown_word", ["Name of the actresss", "Kind of accomomdation wanted", "Day of the pickpu"]),
+)
+def test_held_descriptions(reason, texts):
+    assert {a_description(text) for text in texts} == {f"review: {reason}"}
+    assert a_name("local_time_of_arrival_from_origin") == ""  # underscores make no other language
 
 
 @given(
@@ -160,33 +142,25 @@ def vet_form(*texts, **more):
     return rules.vet_assignment(one, list(one.answers))
 
 
-def test_same_answer():
-    same = rules.Verdict("reject", "same_answer")
-    assert vet_form("nice", "Nice!", " nice ") == same
-    assert vet_form("nice", "nice", "nice", "where to", "fare", "day") == same
-    assert vet_form("nice", "nice", "nice", "", "", "") == same
-
-
-def test_not_same_answer():
-    assert vet_form("nice", "nice") == vet_form("nice", "nice", "where_to", "fare") == rules.PASS
-    assert vet_form("nice", "nice", "nice", "a_1", "b_1", "c_1", "d_1") == vet_form("", "", "", "") == rules.PASS
-
-
-def test_the_requesters_rejection_comes_first():
+def test_same_answer_unless_the_requester_has_rejected_it():
+    same = ["nice Nice! nice", "nice nice nice where_to fare day"]
+    assert [vet_form(*said.split()) for said in same] == [rules.Verdict("reject", "same_answer")] * 2
+    assert vet_form("nice", "nice ", "nice", "", "", "") == rules.Verdict("reject", "same_answer")
+    others = ["nice nice", "nice nice where_to fare", "nice nice nice a_1 b_1 c_1 d_1"]
+    assert [vet_form(*said.split()) for said in others] == [rules.PASS] * 3
+    assert vet_form("", "", "", "") == rules.PASS
     assert vet_form("nice", "nice", "nice", rejected=True) == rules.Verdict("reject", "assignment_rejected")
 
 
 @cases(
     "keystrokes pastes held",
-    ({0: 2, 1: 0, 2: 9}, {0: 1, 1: 1, 2: 0}, {"slot_0", "slot_1"}),
-    ({0: 2, 1: 9, 2: 9}, {0: 1, 1: 0, 2: 0}, set()),  # once is no habit
-    ({0: 9, 1: 9, 2: 9}, {0: 1, 1: 1, 2: 1}, set()),  # pasted and worked over
+    ((2, 0, 9), (1, 1, 0), {"slot_0", "slot_1"}),
+    ((2, 9, 9), (1, 0, 0), set()),  # once is no habit
+    ((9, 9, 9), (1, 1, 1), set()),  # pasted and worked over
 )
 def test_pasted_answers_are_held(keystrokes, pastes, held):
-    counted = {
-        name: {f"slot_{i}": n for i, n in of.items()} for name, of in (("keystrokes", keystrokes), ("pastes", pastes))
-    }
-    one = assignment("destination town", "when to leave", "name of car", **counted)
+    typed, pasted = ({f"slot_{i}": n for i, n in enumerate(counts)} for counts in (keystrokes, pastes))
+    one = assignment("destination town", "when to leave", "name of car", keystrokes=typed, pastes=pasted)
     assert {field for field in one.answers if rules.vet_typing(one, field) == rules.Verdict("review", "pasted")} == held
 
 
@@ -219,16 +193,8 @@ def test_hardly_any_published_paraphrase_falls(real_data):
 DATA = os.environ.get("PARAPET_DATA")
 real = pytest.mark.skipif(not DATA, reason="PARAPET_DATA is not set: the real SGD data are not at hand")
 BAD = rows_of(Path(__file__).parent / "bad_answers.csv")
-BUSES = service(
-    "Buses_1",
-    [
-        slot("origin", "City where the bus starts"),
-        slot("date", "Day of the journey"),
-        slot("fare", "Price of a ticket"),
-    ],
-    [intent("FindBus", "Look for a bus")],
-    "Bus tickets",
-)
+SLOTS = {"origin": "City where the bus starts", "date": "Day of the journey", "fare": "Price of a ticket"}
+BUSES = service("Buses_1", list(map(slot, SLOTS, SLOTS.values())), [intent("FindBus", "Look for a bus")], "Bus tickets")
 
 
 @pytest.fixture(autouse=True)
@@ -242,8 +208,7 @@ def settled(*given, **options):
         Assignment(f"3{i}", "Buses_1", task, worker, {field: text}, True, submit_time=i)
         for i, (worker, task, field, text) in enumerate(given)
     ]
-    task = SchemaTask([parse_services([BUSES], "", SINGLE)], Options(**options))
-    batch = task.compose(assignments, [], [])
+    batch = SchemaTask([parse_services([BUSES], "", SINGLE)], Options(**options)).compose(assignments, [], [])
     return {answer.text: answer.row() for answer in batch.answers}, batch.outcomes[0]
 
 

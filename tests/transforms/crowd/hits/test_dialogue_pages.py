@@ -8,7 +8,7 @@ import msgspec
 from hits_corpora import dialogue, hostile_dialogue, system, user
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, lacking, raised, run, write
+from kit import cases, holding, lacking, raised, run, write
 from page_form import html_of
 
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
@@ -35,35 +35,26 @@ from parapet.transforms.crowd.hits.page import (
 )
 from parapet.transforms.crowd.hits.terms import REWRITES
 
-SETTINGS = Settings(tasks=(REWRITES,))
 
-
-def render(*dialogues, settings=SETTINGS):
-    return dialogue_pages.render_dialogues("test/dialogues_001.json", dialogues, None, settings)
-
-
-def page_of(*turns, **more):
-    hits = render(dialogue(*turns), **more)
-    assert not hits.not_asked
-    return hits.pages[-1]
+def render(*dialogues):
+    return dialogue_pages.render_dialogues("test/dialogues_001.json", dialogues, None, Settings(tasks=(REWRITES,)))
 
 
 def reasons(*dialogues):
     return [each.reason.split(":")[0] for each in render(*dialogues).not_asked]
 
 
-def part(page, pattern):
-    """The texts of a page's parts, whose tags are left out."""
-    return [html.unescape(re.sub("<[^>]*>", "", text)) for text in re.findall(pattern, page, re.S)]
-
-
 def parts(page):
     """The sentence of a page, its bold pieces, the values to keep, and the turns before."""
-    said, *_ = re.findall('id="hit-said" dir="auto">(.*?)</p>', page, re.S)
-    keep = "".join(re.findall('id="hit-keep">(.*?)</p>', page, re.S))
-    past = "".join(re.findall('id="hit-past"(.*?)</ol>', page, re.S))
-    quoted, heard = part(keep, '<q dir="auto">(.*?)</q>'), part(past, '<span dir="auto">(.*?)</span>')
-    return part(said, "^(.*)$")[0], part(said, "<b>(.*?)</b>"), quoted, heard
+
+    def part(within, pattern):
+        (text,) = re.findall(within, page, re.S) or [""]
+        return [html.unescape(re.sub("<[^>]*>", "", found)) for found in re.findall(pattern, text, re.S)]
+
+    said = 'id="hit-said" dir="auto">(.*?)</p>'
+    quoted = part('id="hit-keep">(.*?)</p>', '<q dir="auto">(.*?)</q>')
+    heard = part('id="hit-past"(.*?)</ol>', '<span dir="auto">(.*?)</span>')
+    return *part(said, "^(.*)$"), part(said, "<b>(.*?)</b>"), quoted, heard
 
 
 SAMPLE = (
@@ -74,7 +65,7 @@ SAMPLE = (
 
 
 def test_fields_are_the_contract_and_the_page_asks_nothing_of_the_network():
-    text = page_of(*SAMPLE).html.decode()
+    text = render(dialogue(*SAMPLE)).pages[-1].html.decode()
     assert re.findall(r'<(?:input|textarea) [^>]*name="([^"]+)"', text) == ["assignmentId", *dialogue_pages.FIELDS]
     assert re.findall(r'https?://[^"\s]+', text) == ["https://www.mturk.com/mturk/externalSubmit"]
     assert not re.search(r"\b(src|srcset|href)=|@import|url\(", text)
@@ -158,12 +149,13 @@ def bold(turn):
 
 def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
     """MultiWOZ 2.2: no actions, and the state repeats what was said before."""
-
-    def turn(text, values):
-        return Turn("USER", text, [Frame("hotel", [], state=State("find_hotel", [], values))])
-
-    first = turn("In the north", {"area": ["north"]})
-    second = turn("A cheap one, north is fine", {"area": ["north"], "price": ["cheap", "low"]})
+    said = {
+        "In the north": {"area": ["north"]},
+        "A cheap one, north is fine": {"area": ["north"], "price": ["cheap", "low"]},
+    }
+    first, second = (
+        Turn("USER", text, [Frame("A", [], state=State("b", [], values))]) for text, values in said.items()
+    )
     assert (kept(first), kept(second, first)) == ([("area", "north")], [("price", "cheap")])
 
 
@@ -248,24 +240,25 @@ def test_a_file_given_twice_is_read_once(tmp_path, monkeypatch):
 
 TEXTS = st.text(max_size=30)
 ACTS = st.lists(st.builds(PlainAct, TEXTS, TEXTS, TEXTS), min_size=1, max_size=3).map(tuple)
-STRATA = st.sampled_from(["faithful", "unfaithful", "invalid"])
-SERVICES = st.sampled_from(["One_1", "Two_1"])
+STRATA, SERVICES = st.sampled_from(["faithful", "unfaithful", "invalid"]), st.sampled_from(["One_1", "Two_1"])
+IDS, TURNS = st.sampled_from("abc"), st.integers(0, 9)
+ITEMS = st.builds(RatedItem, IDS, TURNS, STRATA, st.booleans(), SERVICES, ACTS, TEXTS, TEXTS)
 
 
-@st.composite
-def samples(draw):
-    places = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True, min_size=1, max_size=12))
-    return [
-        RatedItem(*place, draw(STRATA), draw(st.booleans()), draw(SERVICES), draw(ACTS), draw(TEXTS), draw(TEXTS))
-        for place in places
-    ]
+def place(item):
+    return item.dialogue_id, item.turn
 
 
-@given(samples(), st.integers(1, 5), st.integers(0, 2), st.integers(0, 3), st.randoms())
+@given(
+    st.lists(ITEMS, unique_by=place, min_size=1, max_size=12),
+    st.integers(1, 5),
+    st.integers(0, 2),
+    st.integers(0, 3),
+    st.randoms(),
+)
 def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, checks, seed, random):
     groups = group_items(items, per_page, checks, seed)
     on_pages = [[item for item in group if item.stratum != "check"] for group in groups]
-    place = lambda item: (item.dialogue_id, item.turn)  # noqa: E731
     assert sorted((item for group in on_pages for item in group), key=place) == sorted(items, key=place)
     assert max(map(len, on_pages)) <= per_page
     assert max(map(len, on_pages)) - min(map(len, on_pages)) <= 1
@@ -274,18 +267,21 @@ def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, ch
         found = [item for item in group if item.stratum == "check"]
         assert len(found) <= checks
         for check in found:
-            assert not check.faithful
-            assert check.utterance in utterances
-            assert place(check) not in map(place, own)
+            assert (check.faithful, check.utterance in utterances, place(check) in map(place, own)) == (
+                False,
+                True,
+                False,
+            )
             values = [act.value.casefold() for act in check.acts if len(act.value) > 2 and act.value != "yes"]
             assert values
-            assert not any(value in check.utterance.casefold() for value in values)
+            assert not holding(check.utterance.casefold(), *values)
     # Neither the order in which they come nor the verdicts change a page.
     other = [msgspec.structs.replace(item, stratum="invalid", faithful=not item.faithful) for item in items]
     random.shuffle(other)
-    rendered = [render_judged(group, i, Settings()) for i, group in enumerate(groups)]
-    again = [render_judged(group, i, Settings()) for i, group in enumerate(group_items(other, per_page, checks, seed))]
-    before, after = ([[page.html for page in hits.pages] for hits in all_hits] for all_hits in (rendered, again))
+    before, after = (
+        [page.html for i, group in enumerate(grouped) for page in render_judged(group, i, Settings()).pages]
+        for grouped in (groups, group_items(other, per_page, checks, seed))
+    )
     assert before == after
 
 

@@ -36,9 +36,8 @@ _PART = re.compile(r"[^\W_]+")
 
 def hidden_texts(service: Service, task: Task, meanings: Iterable[str] = ()) -> list[str]:
     """What a page of ``task`` must not tell: the names, or the descriptions but those in ``meanings``."""
-    visible = set(meanings)
     texts = (element.text(task) for element in elements_of(service, task))
-    return [text for text in texts if shown_text(text) not in visible]
+    return [text for text in texts if shown_text(text) not in {*meanings}]
 
 
 def leaks(page: str, shown: Iterable[str], hidden: Iterable[str]) -> list[str]:
@@ -57,11 +56,8 @@ def leaks(page: str, shown: Iterable[str], hidden: Iterable[str]) -> list[str]:
     reader.close()
     # A line break never stands in a word: it keeps words of two places from reading as one phrase.
     places = "\n".join(f" {' '.join(_words(place))} " for place in reader.places)
-    found = []
-    for text in hidden:
-        if any(f" {phrase} " in places for phrase in ({" ".join(_words(text)), " ".join(name_words(text))} - {""})):
-            found.append(text)
-    return found
+    phrases = {text: {" ".join(_words(text)), " ".join(name_words(text))} - {""} for text in hidden}
+    return [text for text in phrases if any(f" {phrase} " in places for phrase in phrases[text])]
 
 
 def _words(text: str) -> list[str]:
@@ -113,16 +109,13 @@ def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
 def test_another_hidden_text_gives_the_same_bytes(service, monkeypatch):
     """The strongest form: the page cannot depend on what it hides."""
     monkeypatch.setattr(schema_pages, "ambiguous_elements", lambda service: frozenset())
-    settings = Settings()
-    hidden_names = _with(service, name=True)
-    hidden_descriptions = _with(service, name=False)
-    original = {page.record.page: page.html for page in render_service(service, settings).pages}
-    for other, task in ((hidden_names, "names"), (hidden_descriptions, "descriptions")):
-        changed = {page.record.page: page.html for page in render_service(other, settings).pages}
-        assert {path for path in original if f".{task}." in path} == {path for path in changed if f".{task}." in path}
-        for path, html in original.items():
-            if f".{task}." in path:
-                assert changed[path] == html
+    for task in TASKS:
+        original, changed = (
+            {page.record.page: page.html for page in render_service(each, Settings()).pages if page.record.task == task}
+            for each in (service, _with_others(service, "name" if task == "names" else "description"))
+        )
+        assert original
+        assert original == changed
 
 
 def test_our_own_words_are_none_of_the_corpus():
@@ -138,13 +131,11 @@ def test_the_checker_finds_a_planted_leak(page):
     assert leaks(page, [], ["from_location"]) == ["from_location"]
 
 
-def _with(service, name):
+def _with_others(service, what):
     """The service with other names, or other descriptions, in the same places."""
     raw = msgspec.to_builtins(service)
-    if not name:
-        raw["description"] = "zzq"
-    for i, element in enumerate(raw["intents"] + raw["slots"]):
-        element["name" if name else "description"] = f"zzq_{i}"
+    for i, element in enumerate([raw] * (what == "description") + raw["intents"] + raw["slots"]):
+        element[what] = f"zzq_{i}"
     return msgspec.convert(raw, Service)
 
 
@@ -156,10 +147,8 @@ VAGUE = Service("Services_3", "Finds doctors", [Slot(name, name) for name in SLO
 
 
 def test_generic_short_and_contained_names_are_found():
-    found = ambiguous_elements(VAGUE)
-    assert found == {f"Services_3/slot/{name}" for name in ("type", "where_to", "alarm_time", "pct")} | {
-        "Services_3/service"
-    }
+    names = ("service", "slot/type", "slot/where_to", "slot/alarm_time", "slot/pct")
+    assert ambiguous_elements(VAGUE) == {f"Services_3/{name}" for name in names}
 
 
 @cases("cues", "auto", "none")
@@ -179,11 +168,6 @@ PAYMENT = Service(
     [Slot("payment_method", "The source of money"), Slot("amount", "How much to send"), Slot("to", "Who gets it")],
     [Intent("RequestPayment", "Request payment from someone")],
 )
-PAYMENTS = {"Payment_1": PAYMENT}
-
-
-def file_of(folder, *rows, head="service_name,cue"):
-    return write(folder / "cues.csv", "\n".join([head, *rows]))
 
 
 def pages(service, **settings):
@@ -208,27 +192,21 @@ def test_a_long_description_is_cut_between_words():
     cue = choose_cue(Service("A_1", "many words " * 5_000, [], []), "names", "auto")
     assert re.fullmatch(r"(many words )+(many )?…", cue)
     assert len(cue) <= 202
-    assert "\n" not in cue
 
 
 @cases(
-    "rows message",
-    (["Payment_1,payments like Venmo"], "the cue of Payment_1 contains 'payment'"),
-    (["Payment_2,x"], "row 2: there is no service 'Payment_2' in the schemas"),
-    (["Payment_1,x", "Payment_1,y"], "row 3: there is a second cue for Payment_1"),
-    (["Payment_1,like PayPal, or such"], "row 2: the row has 3 cells, but the header has 2"),
-    (['Payment_1,"like PayPal', "x,y"], "row 2: a quote is not closed"),
-    ([f"Payment_1,{'word ' * 60}"], "the cue has 299 letters, over the limit of 200"),
+    "content message",
+    (b"service_name,cue\nPayment_1,payments like Venmo", "the cue of Payment_1 contains 'payment'"),
+    (b"service_name,cue\nPayment_2,x", "row 2: there is no service 'Payment_2' in the schemas"),
+    (b"service_name,cue\nPayment_1,x\nPayment_1,y", "row 3: there is a second cue for Payment_1"),
+    (b"service_name,cue\nPayment_1,like PayPal, or such", "row 2: the row has 3 cells, but the header has 2"),
+    (b'service_name,cue\nPayment_1,"like PayPal\nx,y', "row 2: a quote is not closed"),
+    (b"service_name,cue\nPayment_1," + b"word " * 60, "the cue has 299 letters, over the limit of 200"),
+    (b"service_name,like", "row 1: the header lacks cue"),
+    (b"service_name,cue\nPayment_1,\xff", "not UTF-8 at byte"),
 )
-def test_cues_that_cannot_be_used(tmp_path, rows, message):
-    raised(InputError, read_cues, file_of(tmp_path, *rows), PAYMENTS, match=message)
-
-
-def test_files_that_are_no_cues(tmp_path):
-    path = file_of(tmp_path, head="service_name,like")
-    raised(InputError, read_cues, path, PAYMENTS, match="row 1: the header lacks cue")
-    (tmp_path / "cues.csv").write_bytes(b"service_name,cue\nPayment_1,\xff")
-    raised(InputError, read_cues, tmp_path / "cues.csv", PAYMENTS, match="not UTF-8 at byte")
+def test_cues_that_cannot_be_used(tmp_path, content, message):
+    raised(InputError, read_cues, write(tmp_path / "cues.csv", content), {"Payment_1": PAYMENT}, match=message)
 
 
 def test_names_of_generic_words_tell_nothing():
@@ -240,8 +218,7 @@ def test_names_of_generic_words_tell_nothing():
 
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
-    questions = list(questions_of(service, "descriptions", frozenset()))
-    assert questions[0].values.endswith("58, 59 and 1,940 more")
+    assert next(iter(questions_of(service, "descriptions", frozenset()))).values.endswith("58, 59 and 1,940 more")
 
 
 #
@@ -305,6 +282,5 @@ def test_workers_have_an_hour_or_four_times_the_estimate():
 def test_wordings_fit():
     assert set(WORDING) == {*TASKS, REWRITES, RATINGS}
     for wording in WORDING.values():
-        assert 0 < len(wording.title) <= 128
-        assert 0 < len(wording.description) <= 2_000
-        assert 0 < len(wording.keywords) <= 1_000
+        for name, most in (("title", 128), ("description", 2_000), ("keywords", 1_000)):
+            assert 0 < len(getattr(wording, name)) <= most

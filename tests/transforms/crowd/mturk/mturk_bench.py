@@ -170,25 +170,19 @@ class Bench:
             assignment_id = line["AssignmentId"]
             if assignment_id in {*leave_out, *dead}:
                 continue
-            given = list((reasons or {}).get(assignment_id, ["", ""]))
-            rows += [
-                {
-                    "response_id": f"{assignment_id}:{field}",
-                    "disposition": "rejected" if reason else "used",
-                    "reason": reason,
-                    "worker_hash": worker_hash(KEY, line["WorkerId"]),
-                    "accept_time": line["AcceptTime"],
-                    "submit_time": line["SubmitTime"],
-                }
-                for field, reason in zip(("intent_0", "slot_0"), given, strict=True)
-            ]
+            given = (reasons or {}).get(assignment_id, ["", ""])
+            stamps = {"accept_time": line["AcceptTime"], "submit_time": line["SubmitTime"]}
+            who = {"worker_hash": worker_hash(KEY, line["WorkerId"]), **stamps}
+            for field, reason in zip(("intent_0", "slot_0"), given, strict=True):
+                fate = {"disposition": "rejected" if reason else "used", "reason": reason}
+                rows.append({"response_id": f"{assignment_id}:{field}", **fate, **who})
         return write_audit(self.batch.parent / name, rows, dead)
 
     def file(self, name: str, text: str) -> Path:
         return write(self.batch.parent / name, text)
 
 
-def write_audit(folder: Path, rows: list[dict[str, str]], dead: Iterable[str] = ()) -> Path:
+def write_audit(folder: Path, rows: list[dict[str, Any]], dead: Iterable[str] = ()) -> Path:
     """The parts of a folder of ``compose`` that paying looks at; test_mturk_pay holds them against a real one."""
     write(folder / "run.json", {"pipeline": "compose"})
     texts = ("response_id", "disposition", "reason", "worker_hash")

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 from fake_mturk import Faults
-from kit import cases, holding
+from kit import cases, holding, lacking
 from mturk_bench import DESCRIPTIONS, NAMES, OTHER, cut
 
 FAULTS = Faults(throttle=0.10, error=0.02, drop_before=0.02, drop_after=0.02)
@@ -70,52 +70,31 @@ def expected(undisturbed):
 def test_faults_change_nothing(bench, expected, seed):
     bench.server.seed, bench.server.faults = seed, FAULTS
     assert loop(bench) == expected
-    outcomes = Counter()
-    for each in bench.server.calls.values():
-        outcomes += each
-    assert outcomes["ThrottlingException"] > 2
+    assert sum(outcomes["ThrottlingException"] for outcomes in bench.server.calls.values()) > 2
     paid = sum((Decimal(row["amount"]) + Decimal(row["fee"]) for row in bench.ledger()), Decimal(0))
     assert (paid, len(bench.hit_ids())) == (bench.snapshot()["balance"]["paid"], 4)
-
-
-def test_heavy_throttling_is_absorbed(bench):
-    bench.server.faults = Faults(throttle=0.4)
-    bench.collected((NAMES, [1, 2, 3]))
-    bench.ok("pay", "--all")
-    assert sum(outcomes["ThrottlingException"] for outcomes in bench.server.calls.values()) > 5
-    assert (len(bench.hit_ids()), set(bench.statuses().values())) == (3, {"Approved"})
 
 
 HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
 
 
-def lying(bench, operation):
-    """The server answers calls of this operation with a page from now on."""
+def check_told(bench, operation, run):
+    """Runs an action while calls of the operation are answered with a page: it says so in one clear line."""
 
     def hook(call):
         if call.operation == operation and call.outcome == "ok":
             call.answer = HTML
 
-    bench.server.response_hooks[:] = [hook]
-
-
-def honest(bench):
+    bench.server.on_response(hook)
+    error = bench.err_of(1, run())
     bench.server.response_hooks.clear()
-
-
-def check_told(bench, operation, status):
-    """One clear line, which names the operation."""
-    assert status == 1, bench.out + bench.err
-    assert not holding(bench.err, "PARAPET_DEBUG", "Traceback")
-    assert operation in bench.err
-    assert "MTurk's answer is not JSON" in bench.err
+    assert not holding(error, "PARAPET_DEBUG", "Traceback")
+    assert not lacking(error, operation, "MTurk's answer is not JSON")
 
 
 @cases("operation", "GetAccountBalance", "CreateQualificationType", "CreateHIT")
 def test_publishing_is_continued_and_publishes_once(bench, operation):
-    lying(bench, operation)
-    check_told(bench, operation, bench.publish())
-    honest(bench)
+    check_told(bench, operation, bench.publish)
     bench.ok("publish")
     assert (len(bench.hit_ids()), bench.status()["total"]["hits"]) == (3, 3)
     assert (bench.status()["unclear"], len(bench.snapshot()["qualification_types"])) == ({}, 5)
@@ -125,11 +104,9 @@ def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
     made = bench.collected((NAMES, [1, 2, 3]))
     bonuses = bench.file("bonuses.csv", "assignment_id,amount,reason\n" + f"{made[0]},0.25,Thanks\n")
     for operation in ("ListAssignmentsForHIT", "ApproveAssignment", "ListBonusPayments", "SendBonus"):
-        lying(bench, operation)
-        check_told(bench, operation, bench.do("pay", "--all", "--bonuses", bonuses))
-        honest(bench)
-    bench.ok("pay", "--all", "--bonuses", bonuses)
-    bench.ok("pay", "--all", "--bonuses", bonuses)
+        check_told(bench, operation, lambda: bench.do("pay", "--all", "--bonuses", bonuses))
+    for _ in range(2):
+        bench.ok("pay", "--all", "--bonuses", bonuses)
     assert (len(bench.snapshot()["bonuses"]), set(bench.statuses().values())) == (1, {"Approved"})
     assert sorted(row["kind"] for row in bench.ledger()) == ["bonus", "reward", "reward", "reward"]
 
@@ -149,24 +126,14 @@ def there(bench):
     }
 
 
-def actions(bench):
-    """Every command on the batch, and its flags."""
-    topup = (
-        "--hits",
-        bench.hits,
-        "--shortfall",
-        bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n"),
-    )
-    return {"publish": (), "collect": (), "topup": topup, "pay": ("--all",), "stop": (), "status": ()}
-
-
 @cases("step", 9, pytest.param(1, marks=pytest.mark.thorough))
 def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits, tmp_path, step):
     """As after a backup from last week: whatever the journal lacks at its end is found at MTurk."""
-    flags = actions(bench)
+    shortfall = bench.file("shortfall.csv", HEAD + "Ferries_1,x,descriptions,slot_0,3,5,0,a\n")
+    topup = ("topup", "--hits", bench.hits, "--shortfall", shortfall)
     more = cut(hits, tmp_path / "more", [NAMES], assignments=2)
     made = bench.collected((NAMES, [1, 2]), (OTHER, [3]))
-    bench.ok("topup", *flags["topup"])
+    bench.ok(*topup)
     bench.ok("topup", "--hits", more)
     bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")
     bench.ok("pay", "--all", "--bonuses", bonuses)
@@ -178,7 +145,7 @@ def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits,
         (bench.batch / "journal.jsonl").write_bytes(b"".join(whole[:kept]))
         bench.ok("publish")
         bench.ok("topup", "--hits", more)
-        bench.do("topup", *flags["topup"])
+        bench.do(*topup)
         bench.ok("collect")
         bench.ok("pay", "--all", "--bonuses", bonuses)
         assert there(bench) == before, kept

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kit import cases, raised
+from kit import cases, json_of, raised
 from mturk_bench import mode
 
 from parapet.schemas.errors import InputError
@@ -49,15 +49,11 @@ def test_cut_anywhere_it_reads_as_a_run_that_ended_there(tmp_path, data):
     assert list(read(tmp_path).done)[-1] == "last"
 
 
-def begun(folder, **changes):
-    begin(folder, "http://127.0.0.1:1", {})
-    entry = json.loads((folder / JOURNAL).read_bytes())
-    entry["facts"] |= changes
-    (folder / JOURNAL).write_text(json.dumps(entry) + "\n")
-
-
 def test_a_journal_of_another_format_says_which_version_goes_on_with_it(tmp_path):
-    begun(tmp_path, format=FORMAT + 1, parapet="9.8.7")
+    begin(tmp_path, "http://127.0.0.1:1", {})
+    entry = json_of(tmp_path / JOURNAL)
+    entry["facts"] |= {"format": FORMAT + 1, "parapet": "9.8.7"}
+    (tmp_path / JOURNAL).write_text(json.dumps(entry) + "\n")
     told = r"made by Parapet 9\.8\.7.*continue with that version"
     raised(InputError, Batch, tmp_path, match=told)
     with (tmp_path / JOURNAL).open("a") as file:
@@ -101,11 +97,10 @@ def test_what_is_written_is_read_again(tmp_path, calls):
     cap=st.integers(0, 99),
 )
 def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, cap):
-    wanted = {"countries": tuple(countries), "min_approval": approval, "min_approved": approved}
-    given_ = {**wanted, "max_per_worker": cap}
+    wanted = {"countries": tuple(countries), "min_approval": approval, "min_approved": approved, "max_per_worker": cap}
     folder = tmp_path_factory.mktemp("batch")
-    begin(folder, "http://127.0.0.1:1", given_)
-    assert Batch(folder, writable=False).settings == Settings(**given_)
+    begin(folder, "http://127.0.0.1:1", wanted)
+    assert Batch(folder, writable=False).settings == Settings(**wanted)
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

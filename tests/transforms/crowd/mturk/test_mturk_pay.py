@@ -1,17 +1,12 @@
 """Paying: everyone once, nobody blindly, to the cent; odd submissions, bonuses, and the site's Approve/Reject file."""
 
-import csv
-import io
 import json
 from collections import Counter
-from decimal import Decimal
 
-import pyarrow.parquet as pq
 import pytest
-from kit import cases, rows_of, run, write
+from kit import cases, lacking, rows_of, run, write
 from mturk_bench import NAMES, OTHER, worker
 
-from parapet.transforms.crowd.mturk.batch import Batch
 from parapet.transforms.crowd.mturk.pay import CARELESS, Audited, decide, feedback_of, fill_in, read_rejections
 from parapet.transforms.crowd.mturk.status import ledger_rows
 
@@ -29,23 +24,13 @@ def calls(bench):
     return bench.server.count(APPROVE), bench.server.count(REJECT)
 
 
-def exact(bench):
-    """Dollars that the ledger knows of, not rounded: as exact as the server's."""
-
-    rows = ledger_rows(Batch(bench.batch, writable=False), bench.lines())
-    return sum((row.amount + row.fee for row in rows), Decimal(0))
-
-
 @cases(
     "text told",
     ("assignment_id\nX\n", "row 1: the header lacks feedback"),
     ("assignment_id,feedback\n{0},\n", "row 2: a feedback for the worker is required"),
     ("assignment_id,feedback\n{0},a\n{0},b\n", "row 3: assignment {0} appears twice"),
     ("assignment_id,feedback\n{0},a,b\n", "row 2: the row has 3 cells, but the header has 2"),
-    (
-        "assignment_id,feedback\n{0}," + "x" * 1_025 + "\n",
-        "row 2: a feedback for the worker is required, of at most 1,024",
-    ),
+    ("assignment_id,feedback\n{0}," + "x" * 1_025 + "\n", "a feedback for the worker is required, of at most 1,024"),
     ("assignment_id,feedback\n{0},a\n3NOBODY,b\n", "row 3: assignment 3NOBODY is not in the audit"),
 )
 def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told):
@@ -54,16 +39,12 @@ def test_a_bad_rejection_is_an_error_by_row_and_nothing_is_paid(done, text, told
     assert calls(done) == (0, 0)
 
 
-def test_a_rejection_of_what_is_approved_already_is_told(done):
-    audit = done.audit()
+def test_a_rejection_of_what_is_approved_already_is_told_and_rejections_need_an_audit(done):
+    audit, path = done.audit(), done.file("rejections.csv", f"assignment_id,feedback\n{done.made[1]},no\n")
     assert done.pay(audit) == 0
-    done.pay(audit, "--rejections", done.file("rejections.csv", f"assignment_id,feedback\n{done.made[1]},no\n"))
+    done.pay(audit, "--rejections", path)
     assert done.made[1] in done.out + done.err
-
-
-def test_rejections_need_an_audit(done, tmp_path):
-    (tmp_path / "x.csv").write_text("")
-    for flags in (["--reject"], ["--rejections", str(tmp_path / "x.csv")]):
+    for flags in (["--reject"], ["--rejections", path]):
         assert "add --audit" in done.err_of(2, done.do("pay", "--all", *flags))
     assert "one of --audit DIR, --all and --bonuses FILE is required" in done.err_of(2, done.do("pay"))
 
@@ -76,9 +57,12 @@ def test_what_was_settled_elsewhere_is_not_called_again(done):
     assert "3 approved, 0 rejected" in done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
     rows = {row["assignment_id"]: row for row in done.ledger()}
-    assert (rows[done.made[0]]["kind"], rows[done.made[0]]["by"]) == ("reward", "elsewhere")
-    assert (rows[done.made[1]]["kind"], rows[done.made[1]]["by"]) == ("rejected", "elsewhere")
-    assert exact(done) == done.snapshot()["balance"]["paid"]
+    assert [(rows[made]["kind"], rows[made]["by"]) for made in done.made[:2]] == [
+        ("reward", "elsewhere"),
+        ("rejected", "elsewhere"),
+    ]
+    exact = sum(row.amount + row.fee for row in ledger_rows(done.open(), done.lines()))
+    assert exact == done.snapshot()["balance"]["paid"]
     done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
 
@@ -158,11 +142,6 @@ def test_work_of_another_batch_in_the_file_is_not_paid_from_this_one(done):
 # The rule by itself.
 
 
-def audit_of(answers, dead=()):
-    """What ``read_audit`` returns."""
-    return {each: Audited(Counter(answers.get(each, [])) + Counter({"": each in dead})) for each in {*answers, *dead}}
-
-
 def test_every_careless_reason_is_one_of_vetting():
     from parapet.transforms.crowd.rules import EXPLANATIONS
 
@@ -176,7 +155,8 @@ def test_feedback_is_never_too_long_and_says_how_many():
 
 
 def test_every_assignment_gets_one_verdict():
-    audit = audit_of({"3A": [""], "3B": ["blank"], "3D": ["blank"]}, dead={"3B", "3C"})
+    reasons = {"3A": [""], "3B": ["blank", ""], "3C": [""], "3D": ["blank"]}  # the empty ones: used, or dead letters
+    audit = {each: Audited(Counter(found)) for each, found in reasons.items()}
     feedback = decide(audit, True, {"3A": "no"})
     assert feedback == {"3A": "no", "3B": "", "3C": "", "3D": feedback_of({"blank": 1})}
 
@@ -201,13 +181,12 @@ def sent(bench):
 def test_bonuses_are_sent_once_with_a_token_each(done):
     tokens = []
     done.server.on_request(lambda call: call.operation == SEND and tokens.append(call.params["UniqueRequestToken"]))
-    rows = zip(done.made[:3], ("0.50", "$1", "0.1"), ("Thank you", "Well done", "a"), strict=True)
-    path = bonuses(done, *rows)
+    amounts = zip(done.made, ("0.50", "$1", "0.1"), ("Thank you", "Well done", "a"), strict=False)
+    path = bonuses(done, *amounts)
     assert "3 bonuses to send ($1.92)" in done.ok("pay", "--bonuses", path)  # 1.60 and 20 %
     assert "3 bonuses sent" in done.out
     assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "1.00"): 1, (done.made[2], "0.10"): 1}
-    assert len(set(tokens)) == 3
-    assert all(len(token) <= 64 for token in tokens)
+    assert (len(set(tokens)), max(map(len, tokens)) <= 64) == (3, True)
     to = {each["AssignmentId"]: (each["WorkerId"], each["Reason"]) for each in done.snapshot()["bonuses"]}
     assert to[done.made[1]] == (worker(2), "Well done")
     assert "0 bonuses to send ($0.00)" in done.ok("pay", "--bonuses", path)
@@ -217,8 +196,7 @@ def test_bonuses_are_sent_once_with_a_token_each(done):
 def test_another_bonus_sent_elsewhere_is_left_to_a_person(done):
     for n in (0, 1):
         done.client.send_bonus(WorkerId=worker(n + 1), AssignmentId=done.made[n], BonusAmount="0.40", Reason="by hand")
-    path = bonuses(done, (done.made[0], "0.50", "Thank you"), (done.made[1], "0.50", "Thank you"))
-    assert done.do("pay", "--bonuses", path) == 1
+    assert done.do("pay", "--bonuses", bonuses(done, *((made, "0.50", "Thank you") for made in done.made[:2]))) == 1
     assert "2 failures: the assignment has a bonus of $0.40 already" in done.err
     assert done.server.count(SEND) == 2
 
@@ -226,9 +204,8 @@ def test_another_bonus_sent_elsewhere_is_left_to_a_person(done):
 def test_another_amount_than_the_batch_has_sent_is_refused(done):
     assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "Thank you"))) == 0
     path = bonuses(done, (done.made[1], "0.60", "a"), (done.made[0], "0.60", "more"), name="more.csv")
-    assert f"the assignment has a bonus of $0.50 already: bonus:{done.made[0]}" in done.err_of(
-        1, done.do("pay", "--bonuses", path)
-    )
+    assert done.do("pay", "--bonuses", path) == 1
+    assert f"the assignment has a bonus of $0.50 already: bonus:{done.made[0]}" in done.err
     assert sent(done) == {(done.made[0], "0.50"): 1, (done.made[1], "0.60"): 1}
 
 
@@ -253,18 +230,12 @@ def test_a_bad_row_is_named_and_nothing_is_sent(done, row, told):
     assert done.server.count(SEND) == 0
 
 
-def test_a_bonus_for_work_that_is_another_s_now_is_not_sent(done):
+def test_a_bonus_for_work_that_is_anothers_now_or_gone_is_not_sent_and_stops_no_other(done):
     done.server.recycle(done.made[0], worker(9))
-    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[1], "0.50", "b"))) == 1
-    assert "MTurk refused: " in done.err
-    assert sent(done) == {(done.made[1], "0.50"): 1}
-
-
-def test_a_bonus_for_a_hit_that_is_gone_is_not_sent_and_stops_no_other(done):
-    done.server.delete_hit(done.hit_id(NAMES))
-    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"), (done.made[3], "0.50", "b"))) == 1
-    assert f"Assignment {done.made[0]} does not exist" in done.err
-    assert sent(done) == {(done.made[3], "0.50"): 1}
+    done.server.delete_hit(done.hit_id(OTHER))
+    assert done.do("pay", "--bonuses", bonuses(done, *((made, "0.50", "a") for made in done.made))) == 1
+    assert not lacking(done.err, "MTurk refused: ", f"Assignment {done.made[3]} does not exist")
+    assert sent(done) == {(done.made[1], "0.50"): 1, (done.made[2], "0.50"): 1}
 
 
 def test_an_answer_lost_once_is_absorbed(done):
@@ -274,18 +245,13 @@ def test_an_answer_lost_once_is_absorbed(done):
     assert sent(done) == {(done.made[0], "0.50"): 1}
 
 
-def test_without_the_money_no_bonus_is_sent(done):
-    done.server.state.available -= done.server.state.available
-    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a"))) == 1
-    assert "the balance of the account is $0.00, but $0.60" in done.err
-    assert done.server.count(SEND) == 0
-
-
-def test_a_dry_run_names_workers_by_hashes_only(done):
-    assert done.do("pay", "--bonuses", bonuses(done, (done.made[0], "0.50", "a")), "--dry_run") == 0
-    assert done.server.count(SEND) == 0
-    assert '{"call": "send_bonus", "key": "bonus:' in done.out
+def test_without_the_money_or_dry_no_bonus_is_sent(done):
+    path = bonuses(done, (done.made[0], "0.50", "a"))
+    assert '{"call": "send_bonus", "key": "bonus:' in done.ok("pay", "--bonuses", path, "--dry_run")
     assert "WORKERID" not in done.out + done.err
+    done.server.state.available -= done.server.state.available
+    assert "the balance of the account is $0.00, but $0.60" in done.err_of(1, done.do("pay", "--bonuses", path))
+    assert done.server.count(SEND) == 0
 
 
 # What workers post: nothing, blanks, fields of no form, and what no reader of JSON likes.
@@ -304,22 +270,7 @@ POSTS = {
 }
 
 
-@pytest.fixture
-def composed(bench, sample, tmp_path):
-    """Composes what was collected; gives the audit's rows and the dead letters."""
-
-    def compose():
-        bench.ok("collect")
-        lines = bench.batch / "assignments.jsonl"
-        made = run("compose", schemas=sample, responses=lines, output=tmp_path / "audit", quiet=True, status=None)
-        table = pq.read_table(made.folder / "responses.parquet")
-        assert len(table.to_pandas()) == table.num_rows
-        return made.folder, table.to_pylist(), made.dead_letters
-
-    return compose
-
-
-def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
+def test_every_odd_submission_is_somewhere_and_is_paid(bench, sample, tmp_path):
     bench.ok("publish")
     hit_id = bench.hit_id(NAMES)
     bench.server.state.hits[hit_id].assignments = 99
@@ -331,7 +282,10 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
         if not post:
             bench.server.recycle(assignment_id, worker(n), "<Q/>")
         made[name] = assignment_id
-    out, rows, dead = composed()
+    bench.ok("collect")
+    lines = bench.batch / "assignments.jsonl"
+    audit = run("compose", schemas=sample, responses=lines, output=tmp_path / "audit", quiet=True, status=None)
+    rows, dead = audit.rows("responses.parquet"), audit.dead_letters
     in_rows = {row["response_id"].partition(":")[0] for row in rows}
     assert in_rows | {letter["key"].partition(":")[0] for letter in dead} == set(made.values())
     for name in ("nothing", "plumbing", "empty list", "empty answers"):
@@ -340,7 +294,7 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, composed):
         assert reason == "no_answer"
     assert {row["disposition"] for row in rows if row["response_id"].startswith(made["blank"])} == {"rejected"}
     assert not [row for row in rows if worker(12) in row["text"] or worker(1) in row["text"]]
-    bench.ok("pay", "--audit", out)
+    bench.ok("pay", "--audit", audit.folder)
     assert "not in the audit" not in bench.err
     assert set(bench.statuses().values()) == {"Approved"}
 
@@ -375,40 +329,27 @@ def test_broken_rows_cost_themselves_and_are_named(site, results, tmp_path, benc
 
 
 def test_what_cannot_be_used_is_usage(site, results, bench, tmp_path):
-    for path, told in (
-        (tmp_path / "missing", "no such file"),
-        (bench.file("a.csv", "a,b\n"), "not a file of batch results"),
-        (bench.file("empty.csv", ""), "not a file of batch results"),
-    ):
+    others = {bench.file("a.csv", "a,b\n"): "not a file of batch results"}
+    others |= {tmp_path / "missing": "no such file", bench.file("empty.csv", ""): "not a file of batch results"}
+    for path, told in others.items():
         status, output = site(results=path)
-        assert status == 2
-        assert told in bench.err
+        assert told in bench.err_of(2, status)
         assert not output.exists()
-    status, _ = site("--output", results)
-    assert status == 2
-    assert "is the same as --results" in bench.err
+    assert "is the same as --results" in bench.err_of(2, site("--output", results)[0])
     assert bench.run("site-csv", "--audit", tmp_path, "--results", results, "--output", tmp_path / "o") == 2
 
 
-def filled(tmp_path, text, decisions):
-    data, counts, _ = fill_in(str(write(tmp_path / "r.csv", text)), decisions)
-    return list(csv.reader(io.StringIO(data.decode()))), counts
+def test_open_rows_get_the_decision_others_stay_and_missing_columns_are_added(tmp_path):
+    def filled(text, decisions):
+        data, counts, _ = fill_in(str(write(tmp_path / "r.csv", text)), decisions)
+        return data.decode().replace('"', "").splitlines(), counts
 
-
-def test_open_rows_get_the_decision_and_others_stay(tmp_path):
-    text = (
-        "AssignmentId,AssignmentStatus,Approve,Reject\n"
-        "3A,Submitted,,\n3B,Approved,x,\n3C,Rejected,,why\n3D,Submitted,,\n"
-    )
-    rows, counts = filled(tmp_path, text, {"3A": "", "3B": "no", "3C": ""})
-    assert rows[1:] == [["3A", "Submitted", "X", ""], ["3B", "Approved", "x", ""], ["3C", "Rejected", "", "why"],
-                        ["3D", "Submitted", "", ""]]  # fmt: skip
-    assert counts == {"approved": 1, "settled": 2, "unknown": 1}
-
-
-def test_columns_that_are_missing_are_added(tmp_path):
-    rows, _ = filled(tmp_path, "AssignmentId,AssignmentStatus\n3A,Submitted\n", {"3A": "no"})
-    assert rows == [["AssignmentId", "AssignmentStatus", "Approve", "Reject"], ["3A", "Submitted", "", "no"]]
+    head = "AssignmentId,AssignmentStatus,Approve,Reject"
+    text = f"{head}\n3A,Submitted,,\n3B,Approved,x,\n3C,Rejected,,why\n3D,Submitted,,\n"
+    rows = [head, "3A,Submitted,X,", "3B,Approved,x,", "3C,Rejected,,why", "3D,Submitted,,"]
+    counts = {"approved": 1, "settled": 2, "unknown": 1}
+    assert filled(text, {"3A": "", "3B": "no", "3C": ""}) == (rows, counts)
+    assert filled("AssignmentId,AssignmentStatus\n3A,Submitted\n", {"3A": "no"})[0] == [head, "3A,Submitted,,no"]
 
 
 def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):
@@ -424,9 +365,6 @@ def test_careless_work_gets_its_reason_where_that_is_asked_for(site, bench):
 def test_formulas_by_strangers_are_no_formulas_in_a_spreadsheet(site, results, tmp_path):
     text = results.read_text()
     answer = next(cell for name, cell in rows_of(results)[0].items() if name.startswith("Answer.") and len(cell) > 8)
-    changed = tmp_path / "formula.csv"
-    changed.write_text(text.replace(f'"{answer}"', '"=1+1"', 1))
-    status, output = site(results=changed)
-    assert status == 0
-    assert "=1+1" not in [cell for row in rows_of(output) for cell in row.values()]
-    assert "'=1+1" in [cell for row in rows_of(output) for cell in row.values()]
+    status, output = site(results=write(tmp_path / "formula.csv", text.replace(f'"{answer}"', '"=1+1"', 1)))
+    cells = [cell for row in rows_of(output) for cell in row.values()]
+    assert (status, "=1+1" in cells, "'=1+1" in cells) == (0, False, True)

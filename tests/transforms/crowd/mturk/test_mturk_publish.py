@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 
 import pytest
 from kit import cases, edit, holding, rows_of, write
@@ -15,9 +14,9 @@ from parapet.transforms.crowd.mturk.publish import LOCALE
 CREATE = "CreateHIT"
 
 
-def requirements(bench, task=NAMES):
+def requirements(bench, hit_id):
     """Type id to (comparator, values) of a HIT at the server."""
-    hit = bench.snapshot()["hits"][bench.hit_id(task)]
+    hit = bench.snapshot()["hits"][hit_id]
     return {
         each["QualificationTypeId"]: (each["Comparator"], each.get("IntegerValues") or each.get("LocaleValues"))
         for each in hit["QualificationRequirements"]
@@ -77,12 +76,10 @@ def test_an_answer_lost_once_is_absorbed(bench):
 
 @cases("published", True, False)
 def test_a_task_with_another_page_is_refused(bench, copy, published):
-    if published:
-        bench.ok("publish")
-    else:
+    if not published:
         bench.lose(CREATE)
-        assert bench.publish() == 1
-        bench.server.response_hooks.clear()
+    assert bench.publish() == int(not published)
+    bench.server.response_hooks.clear()
     page_changed(copy, NAMES)
     created = bench.server.count(CREATE)
     assert f"{NAMES}: this task is published already with another page" in bench.err_of(1, bench.publish(hits=copy))
@@ -116,11 +113,12 @@ def test_wrong_credentials_are_told_in_one_line(bench):
             assert "credentials" in one_line(bench.err)
 
 
-def test_no_credentials_are_told_in_one_line(bench, monkeypatch):
+def test_no_credentials_are_told_in_one_line_and_a_dry_run_needs_none(bench, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert "no AWS credentials: set AWS_ACCESS_KEY_ID" in one_line(bench.err_of(1, bench.publish()))
-    assert not bench.server.calls
+    calls = [line for line in bench.ok("publish", "--dry_run").splitlines() if line.startswith("{")]
+    assert (len(calls), bench.server.calls) == (8, {})
 
 
 def test_a_profile_that_is_not_there_is_told_in_one_line(bench, monkeypatch):
@@ -144,17 +142,7 @@ def test_the_settings_of_a_batch_are_kept(bench):
     assert "max_per_worker 2" in bench.err_of(1, bench.publish("--max_per_worker", "3"))
     assert bench.server.count(CREATE) == 2
     bench.ok("publish", "--countries", "CA")
-    assert requirements(bench, DESCRIPTIONS)[LOCALE] == ("In", [{"Country": "CA"}])
-
-
-def calls_of(out):
-    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
-
-
-def test_a_dry_run_needs_no_credentials(bench, monkeypatch):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert (bench.publish("--dry_run"), len(calls_of(bench.out))) == (0, 8)
+    assert requirements(bench, bench.hit_id(DESCRIPTIONS))[LOCALE] == ("In", [{"Country": "CA"}])
 
 
 def in_run(folder, **changes):
@@ -165,22 +153,15 @@ def sandbox(folder, is_for_it):
     edit(folder / "run.json", lambda run: run["options"].update(sandbox=is_for_it))
 
 
-@cases(
-    "changes told",
-    ({"version": "0.0.1"}, "made by Parapet 0.0.1, but this is "),
-    ({"pipeline": "compose"}, "made by 'parapet compose'"),
-)
-def test_a_folder_made_by_something_else_is_usage(bench, copy, changes, told):
-    in_run(copy, **changes)
-    assert told in one_line(bench.err_of(2, bench.publish(hits=copy)))
-
-
-def test_a_folder_that_is_none_is_usage(bench, tmp_path):
+def test_a_folder_that_is_none_or_made_by_something_else_is_usage(bench, copy, tmp_path):
     (tmp_path / "empty").mkdir()
     for name, told in (("missing", "--hits: there is no such folder"), ("empty", "not a complete output")):
         assert f"{name}: {told}" in bench.err_of(2, bench.publish(hits=tmp_path / name))
-    assert not bench.batch.exists()
-    assert not bench.server.calls
+    in_run(copy, version="0.0.1")
+    assert "made by Parapet 0.0.1, but this is " in one_line(bench.err_of(2, bench.publish(hits=copy)))
+    in_run(copy, pipeline="compose")
+    assert "made by 'parapet compose'" in one_line(bench.err_of(2, bench.publish(hits=copy)))
+    assert (bench.batch.exists(), bench.server.calls) == (False, {})
 
 
 def test_a_page_changed_by_hand_is_not_published(bench, copy):
@@ -230,12 +211,6 @@ def test_another_amount_spends_nothing(real, monkeypatch, typed):
     assert list(real.server.calls) == ["GetAccountBalance", "ListQualificationTypes"]
 
 
-def test_a_dry_run_of_production_asks_nothing(real, monkeypatch):
-    type_in(monkeypatch, "")
-    assert real.do("publish", "--hits", real.hits, "--production", "--dry_run") == 0
-    assert not real.server.calls
-
-
 def test_production_is_said_each_time(real):
     assert real.do("publish", "--hits", real.hits, "--production", "--confirm", "14.45") == 0
     real.work(NAMES, [1])
@@ -254,7 +229,10 @@ def test_production_does_not_go_to_another_address(bench, monkeypatch):
     assert not bench.batch.exists()
 
 
-def test_pages_for_the_sandbox_are_not_published_in_production(real):
+def test_a_dry_run_asks_nothing_and_pages_for_the_sandbox_are_not_published_in_production(real, monkeypatch):
+    type_in(monkeypatch, "")
+    assert real.do("publish", "--hits", real.hits, "--production", "--dry_run") == 0
+    assert not real.server.calls
     sandbox(real.hits, True)
     assert real.do("publish", "--hits", real.hits, "--production") == 2
     assert "the forms on these pages are sent to the sandbox: run 'parapet hits' again, without --sandbox" in real.err
@@ -264,8 +242,8 @@ def test_pages_for_production_are_not_published_in_the_sandbox(bench, copy, monk
     for module in (batch, publish):
         monkeypatch.setattr(module, "SANDBOX", bench.server.url)
     sandbox(copy, False)
-    assert bench.do("publish", "--hits", copy) == 2
-    assert "the forms on these pages are sent to production: run 'parapet hits' again, with --sandbox" in bench.err
+    told = "the forms on these pages are sent to production: run 'parapet hits' again, with --sandbox"
+    assert told in bench.err_of(2, bench.do("publish", "--hits", copy))
     assert "in the sandbox" in bench.ok("publish", "--hits", bench.hits)
 
 
@@ -278,9 +256,8 @@ def test_production_and_sandbox_are_not_mixed_in_a_batch(bench, copy, monkeypatc
 
 
 def test_an_address_where_nothing_is_is_told_in_one_line(bench):
-    flags = ["--hits", bench.hits, "--batch", bench.batch, "--endpoint_url", "http://127.0.0.1:9"]
-    assert bench.run("publish", *flags) == 1
-    assert "no answer from MTurk" in one_line(bench.err)
+    nowhere = bench.do("publish", "--hits", bench.hits, "--endpoint_url", "http://127.0.0.1:9")
+    assert "no answer from MTurk" in one_line(bench.err_of(1, nowhere))
     # Nothing was done there, so the batch may live elsewhere after all.
     bench.ok("publish")
 
@@ -290,10 +267,7 @@ HEAD = "service_name,element_id,task,field,have,need,in_review,reason\n"
 
 def shortfall(bench, *rows, name="shortfall.csv"):
     """Rows of (task id, field, have)."""
-    lines = []
-    for task_id, field, have in rows:
-        service, _, task = task_id.rpartition(":")
-        lines.append(f"{service},{service}/{field},{task},{field},{have},5,0,too_few\n")
+    lines = [f"{task.replace(':', ',x,')},{field},{have},5,0,too_few\n" for task, field, have in rows]
     return bench.file(name, HEAD + "".join(lines))
 
 
@@ -368,6 +342,5 @@ def test_pages_that_ask_for_everything_need_a_shortfall(full, all_hits):
 def test_new_hits_keep_the_settings_of_the_batch(bench, hits, tmp_path):
     bench.ok("publish", "--countries", "CA,GB")
     bench.ok("topup", "--hits", cut(hits, tmp_path / "more", [NAMES], assignments=2, fields=["intent_0"]))
-    hit = bench.snapshot()["hits"][bench.hit_ids(NAMES)[-1]]
-    (place,) = [each for each in hit["QualificationRequirements"] if each["QualificationTypeId"] == LOCALE]
-    assert place["LocaleValues"] == [{"Country": "CA"}, {"Country": "GB"}]
+    places = ("In", [{"Country": "CA"}, {"Country": "GB"}])
+    assert [requirements(bench, hit_id)[LOCALE] for hit_id in bench.hit_ids(NAMES)] == [places, places]

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
-from kit import cases, write
+from fake_mturk import MTurkError
+from kit import cases, holding, write
 from mturk_bench import DESCRIPTIONS, KEY, NAMES, OTHER, cut, files_with, worker
 
+from parapet.transforms.crowd.mturk.batch import Journal
 from parapet.transforms.crowd.mturk.status import ledger_rows, status_of, table, warnings
 
 
@@ -14,6 +16,13 @@ def seen(bench):
     batch = bench.open()
     batch.key = KEY
     return status_of(batch, bench.lines(), ledger_rows(batch, bench.lines()))
+
+
+@pytest.fixture
+def out(bench):
+    """The bench with its HITs out."""
+    bench.ok("publish")
+    return bench
 
 
 def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_path):
@@ -29,19 +38,17 @@ def test_a_paid_hit_that_is_deleted_later_stays_in_the_bill(bench, hits, tmp_pat
     assert Decimal(total["committed"]) >= Decimal(total["paid"])
 
 
-def test_the_median_time_and_what_it_pays(bench):
-    bench.ok("publish")
+def test_the_median_time_and_what_it_pays(out):
     for n, seconds in enumerate((300, 100, 3_000)):
-        bench.server.submit(bench.accept(NAMES, worker(n), seconds), [("slot_0", f"some words {n}")])
-    bench.ok("collect")
-    reward = Decimal(bench.lines()[0]["Reward"])
-    ((task, work),) = bench.status()["work"].items()
+        out.server.submit(out.accept(NAMES, worker(n), seconds), [("slot_0", f"some words {n}")])
+    out.ok("collect")
+    ((task, work),) = out.status()["work"].items()
     assert (task, work["assignments"]) == ("names", 3)
-    assert abs(work["median_minutes"] - 5) < 0.1  # the server's clock goes on
-    assert abs(work["dollars_per_hour"] - float(reward) * 12) < 0.3
-    bench.ok("status")
-    assert f"names: median time 5.0 minutes, median pay ${work['dollars_per_hour']:.2f} an hour" in bench.out
-    assert "Working time and pay" in (bench.batch / "status.html").read_text()
+    assert work["median_minutes"] == pytest.approx(5, abs=0.1)  # the server's clock goes on
+    assert work["dollars_per_hour"] == pytest.approx(float(out.lines()[0]["Reward"]) * 12, abs=0.3)
+    told = f"names: median time 5.0 minutes, median pay ${work['dollars_per_hour']:.2f} an hour"
+    assert told in out.ok("status")
+    assert "Working time and pay" in (out.batch / "status.html").read_text()
 
 
 def test_what_was_cut_off_is_told(bench):
@@ -51,21 +58,14 @@ def test_what_was_cut_off_is_told(bench):
     assert "3 calls of create_hit were interrupted or refused: run the same command again" in bench.err
 
 
-def test_warnings_come_in_time_and_not_before(bench):
-    bench.collected((NAMES, [1, 2]))
+def test_warnings_come_in_time_and_not_before_or_once_all_is_in_and_paid(bench):
+    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
     found = seen(bench)
     due = found.total.auto_approval
-    hour = timedelta(hours=1)
-    assert warnings(found, due - 25 * hour) == []
-    (warning,) = warnings(found, due - 23 * hour)
-    assert warning.startswith(
-        "2 assignments wait for a decision, and MTurk approves and pays them automatically "
-        f"from {due:%Y-%m-%d %H:%M} UTC on"
-    )
-
-
-def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
-    bench.collected((NAMES, [1, 2, 3]), (DESCRIPTIONS, [4, 5, 6]), (OTHER, [7, 8, 9]))
+    assert warnings(found, due - timedelta(hours=25)) == []
+    (warning,) = warnings(found, due - timedelta(hours=23))
+    told = "9 assignments wait for a decision, and MTurk approves and pays them automatically from"
+    assert warning.startswith(f"{told} {due:%Y-%m-%d %H:%M} UTC on")
     assert bench.do("pay", "--all") == 0
     found = seen(bench)
     assert (found.total.offer_ends, found.total.auto_approval) == (None, None)
@@ -75,18 +75,14 @@ def test_nothing_is_urgent_once_all_is_in_and_paid(bench):
 # Stopping.
 
 
-def test_a_dry_run_of_stopping_stops_nothing(bench):
-    bench.ok("publish")
-    before = dict(bench.server.calls)
-    bench.ok("stop", "--dry_run")
-    assert dict(bench.server.calls) == before
-    assert (bench.out.count('"call": "update_expiration_for_hit"'), bench.refused(NAMES, worker(1))) == (3, "")
+def test_a_dry_run_of_stopping_stops_nothing(out):
+    before = dict(out.server.calls)
+    assert out.ok("stop", "--dry_run").count('"call": "update_expiration_for_hit"') == 3
+    assert (dict(out.server.calls), out.refused(NAMES, worker(1))) == (before, "")
 
 
 @cases("action", "collect", "pay", "topup", "stop")
 def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, action):
-    from parapet.transforms.crowd.mturk.batch import Journal
-
     flags = {"pay": ["--all"], "topup": ["--hits", bench.hits]}.get(action, [])
     bench.ok("publish")
     bench.work(NAMES, [1])
@@ -98,16 +94,11 @@ def test_another_run_at_the_same_time_is_refused_and_changes_nothing(bench, acti
     assert dict(bench.server.calls) == before
 
 
-def test_of_many_tasks_the_table_has_only_the_total(bench):
-    bench.ok("publish")
-    found = seen(bench)
-    assert (len(table(found).splitlines()), len(table(found, most=2).splitlines())) == (5, 2)
-
-
 def test_the_total_is_the_sum_of_what_is_shown_and_what_was_paid(bench):
     bench.collected((NAMES, [1, 2]), (DESCRIPTIONS, [4]), (OTHER, [7, 8, 9]))
     assert bench.do("pay", "--all") == 0
     found = seen(bench)
+    assert (len(table(found).splitlines()), len(table(found, most=2).splitlines())) == (5, 2)  # of many only the total
     for what in ("paid", "committed"):
         assert sum(getattr(task, what) for task in found.tasks) == getattr(found.total, what)
         assert all(task.paid <= task.committed for task in found.tasks)
@@ -132,8 +123,7 @@ def test_the_figures_of_every_task_and_of_all(bench):
     assert [other[n] for n in numbers] == [1, 0, 3, 1, 0, 0, 1, 2]
     assert [total[n] for n in numbers] == [3, 0, 9, 4, 2, 1, 1, 5]
     assert (names["paid"], other["paid"], total["paid"]) == ("2.81", "0.00", "2.81")
-    assert names["offer_ends"] is None
-    assert names["auto_approval"] is None
+    assert (names["offer_ends"], names["auto_approval"]) == (None, None)
     there = bench.snapshot()
     assert datetime.fromisoformat(other["offer_ends"]).timestamp() == there["hits"][bench.hit_id(OTHER)]["Expiration"]
     due = there["assignments"][made[3]]["AutoApprovalTime"]
@@ -145,23 +135,12 @@ LIST = "ListAssignmentsForHIT"
 GRANT = "AssociateQualificationWithWorker"
 
 
-@pytest.fixture
-def out(bench):
-    """The bench with its HITs out."""
-    bench.ok("publish")
-    return bench
-
-
-def listed(bench):
-    return bench.server.count(LIST)
-
-
 def test_a_full_last_page_is_no_end(bench, hits, tmp_path):
     bench.hits = cut(hits, tmp_path / "many", [NAMES], assignments=100)
     bench.ok("publish")
     bench.work(NAMES, range(100))
     bench.ok("collect")
-    assert listed(bench) == 2  # the server gives a token with the full page, and an empty one after it
+    assert bench.server.count(LIST) == 2  # the server gives a token with the full page, and an empty one after it
     assert len(bench.lines()) == 100
 
 
@@ -177,9 +156,9 @@ def test_a_deleted_hit_is_told_and_the_rest_goes_on(out):
     assert f"1 HITs were deleted at MTurk: make new HITs for the answers that they lacked: {NAMES}" in out.err
     assert all(line in out.lines() for line in kept)
     assert len(out.lines()) == 3
-    before = listed(out)
+    before = out.server.count(LIST)
     out.ok("collect")
-    assert listed(out) == before + 2
+    assert out.server.count(LIST) == before + 2
     assert out.status()["total"]["gone"] == 1
 
 
@@ -242,15 +221,13 @@ def test_a_bad_line_of_the_block_list_is_named_and_not_repeated(out, bad):
 
 
 def test_a_block_list_that_cannot_be_read_is_usage(out, tmp_path):
-    assert out.do("collect", "--block_list", tmp_path / "missing") == 2
-    assert "missing: --block_list: there is no such file" in out.err
+    missing = out.do("collect", "--block_list", tmp_path / "missing")
+    assert "missing: --block_list: there is no such file" in out.err_of(2, missing)
     assert out.do("collect", "--block_list", write(tmp_path / "binary", b"\xff\xfe\x00")) == 2
 
 
 def test_long_worker_ids_are_masked_too(out):
     """Real ones have 12 to 14 characters; the service model allows 64."""
-    from fake_mturk import MTurkError
-
     long, short = "A" + "B2" * 20, "A1B2C3"
 
     def hook(call):
@@ -260,9 +237,8 @@ def test_long_worker_ids_are_masked_too(out):
     path = out.file("blocked.txt", f"{long}\n{short}\n")
     out.server.on_request(hook)
     assert out.do("collect", "--block_list", path) == 1
-    for each in (long, short):
-        assert each not in out.out + out.err
-        assert not files_with(out.batch, [each])
+    assert not holding(out.out + out.err, long, short)
+    assert not files_with(out.batch, [long, short])
 
 
 # What is told in one line, and what is never told.
@@ -317,7 +293,7 @@ def test_no_worker_is_named_anywhere_but_in_the_raw_files(bench):
     bench.server.stop()
     do("collect", status=1)
     everyone = [worker(n) for n in (1, 2, 3, 98, 99)]
-    assert not [text for text in told if any(each in text for each in everyone)]
+    assert not holding("".join(told), *everyone)
     files = {"assignments.jsonl", "journal.jsonl", "ledger.csv", "status.html"}
     assert files <= {path.name for path in bench.batch.iterdir()}
     assert files_with(bench.batch, everyone).keys() == {"assignments.jsonl"}
