@@ -1,6 +1,5 @@
 """HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
 
-import os
 import re
 import shutil
 from urllib.parse import quote
@@ -16,17 +15,8 @@ from parapet.transforms.core.runs import RunInfo
 from parapet.transforms.crowd.hits.make_hits import MakeHits
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
-OFF = ("gpu", "background-networking", "component-update", "sync")
-FLAGS = ["--headless", "--no-sandbox", *(f"--disable-{what}" for what in OFF), "--no-first-run"]
 WIDTHS = (375, 1280)
 TASKS = ("names", "descriptions")
-
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="no chromium: install Debian's chromium package, or point PARAPET_CHROMIUM to one"
-)
 
 SIGNED = ("Whether \U0001f600 someone has to sign ]]> \u202efor it", "True", "False", "W" * 300)
 SLOTS = {
@@ -94,14 +84,6 @@ def ratings(tmp_path_factory):
     (page,) = folder.glob("pages/*.html")
     shutil.copy(page, folder / "pages/page.html")
     yield from serve(folder)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

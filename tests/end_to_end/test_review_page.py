@@ -1,8 +1,6 @@
 """The review page in a real browser, opened as a file, without a network."""
 
 import io
-import os
-import shutil
 
 import pytest
 from kit import cases, decisions_csv
@@ -11,12 +9,6 @@ from parapet.schemas.decisions import COLUMNS, Decision, parse_decisions
 from parapet.transforms.crowd.answer_files import read_records
 from parapet.transforms.crowd.report import ReviewItem, review_order, review_pages, review_sheet
 
-CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on PATH, and PARAPET_CHROMIUM is not set")
-
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
-)
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "language": "Does not look like English."}
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -49,15 +41,6 @@ def items(count=6):
 
 def ids(of):
     return [i.response_id for i in sorted(of, key=review_order)]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS.split(), "--no-first-run"])
-        yield browser
-        browser.close()
 
 
 def parsed(data):

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from parapet.schemas import layout
 from parapet.transforms.perturb.speech import CACHE
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium")
 
 
 @pytest.fixture(scope="module")
@@ -67,35 +65,30 @@ def test_the_sample_has_all_transcripts_of_its_speech_errors(tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_table_scrolls_beside_its_first_column(demo, width):
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.goto((demo / "index.html").as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-        first, folded = page.locator(".scroll").first, page.locator("details .scroll").first
-        headings = [heading.inner_text() for heading in first.locator("thead th").all()]
-        assert headings[2:8] == ["original", "v1", "v2", "v3", "v4", "v5"]
-        assert not [heading for heading in headings if "-env" in heading]
-        assert page.get_by_text(f"{len(headings)} columns: scroll sideways to see all of them").first.is_visible()
-        left = first.locator("tbody th").first.bounding_box()["x"]
-        first.evaluate("element => element.scrollLeft = element.scrollWidth")
-        assert first.evaluate("element => element.scrollLeft") > 50
-        assert first.locator("tbody th").first.bounding_box()["x"] == left
-        last = first.locator("thead th").last.bounding_box()
-        assert last["x"] + last["width"] <= width
-        assert not folded.is_visible()
-        page.locator("summary").first.click()
-        assert folded.is_visible()
-        page.locator('a[href="scores/names/dst/failures/v5.html"]').click()
-        assert "Where names is wrong on v5" in page.locator("h1").inner_text()
-        assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
-        page.locator("summary").first.click()
-        assert page.locator("details[open] dt").first.is_visible()
-        browser.close()
+def test_the_table_scrolls_beside_its_first_column(demo, width, browser):
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((demo / "index.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    first, folded = page.locator(".scroll").first, page.locator("details .scroll").first
+    headings = [heading.inner_text() for heading in first.locator("thead th").all()]
+    assert headings[2:8] == ["original", "v1", "v2", "v3", "v4", "v5"]
+    assert not [heading for heading in headings if "-env" in heading]
+    assert page.get_by_text(f"{len(headings)} columns: scroll sideways to see all of them").first.is_visible()
+    left = first.locator("tbody th").first.bounding_box()["x"]
+    first.evaluate("element => element.scrollLeft = element.scrollWidth")
+    assert first.evaluate("element => element.scrollLeft") > 50
+    assert first.locator("tbody th").first.bounding_box()["x"] == left
+    last = first.locator("thead th").last.bounding_box()
+    assert last["x"] + last["width"] <= width
+    assert not folded.is_visible()
+    page.locator("summary").first.click()
+    assert folded.is_visible()
+    page.locator('a[href="scores/names/dst/failures/v5.html"]').click()
+    assert "Where names is wrong on v5" in page.locator("h1").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    page.locator("summary").first.click()
+    assert page.locator("details[open] dt").first.is_visible()
 
 
 @pytest.mark.thorough

@@ -4,7 +4,6 @@ import base64
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -22,7 +21,6 @@ from parapet.pipelines.main import PIPELINES, actions_of, parser_of
 pytest.importorskip("material", reason="the extra docs is not installed")
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium")
 # What a browser loads without being asked to, by element.
 LOADED = {**dict.fromkeys(("script", "img", "iframe", "source", "video"), "src"), "link": "href", "use": "href"}
 
@@ -131,25 +129,20 @@ def test_no_markup_is_left_in_the_text(pages):
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
-def test_it_opens_and_is_searched_from_disk(site):
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1300, "height": 900})
-        asked = []
-        errors = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        for name in ("index", "mturk", "method", "commands/evaluate", "api/plugins", "project/changelog"):
-            page.goto((site / f"{name}.html").as_uri())
-            wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wide <= 0, name
-        page.get_by_role("textbox", name="Search").fill("self-BLEU")
-        results = page.locator(".md-search-result__link")
-        results.first.wait_for()
-        found = [Path(urlsplit(link.get_attribute("href")).path).name for link in results.all()]
-        browser.close()
+def test_it_opens_and_is_searched_from_disk(site, browser):
+    page = browser.new_page(viewport={"width": 1300, "height": 900})
+    asked = []
+    errors = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    for name in ("index", "mturk", "method", "commands/evaluate", "api/plugins", "project/changelog"):
+        page.goto((site / f"{name}.html").as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, name
+    page.get_by_role("textbox", name="Search").fill("self-BLEU")
+    results = page.locator(".md-search-result__link")
+    results.first.wait_for()
+    found = [Path(urlsplit(link.get_attribute("href")).path).name for link in results.all()]
     assert "statistics.html" in found
     assert len(asked) > 20
     assert [url for url in asked if not url.startswith(("file:", "blob:", "data:"))] == []
