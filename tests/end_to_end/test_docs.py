@@ -264,7 +264,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
         save_roberta(folder / "my_nli", length=512)  # random and tiny
     for step in steps(PAGES[page]):
         if step.argv[1:3] in (["suite", "sample"], ["suite", "tools"]):
-            continue  # those are test_sample_suite.py and test_tools_suite.py
+            continue  # those are in test_sample_suite.py
         if page == "README.md" and "--variants" in step.argv:
             continue  # two slow lines: `make test-all` runs them as printed
         if step.argv[0] == "ls":
