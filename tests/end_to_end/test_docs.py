@@ -46,10 +46,8 @@ from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import site as serving
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
-}
+PATHS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PATHS}
 # Pages whose examples take more than some seconds: `make test-all` runs them.
 LONG = {
     *("docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md", "docs/perturb.md"),
@@ -311,13 +309,8 @@ def test_links_lead_somewhere(page):
 
 # Every command that has flags; of mturk and release each action has its own.
 OF_ACTIONS = {name: actions for name in PIPELINES if (actions := actions_of(name))}
-FLAGS = {
-    flag
-    for name in PIPELINES
-    for action in OF_ACTIONS.get(name, ("",))
-    for argument in parser_of(name, action)._actions
-    for flag in argument.option_strings
-}
+PARSERS = [parser_of(name, action) for name in PIPELINES for action in OF_ACTIONS.get(name, ("",))]
+FLAGS = {flag for parser in PARSERS for argument in parser._actions for flag in argument.option_strings}
 
 
 def section(text, heading):

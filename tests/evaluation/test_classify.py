@@ -74,17 +74,11 @@ def test_precision_and_recall_equal_to_scikit_learn(pairs):
     assert [*found.values()] == pytest.approx([sk.accuracy_score(truth, said), *wanted], abs=1e-12)
 
 
-ITEMS_OF_FIVE = [
-    Item(label, OOD if score >= 0.4 else IN_DOMAIN, "", score)
-    for label, score in [(OOD, 0.9), (OOD, 0.4), (IN_DOMAIN, 0.5), (IN_DOMAIN, 0.1), (IN_DOMAIN, 0.2)]
-]
-
-
 def test_what_is_not_defined_is_none():
     assert metrics_of([Item(OOD, None, "", 0.9), Item(OOD, None, "", 0.4)]) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
-    found = metrics_of([Item(item.label, OOD, "") for item in ITEMS_OF_FIVE])
+    found = metrics_of([Item(label, OOD, "") for label in [OOD] * 2 + [IN_DOMAIN] * 3])
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)
 
 
@@ -141,12 +135,11 @@ PLACES = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 def rows(answers):
     """Rows of answers; of rankings, if they are lists."""
-    rankings = [answer if isinstance(answer, list) else None for answer in answers]
-    return [
-        {"dialogue": d, "turn": t, "answer": ranking[0] if ranking else answer}
-        | ({"answers": ranking} if ranking else {})
-        for (d, t), answer, ranking in zip(PLACES, answers, rankings, strict=False)
-    ]
+    made = []
+    for (dialogue, turn), answer in zip(PLACES, answers, strict=False):
+        said = {"answer": answer[0], "answers": answer} if isinstance(answer, list) else {"answer": answer}
+        made.append({"dialogue": dialogue, "turn": turn, **said})
+    return made
 
 
 @cases(
@@ -165,12 +158,9 @@ def test_calls_by_field(answer, right):
 
 def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
     call = "api_call french rome four cheap"
-    test = ranking.read_test(
-        str(write(tmp_path / "t.txt", TEST)),
-        str(write(tmp_path / "t.jsonl", rows([["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call]]))),
-        frozenset({"hello", "bye", call}),
-        top=3,
-    )
+    said = rows([["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call]])
+    places = str(write(tmp_path / "t.txt", TEST)), str(write(tmp_path / "t.jsonl", said))
+    test = ranking.read_test(*places, frozenset({"hello", "bye", call}), top=3)
     metrics, _ = ranking.evaluate(ranking.Answers([test]), 3)
     found = metrics[ALL]
     assert [found[f"per_response{k}"] for k in ("", "_top_2", "_top_3")] == [0.25, 0.5, 0.75]

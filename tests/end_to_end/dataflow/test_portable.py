@@ -3,14 +3,13 @@
 import re
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
 from apache_beam.runners.worker.worker_pool_main import BeamFnExternalWorkerPoolServicer
 from commands import ONE_PROCESS, ended, lines, write_inputs
 from kit import files_of, run
-
-from dataflow.processes import wait_until
 
 BEAM = {name for name, argv in lines("", "").items() if argv[0] not in ONE_PROCESS}
 SERVICE = "apache_beam.runners.portability.local_job_service_main"
@@ -25,7 +24,8 @@ def serving(folder):
             [sys.executable, "-m", SERVICE, "--port=0", f"--port_file={port}"], stdout=log, stderr=log
         )
         try:
-            wait_until(port.exists, process)
+            while process.poll() is None and not port.exists():
+                time.sleep(0.01)
             endpoint = f"--job_endpoint=localhost:{port.read_text().strip()}"
             # Beam would end its wait for a job after that many seconds.
             yield ["--runner=PortableRunner", endpoint, "--environment_type=LOOPBACK", "--job_server_timeout=0"]

@@ -31,10 +31,9 @@ ODD = [
 
 
 def vocabulary(match=True):
-    words = sorted(
-        {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
-    )
-    return nets.Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
+    lines = [line for one in dialogues() for line in one.exchanges]
+    words = {word for line in lines for word in f"{line.user} {line.bot}".split()}
+    return nets.Vocabulary(sorted(words), CANDIDATES, KNOWLEDGE if match else {})
 
 
 def net(model="memn2n", match=True, hops=2, memory=9, **shape):
@@ -75,14 +74,10 @@ def plain_scores(model, known, memory, said):
 
     cut = max(0, len(memory) - model.memory)
     memory = memory[cut:]
-    times = [
-        min(cut + i, model.memory - 1) if model.shape.time == "index" else len(memory) - 1 - i
-        for i in range(len(memory))
-    ]
-    slots = [
-        bag(text) + model.ago[time] + model.speakers[speaker]
-        for time, (speaker, text) in zip(times, memory, strict=True)
-    ]
+    slots = []
+    for i, (speaker, text) in enumerate(memory):
+        time = min(cut + i, model.memory - 1) if model.shape.time == "index" else len(memory) - 1 - i
+        slots.append(bag(text) + model.ago[time] + model.speakers[speaker])
     query = bag(said)
     for _ in range(model.hops):
         if slots:
@@ -125,12 +120,9 @@ def test_ragged_rows_are_taken_as_lists_are(rows, data):
 
 def test_dialogues_of_facts_alone_have_no_answers():
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
-    made, known = net()
-    assert nets.NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
-    assert (nets.TfIdf(CANDIDATES, {}, IDF, True).answers(some), nets.encode([], {}, {}, {}).now.tolist()) == (
-        [[], [], []],
-        [],
-    )
+    for model in (nets.NetAnswers(*net(), CPU, batch=2), nets.TfIdf(CANDIDATES, {}, IDF, True)):
+        assert model.answers(some) == [[], [], []]
+    assert nets.encode([], {}, {}, {}).now.tolist() == []
 
 
 def babi_config(**options):

@@ -1,6 +1,7 @@
 """Trackers that are trained: what SGP-DST, SGD Baseline and T5DST read, labels, choices, losses and predictions."""
 
 import math
+from itertools import combinations_with_replacement
 
 import msgspec
 import pytest
@@ -106,12 +107,8 @@ def test_the_context_features_of_a_dialogue():
     assert features(FOODS) == {"dish": 0, "area": rules.REQUESTED, "place": rules.GIVEN, "phone": 0}
     assert features(TAXIS) == {"goal": 0, "seats": 0}
     heard(memory, FOODS, ("INFORM", "phone", "12"), ("REQUEST", "dish", "pizza"), ("REQUEST", "place", ""))
-    assert features(FOODS) == {
-        "dish": rules.GIVEN,
-        "area": 0,
-        "place": rules.GIVEN + rules.REQUESTED,
-        "phone": rules.GIVEN,
-    }
+    both = rules.GIVEN + rules.REQUESTED
+    assert features(FOODS) == {"dish": rules.GIVEN, "area": 0, "place": both, "phone": rules.GIVEN}
 
     source = next(source for _, source in memory.cross_questions(TAXIS, ()) if source.slot is PLACE)
     assert (source.service, source.values) == ("Food_1", ["Opa"])
@@ -205,13 +202,8 @@ def test_what_is_too_long(loaded):
 def plain_best(starts, ends, open, null):
     """The best span by hand, from probabilities."""
     first, last = shares(starts), shares(ends)
-    pairs = [
-        (first[i] + last[j], i, j)
-        for i in range(len(starts))
-        for j in range(i, len(starts))
-        if open[i] and open[j] and (i == null) == (j == null)
-    ]
-    total, i, j = max(pairs)
+    spans = [(i, j) for i, j in combinations_with_replacement(range(len(starts)), 2) if open[i] and open[j]]
+    total, i, j = max((first[i] + last[j], i, j) for i, j in spans if (i == null) == (j == null))
     return i, j, total
 
 
@@ -297,12 +289,8 @@ def test_steps_of_the_papers_preset(more, combine):
     kind = train_command("sgp_dst")
     config = read_config(kind, vars(Parser(kind).parse(argv)[0]))
     sizes = {"intents": 3200, "combine": 32000, "copy_slot": 321, "cross_copy": 31}
-    assert sgp_dst.steps_of(config, sizes) == {
-        "intents": 100,
-        "combine": combine * 1000,
-        "copy_slot": 11,
-        "cross_copy": 1,
-    }
+    steps = {"intents": 100, "combine": combine * 1000, "copy_slot": 11, "cross_copy": 1}
+    assert sgp_dst.steps_of(config, sizes) == steps
     assert (config.learning_rate, config.warmup, config.by_module("warmup")["copy_slot"]) == (2e-5, 0.1, 0.7)
     assert (config.schedule, config.clip, config.clipped_norm) == ("linear", 1, 0)
     assert config.by_module("epochs")["combine"] == combine
@@ -323,10 +311,7 @@ def test_rows_of_combine(loaded):
     assert decoded(tokenizer, batch, 1, batch.types) == f"sort # area # part of town [SEP] {options}"
     assert decoded(tokenizer, batch, 0, batch.open) == "i want pizza null"
     assert tokenizer.convert_ids_to_tokens(batch.tokens[0, batch.null[0]].item()) == "null"
-    assert [batch.features[0].unique().tolist(), batch.features[1].unique().tolist()] == [
-        [rules.REQUESTED],
-        [rules.GIVEN],
-    ]
+    assert [of.unique().tolist() for of in batch.features] == [[rules.REQUESTED], [rules.GIVEN]]
     told = [tokenizer.decode(batch.tokens[1][columns[columns > 0]]) for columns in batch.options[1]]
     assert told == ["null", "do not care", "north", "south"]
     assert [int((columns > 0).sum()) for columns in batch.options[0]] == [1, 3, 0, 0]
@@ -549,12 +534,8 @@ def test_the_loss_is_the_plain_one():
     labels.starts[:] = IGNORED
     means = []
     for logits, right in zip(scores, labels, strict=True):
-        losses = [
-            math.log(sum(math.exp(other) for other in options)) - options[number]
-            for row, numbers in zip(logits.tolist(), right.tolist(), strict=True)
-            for options, number in zip(row, numbers, strict=True)
-            if number != IGNORED
-        ]
+        pairs = zip(logits.flatten(0, 1).tolist(), right.flatten().tolist(), strict=True)
+        losses = [-math.log(shares(options)[number]) for options, number in pairs if number != IGNORED]
         means.append(sum(losses) / len(losses) if losses else 0.0)
     assert float(baseline.loss_of(scores, labels)) == pytest.approx(sum(means) / 7, abs=1e-5)
 
@@ -667,22 +648,15 @@ def test_any_answers_make_a_state(value, intent, requested):
     assert state.active_intent in ("NONE", "FindFood", "BookTable")
     assert set(state.requested_slots) <= {slot.name for slot in FOODS.slots}
     assert state.slot_values.get("area", ["north"])[0] in ("north", "south", "dontcare")
-    assert all(
-        len(values) == 1 and values[0] == " ".join(value.split()) != ""
-        for name, values in state.slot_values.items()
-        if name != "area"
-    )
+    free = [values for name, values in state.slot_values.items() if name != "area"]
+    assert all(values == [" ".join(value.split())] != [""] for values in free)
 
 
-@given(
-    st.lists(
-        st.tuples(st.lists(st.integers(1, 9), max_size=8), st.lists(st.integers(1, 9), min_size=1, max_size=5)),
-        min_size=1,
-    ),
-    st.integers(1, 10),
-    st.sampled_from([None, 99]),
-    st.randoms(),
-)
+TOKENS = st.integers(1, 9)
+PARTS = st.tuples(st.lists(TOKENS, max_size=8), st.lists(TOKENS, min_size=1, max_size=5))
+
+
+@given(st.lists(PARTS, min_size=1), st.integers(1, 10), st.sampled_from([None, 99]), st.randoms())
 def test_rows_are_those_of_a_plain_loop(parts, limit, first, random):
     tokens = Tokens()
     pairs = Pairs(tokens, [(tokens.add(a), tokens.add(b)) for a, b in parts], limit, first)
