@@ -29,11 +29,8 @@ from parapet.transforms.simulators.formats import Exchange, candidates_text, dia
 SLOTS = [kit.slot("to", "Where to"), kit.slot("time", "When"), kit.slot("seats", "How many", "1", "2")]
 SLOTS.append(kit.slot("wifi", "WiFi", "True", "False"))
 BUSES = parse_service(kit.service("Buses_1", SLOTS, [kit.intent("FindBus", "Find one")], "Bus tickets"))
-SAID = (
-    ("USER", "Two seats to Fresno, half past 5 in the evening on March 3rd"),
-    ("SYSTEM", "By 6 pm?"),
-    ("USER", "No."),
-)
+FIRST = "Two seats to Fresno, half past 5 in the evening on March 3rd"
+SAID = (("USER", FIRST), ("SYSTEM", "By 6 pm?"), ("USER", "No."))
 ASKED = Example("1", 2, BUSES, SAID)
 
 
@@ -402,10 +399,7 @@ def test_turns_out_of_domain(tmp_path, foreign):
     scores = {"reference": foreign, "predictions": tmp_path / "said/predictions", "output": tmp_path / "scores"}
     numbers = run("evaluate", "--task", "ood", **scores).json("metrics.json")["ood-20"]
     is_ood = [row["label"] == "ood" for row in rows]
-    said = [
-        not truth if row["utterance"] in speechless else labels[row["utterance"]]
-        for row, truth in zip(rows, is_ood, strict=True)
-    ]
+    said = [labels[row["utterance"]] != (row["utterance"] in speechless) for row in rows]
     both = sum(a and b for a, b in zip(is_ood, said, strict=True))
     assert (numbers["precision"], numbers["recall"]) == (both / sum(said), both / sum(is_ood))
     counts = made.json("run.json")["counts"]

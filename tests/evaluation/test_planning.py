@@ -35,10 +35,7 @@ def test_the_difference_that_a_study_shows_is_the_smallest_for_which_it_is_large
     study = Study(variance, 2, 3)
     difference = study.difference(dialogues)
     assert study.dialogues(difference) <= dialogues < study.dialogues(difference - 0.0001)
-
-
-def test_few_dialogues_show_nothing():
-    assert Study(Variance(0.2, has_difference=True)).difference(10) is None
+    assert Study(Variance(0.2, has_difference=True)).difference(10) is None  # few dialogues show nothing
 
 
 def normals(wordings, repeats, dialogues, deviations, seed=0):
