@@ -19,6 +19,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import msgspec
@@ -142,14 +143,12 @@ def settled(text):
 def folder(tmp_path, bundled_sample, monkeypatch):
     """Where the pages' examples run."""
     shutil.copytree(bundled_sample, tmp_path / "my_corpus")
-    for path in (bundled_sample / "crowd").iterdir():
-        shutil.copy(path, tmp_path)
+    shutil.copytree(bundled_sample / "crowd", tmp_path, dirs_exist_ok=True)
     sheet = (bundled_sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
-    write(tmp_path / "anna.csv", sheet)
-    write(tmp_path / "ben.csv", sheet.replace(",reject,", ",accept,", 1))
-    example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
-    assert example
-    (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
+    release = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)[1]
+    files = {"anna.csv": sheet, "ben.csv": sheet.replace(",reject,", ",accept,", 1), "release.toml": release}
+    for name, text in files.items():
+        write(tmp_path / name, text)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -193,15 +192,8 @@ def collect(argv):
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
                 assert store.submit(person, assignment_id, FilledForm(answers=answers)) == ""
 
-    class Server:
-        def __init__(self, site):
-            self.site = site
-
-        def run(self, sockets):
-            work(self.site)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serving, "server", Server)
+        patch.setattr(serving, "server", lambda site: SimpleNamespace(run=lambda sockets: work(site)))
         return main([*argv[1:], "--port", "0"])
 
 

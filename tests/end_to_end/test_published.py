@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from commands import RELEASE
 from kit import THOROUGH, files_of, json_of, rows_of, run, write
 from release_folder import dialogue_file, schema_file
 
@@ -161,35 +162,15 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
 # A release of SGD's train and dev with dialogues under SGD-X has the files that it was built of.
 
 
-TOML = """
-name = "sgd_slice"
-version = "1.0.0"
-licence = "CC-BY-SA-4.0"
-description = "Dialogues of SGD's train and dev under the names of SGD-X."
-
-[[authors]]
-name = "Ada Example"
-
-[[corpora]]
-path = "{sgd}"
-name = "original"
-kind = "original"
-
-[[corpora]]
-path = "dialogues"
-kind = "variants"
-"""
-
-
 @pytest.fixture(scope="module")
 def release(real_data, real_dialogues, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sgd")
     some = "v1,v5" if THOROUGH else "v5"
     variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", some]
     run("rewrite", "--sgd", str(real_dialogues), *variants, output=folder / "dialogues")
-    (folder / "release.toml").write_text(TOML.format(sgd=real_dialogues))
-    run("release", "build", config=folder / "release.toml", output=folder / "out")
-    return folder / "out/sgd_slice/1.0.0"
+    text = RELEASE.replace('"sgd"', f'"{real_dialogues}"') + '[[corpora]]\npath = "dialogues"\nkind = "variants"\n'
+    run("release", "build", config=write(folder / "release.toml", text), output=folder / "out")
+    return folder / "out/sample/1.0.0"
 
 
 def test_it_verifies_and_its_rows_are_the_files(release):

@@ -11,6 +11,7 @@ import datasets
 import mlcroissant
 import pytest
 from chat_server import ChatServer
+from commands import RELEASE
 from kit import BUNDLED, SAMPLE, cases, json_of, refused, rows_of, run, write
 
 from parapet.evaluation.tools.exports import right_calls
@@ -270,20 +271,12 @@ def test_the_release_is_whole_and_is_loaded(tools, tmp_path):
     assert json.loads(data).keys() == {"choice_0", "choice_1", "choice_2"}
 
 
-RELEASE = """\
-name = "little"
-version = "1.0.0"
-licence = "CC0-1.0"
-description = "Tasks."
-authors = [{ name = "Ada" }]
-[[tasks]]
-kind = "original"
-"""
+TASKS_OF_RELEASE = RELEASE.partition("[[corpora]]")[0] + '[[tasks]]\nkind = "original"\n'
 
 
 def release_of(tmp_path, tasks):
-    source = write(tmp_path / "release.toml", f'{RELEASE}path = "{tasks}"\nname = "original"\n')
-    return run("release", "build", config=source, output=tmp_path / "out"), tmp_path / "out/little/1.0.0"
+    source = write(tmp_path / "release.toml", f'{TASKS_OF_RELEASE}path = "{tasks}"\nname = "original"\n')
+    return run("release", "build", config=source, output=tmp_path / "out"), tmp_path / "out/sample/1.0.0"
 
 
 def test_tasks_that_contradict_themselves_are_released_with_a_warning_and_their_number(tmp_path):
@@ -321,7 +314,7 @@ def test_tasks_that_cannot_be_released(tmp_path, entry, told):
     write(tmp_path / "twice.jsonl", line * 2)
     write(tmp_path / "rows.jsonl", '{"id": "a"}\n')
     (tmp_path / "empty").mkdir()
-    config = write(tmp_path / "release.toml", f"{RELEASE}{entry}\n")
+    config = write(tmp_path / "release.toml", f"{TASKS_OF_RELEASE}{entry}\n")
     assert told in refused("release", "build", config=config, output=tmp_path / "out", status=(1, 2))
 
 

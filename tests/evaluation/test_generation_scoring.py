@@ -91,17 +91,12 @@ TRUTH = {
 }
 
 
-def the_predictions(first):
-    return {
-        ("1", 1): first,
-        ("1", 3): Prediction("1", 3, "bye"),
-        ("2", 1): Prediction("2", 1, "no"),
-        ("2", 3): Prediction("2", 3, ""),
-    }
+SAID = [("1", 1, "there"), ("1", 3, "bye"), ("2", 1, "no"), ("2", 3, "")]
+PREDICTIONS = {(name, turn): Prediction(name, turn, text) for name, turn, text in SAID}
 
 
 def test_the_numbers_of_a_small_corpus_by_hand():
-    scores = scoring.evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), Table(**TRUTH))
+    scores = scoring.evaluate(CORPUS, PREDICTIONS, Table(**TRUTH))
     # Oslo is said with the turn before; GOODBYE of the first turn has no reference that is entailed; Rome is not valid.
     assert [one.outcome for one in scores.acts] == ["faithful", "no_reference", "faithful", "tampered_entailed"]
     scored = totals.scored_set(CORPUS, scores)
@@ -129,7 +124,7 @@ def test_the_numbers_of_a_small_corpus_by_hand():
 
 def test_without_validation_no_tampered_value_is_asked():
     table = Table(**TRUTH)
-    scores = scoring.evaluate(CORPUS, the_predictions(Prediction("1", 1, "there")), table, validation=False)
+    scores = scoring.evaluate(CORPUS, PREDICTIONS, table, validation=False)
     assert [one.outcome for one in scores.acts] == ["faithful", "unfaithful", "faithful", "unfaithful"]
     assert not [pair for pair in table.asked if pair == ("in Rome", "city is Oslo")]
 
@@ -389,10 +384,8 @@ def a_variant(**changed):
 def test_a_variant_says_it_in_its_own_words():
     words = corpus.varied_words([RESTAURANTS], [a_variant()], "v1")["Restaurants_1"]
     assert words.slot("city") == corpus.Words("city v", "v City in which the restaurant is located")
-    assert references(an_act("INFORM", "city", "Oslo"), words) == (
-        "v City in which the restaurant is located is Oslo",
-        "city v is Oslo",
-    )
+    said = ("v City in which the restaurant is located is Oslo", "city v is Oslo")
+    assert references(an_act("INFORM", "city", "Oslo"), words) == said
     offer = an_act("OFFER_INTENT", "intent", "FindBars")
     assert references(offer, words)[0] == "Offer to V Find bars"
     assert (references(offer, words, "paper"), words.domain) == (("intent is vfind bars",), "Restaurants")

@@ -49,12 +49,7 @@ class World:
     """The server and the batch, which can be set back."""
 
     def __init__(self, place):
-        self.place = place
-        self.port = 0
-
-    @property
-    def batch(self):
-        return self.place / "batch"
+        self.place, self.batch, self.port = place, place / "batch", 0
 
     def server(self, faults=None, seed=0):
         server = FakeMTurk(self.place / "mturk.sqlite", self.port, faults, seed)
@@ -73,10 +68,8 @@ class World:
 def facts(server, batch):
     """What there is at MTurk and in the files, without what differs from run to run: ids of what is made, and times."""
     there = server.snapshot()
-    hits = {
-        hit_id: f"{hit['RequesterAnnotation']} {hashlib.sha256(hit['Question'].encode()).hexdigest()[:8]}"
-        for hit_id, hit in there["hits"].items()
-    }
+    digest = lambda text: hashlib.sha256(text.encode()).hexdigest()[:8]  # noqa: E731
+    hits = {key: f"{hit['RequesterAnnotation']} {digest(hit['Question'])}" for key, hit in there["hits"].items()}
     ledger = (batch / "ledger.csv").read_text().splitlines() if (batch / "ledger.csv").exists() else []
     return {
         "hits": sorted((hits[hit_id], hit["MaxAssignments"]) for hit_id, hit in there["hits"].items()),
