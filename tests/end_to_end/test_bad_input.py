@@ -138,14 +138,9 @@ def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table):
     assert not lacking(error, "unknown_service: no schema has a service 'Nowhere_7'", "names.csv: row ")
 
 
-def service(name, **more):
-    return {"service_name": name, "description": "A thing", "slots": [], "intents": [], **more}
-
-
 def test_bad_services_are_left_out_and_told(tmp_path, table):
-    intent = {"name": "Do", "description": "d", "is_transactional": False, "required_slots": ["gone"]}
-    lacks = service("Lacks_1", intents=[{**intent, "optional_slots": {}, "result_slots": []}])
-    services = [*map(service, ("../../x", "Twice_1", "twice_1")), lacks, {"service_name": 3}, service("Good_1")]
+    bad, good = [kit.service(name, []) for name in ("../../x", "Twice_1", "twice_1")], kit.service("Good_1", [])
+    services = [*bad, kit.service("Lacks_1", [], [kit.intent("Do", "d", "gone")]), {"service_name": 3}, good]
     write(tmp_path / "schema.json", services)
     _, dead = run(tmp_path, write(tmp_path / "names.csv", quoted(table[:2])), schemas=tmp_path / "schema.json")
     reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")

@@ -82,6 +82,12 @@ class Review:
     def message(self):
         return self.page.locator("#message").inner_text()
 
+    def load(self, name, data):
+        """Takes decisions from a file; returns what the page says to it."""
+        self.page.set_input_files("#load", {"name": name, "mimeType": "text/csv", "buffer": data})
+        self.page.wait_for_function("document.getElementById('message').textContent")
+        return self.message()
+
     def shown(self):
         return [int(card.get_attribute("id")[1:]) for card in self.page.locator(".card:visible").all()]
 
@@ -206,29 +212,21 @@ def test_resume_from_a_file(review, encoding):
     given = [Decision(names[0], "fix", '=x,\n"y"', "'-", "MK"), Decision(names[4], "reject", "", "no; no", "MK")]
     other = [Decision("unknown:slot_0", "accept")]
     data = decisions_csv(given + other).decode() + f'"{names[1]}","perhaps","","",""\r\n"{names[2]}","","","",""\r\n'
-    page.page.set_input_files("#load", {"name": "mk.csv", "mimeType": "text/csv", "buffer": data.encode(encoding)})
-    page.page.wait_for_function("document.getElementById('message').textContent.includes('mk.csv')")
-    assert page.message() == (
-        "Decisions taken from mk.csv: 2; about answers that are not on this page: 1; rows that cannot be used: 1."
-    )
+    others = "about answers that are not on this page: 1; rows that cannot be used: 1."
+    assert page.load("mk.csv", data.encode(encoding)) == f"Decisions taken from mk.csv: 2; {others}"
     assert page.decisions() == [(d.response_id, d.decision, d.text, d.reason, d.reviewer) for d in given]
 
 
 @cases("data said", (b"\xe9;\xe8\n", "not UTF-8"), (b"a,b\n1,2\n", "no columns"), (b"", "no columns"))
 def test_resume_from_a_file_that_is_none(review, data, said):
-    page = review()
-    page.page.set_input_files("#load", {"name": "x.csv", "mimeType": "text/csv", "buffer": data})
-    page.page.wait_for_function("document.getElementById('message').textContent")
-    assert said in page.message()
+    assert said in review().load("x.csv", data)
 
 
 def test_resume_from_the_sheet_as_a_spreadsheet_saves_it(review):
     page = review()
     data = b"".join(review_sheet(items(), EXPLANATIONS)).decode().replace('"A3:slot_1",""', '"A3:slot_1","Accept"')
     data = "\ufeff" + data.replace('","', '";"').replace("\n", "\r\n")
-    page.page.set_input_files("#load", {"name": "review.csv", "mimeType": "text/csv", "buffer": data.encode()})
-    page.page.wait_for_function("document.getElementById('message').textContent")
-    assert page.message() == "Decisions taken from review.csv: 1."
+    assert page.load("review.csv", data.encode()) == "Decisions taken from review.csv: 1."
     assert [d[:2] for d in page.decisions()] == [("A3:slot_1", "accept")]
 
 
@@ -276,18 +274,13 @@ def test_hostile_texts_do_nothing_and_fit(review, width):
     assert page.page.evaluate("document.querySelectorAll('.card img, .card iframe, .card script').length") == 0
 
 
-def test_fits_a_telephone(review):
+def test_fits_a_telephone_and_every_control_has_a_name(review):
     page = review(width=375)
     page.fix(0, "x" * 300)
     page.do(1, "reject")
     assert page.page.evaluate("document.documentElement.scrollWidth") <= 375
     for button in page.page.locator(".card button:visible, #download").all():
         assert button.bounding_box()["height"] >= 40
-
-
-def test_every_control_has_a_name(review):
-    page = review()
-    page.do(0, "fix")
     unnamed = page.page.evaluate(
         """[...document.querySelectorAll("input, select, textarea, progress")].filter((e) => !e.labels.length).length"""
     )
