@@ -303,8 +303,10 @@ ASKED = [("premise one", "a"), ("p", "hypothesis"), ("premise one", "a"), ("p", 
 def test_the_file_serves_the_next_run_to_the_last_bit(tmp_path):
     path = str(tmp_path / "judgements")
     first = scoring.Cached(Counting(), path).entailment(ASKED)
-    inner = Counting()
+    inner, other = Counting(), Counting("2")
     assert (scoring.Cached(inner, path).entailment(ASKED), inner.asked) == (first, [])
+    scoring.Cached(other, path).entailment(ASKED)  # another model is asked itself
+    assert len(other.asked) == 3
 
 
 def test_what_was_judged_before_an_interruption_is_kept(tmp_path):
@@ -315,8 +317,7 @@ def test_what_was_judged_before_an_interruption_is_kept(tmp_path):
             return super().entailment(pairs)
 
     path, pairs = str(tmp_path / "judgements"), [("premise", str(i)) for i in range(300)]
-    with pytest.raises(KeyboardInterrupt):
-        scoring.Cached(Stopping(), path).entailment(pairs)
+    raised(KeyboardInterrupt, scoring.Cached(Stopping(), path).entailment, pairs)
     rest = Counting()
     assert scoring.Cached(rest, path).entailment(pairs) == Counting().entailment(pairs)
     assert len(rest.asked) == 300 - 256
@@ -327,14 +328,6 @@ def test_a_file_of_something_else_is_left_alone(tmp_path):
     raised(InputError, scoring.Cached, Counting(), str(path), match="--cache: cannot be used to keep judgements")
     assert path.read_text() == '{"dialogue_id": "1"}\n' * 100
     raised(InputError, scoring.Cached, Counting(), str(tmp_path / "none" / "judgements"), match="unable to open")
-
-
-def test_another_model_is_asked_itself(tmp_path):
-    path = str(tmp_path / "judgements")
-    scoring.Cached(Counting("1"), path).entailment(ASKED)
-    other = Counting("2")
-    scoring.Cached(other, path).entailment(ASKED)
-    assert len(other.asked) == 3
 
 
 # What an act is said by: our own rules, words of variants, tampered values.
@@ -553,6 +546,7 @@ def test_each_pair_is_judged_as_alone(roberta):
     assert len({max(range(3), key=one.__getitem__) for one in together} | {round(one[0], 3) for one in together}) > 2
     assert nli.entailment(PAIRS[::-1]) == together[::-1]  # the order of asking decides nothing
     assert nli.entailment([]) == []
+    raised(InputError, scoring.Nli, str(roberta), batch=0, match="--batch: 0: must be 1 or more")
 
 
 @cases(
@@ -587,24 +581,17 @@ def test_folders_that_cannot_be_used(roberta, tmp_path, without, config, said):
     assert error.path.startswith(str(copy))
 
 
-def test_a_batch_of_nothing(roberta):
-    raised(InputError, scoring.Nli, str(roberta), batch=0, match="--batch: 0: must be 1 or more")
+def test_a_model_that_cannot_be_loaded(roberta, tmp_path):
+    """Of weights that are none, or half of them."""
+    from safetensors.torch import load, save
 
-
-@pytest.mark.parametrize("fault", ["broken weights", "half of the weights"])
-def test_a_model_that_cannot_be_loaded(roberta, tmp_path, fault):
     copy = Path(shutil.copytree(roberta, tmp_path / "copy"))
-    if fault == "broken weights":
-        (copy / "model.safetensors").write_bytes(b"no weights")
-    else:
-        from safetensors.torch import load_file, save_file
-
-        weights = load_file(copy / "model.safetensors")
-        save_file({key: one for key, one in weights.items() if "out_proj" not in key}, copy / "model.safetensors",
-                  metadata={"format": "pt"})  # fmt: skip
-    error = raised(InputError, scoring.Nli(str(copy)).entailment, PAIRS)
-    assert error.path == str(copy)
-    assert "\n" not in error.reason
+    weights = load((copy / "model.safetensors").read_bytes())
+    half = {key: one for key, one in weights.items() if "out_proj" not in key}
+    for data in (b"no weights", save(half, metadata={"format": "pt"})):
+        (copy / "model.safetensors").write_bytes(data)
+        error = raised(InputError, scoring.Nli(str(copy)).entailment, PAIRS)
+        assert (error.path, "\n" in error.reason) == (str(copy), False)
 
 
 def test_its_name_follows_the_files_that_count(roberta, tmp_path):

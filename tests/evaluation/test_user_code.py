@@ -76,6 +76,7 @@ def called(code):
 
 
 def test_a_class_a_function_and_an_object(code):
+    user_code.check(code("Tracker", checkpoint="missing"), "predict")  # nothing is made to look at the arguments
     assert called(code("Tracker", checkpoint="x")) == [("x", 1, False)] * 2
     assert called(code("Tracker", checkpoint=None, beams=4, greedy=True)) == [(None, 4, True)] * 2
     assert (called(code("Anything", depth=2)), called(code("Called"))) == ([{"depth": 2}] * 2, ["called"] * 2)
@@ -100,10 +101,6 @@ def test_a_class_a_function_and_an_object(code):
 def test_what_cannot_be_called(code, name, arguments, reason):
     caught = raised(InputError, user_code.check, code(name, **arguments), "predict", match=re.escape(reason))
     assert not isinstance(caught, UserCodeError)
-
-
-def test_nothing_is_made_to_look_at_the_arguments(code):
-    user_code.check(code("Tracker", checkpoint="missing"), "predict")
 
 
 def test_places_that_are_not_there(tmp_path):

@@ -282,7 +282,7 @@ def test_bert_adam_is_the_plain_one():
     assert unused.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(("more", "combine"), [([], 3), (["--module_epochs", "combine=1"], 1)])
+@cases("more combine", ([], 3), (["--module_epochs", "combine=1"], 1))
 def test_steps_of_the_papers_preset(more, combine):
     """32 inputs a step; one epoch of each encoder, but for "combine" on the original training set."""
     argv = ["--preset", "sgdx", "--checkpoint", "bert", "--output", "out", *more]
