@@ -97,7 +97,7 @@ def test_a_full_disk_and_a_server_that_is_away_leave_the_text_in_the_browser(tmp
 
 
 def test_annotators_and_a_server_that_is_killed(tmp_path, corpus):
-    annotators, kills = (200, 30) if THOROUGH else (6, 2)
+    annotators, kills = (200, 30) if THOROUGH else (4, 2)
     assert figures(tmp_path, hits(tmp_path, corpus, annotators // 2), annotators, kills) == (annotators, {})
 
 

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from statistics import median
 
 import pytest
-from kit import files_of, intent, json_of, rows_of, run, write
+from kit import cases, files_of, intent, json_of, refused, rows_of, run, write
 
 from parapet.schemas import layout
 
@@ -112,6 +112,29 @@ def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
     of_museums = [r for r in answers_of(composed) if r["element_id"].startswith("Museums_1")]
     assert {r["reason"] for r in of_museums if r["disposition"] == "surplus"} == {"service_incomplete"}
+
+
+def test_a_top_up_asks_only_for_what_is_missing(composed, tmp_path):
+    made = run("hits", output=tmp_path / "hits", shortfall=composed / "shortfall.csv")
+    asked = {(row["task_id"], field) for row in rows_of(made.folder / "manifest.jsonl") for field in row["fields"]}
+    missing = rows_of(composed / "shortfall.csv")
+    assert asked == {(f"{row['service_name']}:{row['task']}", row["field"]) for row in missing}
+    # Two HITs; 2 are missing at an expected yield of a half.
+    assert made.json("plan.json")["total"]["assignments"] == 8
+
+
+SHORTFALL = "service_name,task,field,have,need\n"
+
+
+@cases(
+    "text said",
+    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+    (f"{SHORTFALL}None_1,names,slot_0,1,5\n", "no such element: None_1:names, slot_0"),
+    (f"{SHORTFALL}Gyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' must be numbers"),
+    (SHORTFALL, "no answers are missing"),
+)
+def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
+    assert said in refused("hits", output=tmp_path / "out", shortfall=write(tmp_path / "shortfall.csv", text))
 
 
 def test_statistics_are_those_of_the_audit(composed):

@@ -1,4 +1,4 @@
-"""``parapet suite sample`` and ``suite tools``, and the way from a shortfall to a top-up."""
+"""``parapet suite sample`` and ``parapet suite tools``."""
 
 import html
 import json
@@ -17,7 +17,6 @@ from kit import BUNDLED, SAMPLE, cases, json_of, refused, rows_of, run, write
 from parapet.evaluation.tools.exports import right_calls
 from parapet.evaluation.tools.tasks import read_tasks
 from parapet.pipelines.main import main
-from parapet.schemas import layout
 from parapet.transforms.perturb.speech import CACHE
 
 ROOT = Path(__file__).parents[2]
@@ -141,30 +140,6 @@ def test_every_file_that_the_pages_name_is_made(demo, sample, tmp_path):
     assert not [path for path in sorted(named) if not any((out / path).exists() for out in outputs)]
     files = [path.name for path in (tmp_path / "one").iterdir() if path.is_file()]
     assert not [name for name in files if f"`OUT/{name}`" not in pages["compose.md"]]
-
-
-def test_a_top_up_asks_only_for_what_is_missing(tmp_path):
-    crowd = layout.sample_root() / "crowd"
-    run("compose", decisions=crowd / "decisions.csv", output=tmp_path / "compose")
-    shortfall = tmp_path / "compose/shortfall.csv"
-    run("hits", output=tmp_path / "hits", shortfall=shortfall)
-    lines = (tmp_path / "hits/manifest.jsonl").read_text().splitlines()
-    asked = {(r["task_id"], field) for r in map(json.loads, lines) for field in r["fields"]}
-    assert asked == {(f"{r['service_name']}:{r['task']}", r["field"]) for r in rows_of(shortfall)}
-    plan = json_of(tmp_path / "hits/plan.json")
-    assert plan["total"]["assignments"] == 8  # two HITs; 2 missing at an expected yield of a half
-
-
-@cases(
-    "text said",
-    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
-    ("service_name,task,field,have,need\nNone_1,names,slot_0,1,5\n", "no such element: None_1:names, slot_0"),
-    ("service_name,task,field,have,need\nGyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' must be numbers"),
-    ("service_name,task,field,have,need\n", "no answers are missing"),
-)
-def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
-    (tmp_path / "shortfall.csv").write_text(text)
-    assert said in refused("hits", "--output", str(tmp_path / "out"), "--shortfall", str(tmp_path / "shortfall.csv"))
 
 
 def test_without_a_place_for_the_key_there_is_no_traceback(tmp_path, monkeypatch, capfd):
