@@ -1,7 +1,6 @@
 """The documentation site: builds without a warning, has every flag, and asks nobody but the disk for anything."""
 
 import base64
-import json
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
-from kit import holding, lacking
+from kit import holding, lacking, write
 from notebooks import FOLDER, execute
 
 import parapet
@@ -150,25 +149,18 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 def test_a_notebook_is_a_page_with_its_outputs(tmp_path):
     table = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/html": TABLE}}
     picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": PIXEL, "text/plain": "<Figure>"}}
+    stream = {"output_type": "stream", "name": "stdout", "text": "0 < 1\n"}
+    code = {"execution_count": 1, "source": "raise_nothing()", "outputs": [table, picture, stream]}
     cells = [
         {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# How robust is *it*?"},
-        {
-            "cell_type": "code",
-            "id": "b",
-            "metadata": {},
-            "execution_count": 1,
-            "source": "raise_nothing()",
-            "outputs": [table, picture, {"output_type": "stream", "name": "stdout", "text": "0 < 1\n"}],
-        },
+        {"cell_type": "code", "id": "b", "metadata": {}, **code},
     ]
-    folder = tmp_path / "docs" / "notebooks"
-    folder.mkdir(parents=True)
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    (folder / "robust.ipynb").write_text(json.dumps(notebook))
-    (tmp_path / "docs" / "index.md").write_text("# Home\n")
+    write(tmp_path / "docs/notebooks/robust.ipynb", notebook)
+    write(tmp_path / "docs/index.md", "# Home\n")
     hook = ROOT / "docs" / "hooks" / "notebooks.py"
     config = {"site_name": "Test", "hooks": [str(hook)], "nav": [{"Home": "index.md"}, {"Notebooks": []}]}
-    (tmp_path / "mkdocs.yml").write_text(json.dumps(config))
+    write(tmp_path / "mkdocs.yml", config)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--no-directory-urls"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

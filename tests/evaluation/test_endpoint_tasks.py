@@ -516,17 +516,9 @@ def test_what_is_spent_is_shown_beside_what_is_done(tmp_path):
 
 
 def test_further_tasks_of_a_system_in_a_suite(tmp_path):
-    text = """\
-title = "t"
-[[systems]]
-name = "mine"
-endpoint = "http://127.0.0.1:8080/v1"
-model = "m"
-style = "text"
-ood = {}
-generation = { scorer = "lexical" }
-ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }
-"""
+    text = SYSTEM.format("http://127.0.0.1:8080/v1") + 'model = "m"\nstyle = "text"\nood = {}\n'
+    text += 'generation = { scorer = "lexical" }\n'
+    text += 'ranking = { reference = ["tst.txt"], examples = "trn.txt", candidates = "all.txt" }\n'
     steps = Graph(read_suite(str(write(tmp_path / "suite.toml", text)))).steps
     asked = {name: step.command[1] for name, step in steps.items() if step.command[0] == "predict"}
     models = {"dst": "llm", "ood": "llm_ood", "generation": "llm_utterances", "ranking": "llm_babi"}

@@ -85,8 +85,9 @@ def test_fuzzy_score_is_the_plain_match(first, second):
     assert fuzzy_score(first, second) == fuzzy_score(second, first)
 
 
-def frame(value, turn=0, dialogue_id="1", service="Cafes_1"):
-    return Scored(dialogue_id, turn, 0, service, "", (value,) * len(METRICS), (), ("", ""))
+def frame(value, turn=0, dialogue_id="1", position=0):
+    values = (value,) * len(METRICS)
+    return Scored(dialogue_id, turn, position, f"Cafes_{position}", "", values, (), ("", ""))
 
 
 def test_sensitivity_as_worked_by_hand():
@@ -156,7 +157,6 @@ def scores_of(places, values, across_turn=False):
     """Scores of frames at (dialogue, turn, frame)."""
     by_dialogue = {}
     for (name, at, position), value in zip(places, values.tolist(), strict=True):
-        one = Scored(name, at, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
-        by_dialogue.setdefault(name, []).append(one)
+        by_dialogue.setdefault(name, []).append(frame(value, at, name, position))
     references = References(Set("v", "variant", {}, frozenset()), "", [])
     return Scores("v", {}, {}, list(by_dialogue.values()), references, across_turn)

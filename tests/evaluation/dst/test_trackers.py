@@ -114,39 +114,29 @@ def test_an_offer_counts_once_it_is_accepted(tracker: Names, answer: str, is_acc
     assert ("shop_name" in values(tracker, "Any shops in Dunwick?", OFFER, answer)) == is_accepted
 
 
-@BOTH
-def test_a_rejected_offer_is_forgotten(tracker: Names) -> None:
-    assert "shop_name" not in values(tracker, "Any shops in Dunwick?", OFFER, "No, another.", ("Hm.", []), "Great.")
-
-
 CONFIRMED = [Action("CONFIRM", "visit_date", ["Friday"]), Action("CONFIRM", "number_of_guests", ["1"])]
 CONFIRM = ("Elm Store on Friday for 1?", CONFIRMED)
 
 
 @BOTH
 def test_a_confirmation_adds_what_the_user_did_not_say(tracker: Names) -> None:
-    start = "Book a visit on Friday."
+    start, again = "Book a visit on Friday.", ("No, another.", ("Hm.", []), "Great.")
+    assert "shop_name" not in values(tracker, "Any shops in Dunwick?", OFFER, *again)  # a rejected offer is forgotten
     assert values(tracker, start, CONFIRM, "Yes.")["number_of_guests"] == "1"
     assert values(tracker, start, CONFIRM, "No, there are three of us.")["number_of_guests"] == "3"
     assert values(tracker, start, CONFIRM, "Actually, make that Sunday.") == {"visit_date": "Sunday"}
 
 
 @BOTH
-def test_booleans_may_be_negated(tracker: Names) -> None:
+def test_negated_booleans_no_preference_and_questions(tracker: Names) -> None:
     assert values(tracker, "I need a shop with parking.") == {"has_parking": "True"}
     assert values(tracker, "I need no parking.") == {"has_parking": "False"}
     assert values(tracker, "A shop in Dunwick.", ("Do you need parking?", []), "Yes.")["has_parking"] == "True"
-
-
-@BOTH
-def test_no_preference(tracker: Names) -> None:
+    # No preference.
     question = ("In which city?", [Action("REQUEST", "city", [])])
     assert values(tracker, "I need shoes.", question, "I don't care.")["city"] == "dontcare"
     assert values(tracker, "Shoes. Parking is not important.") == {"goods": "shoes", "has_parking": "dontcare"}
-
-
-@BOTH
-def test_a_question_requests_slots(tracker: Names) -> None:
+    # A question requests slots.
     assert "has_parking" in state(tracker, "Do they have parking?")["requested_slots"]
     assert state(tracker, "I need parking.")["requested_slots"] == []
 
