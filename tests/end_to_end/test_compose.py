@@ -179,9 +179,11 @@ def test_a_corpus_with_other_conventions(tmp_path):
         {"name": "hotel-name", "description": "name of the hotel", "is_categorical": False},
     ]
     slots[0]["possible_values"] = ["cheap", "expensive"]
-    find = intent("find_hotel", "search for a hotel", **dict.fromkeys((slot["name"] for slot in slots), "dontcare"))
+    optional = dict.fromkeys((slot["name"] for slot in slots), "dontcare")
+    find = intent("find_hotel", "search for a hotel to stay in", **optional)
     del find["result_slots"]
-    schema = [{"service_name": "hotel", "slots": slots, "description": "hotel reservations", "intents": [find]}]
+    about = "hotel reservations and vacation stays"
+    schema = [{"service_name": "hotel", "slots": slots, "description": about, "intents": [find]}]
     write(tmp_path / "schema.json", schema)
     for task, fields in {
         "names": {
