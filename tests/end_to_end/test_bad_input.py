@@ -81,15 +81,13 @@ def test_each_fault_costs_itself_alone(tmp_path, table):
     assert (unknown["key"].rpartition(":")[2], unknown["payload"]) == (spare[7:], "an answer to nothing")
     no_batch = {place.partition(".")[0]: letter["reason"] for place, letter in found.items() if place not in expected}
     assert no_batch.keys() == NO_BATCH.keys()
-    assert all(
-        reason.startswith("unusable_file: ") and NO_BATCH[name][1] in reason for name, reason in no_batch.items()
-    )
+    for name, reason in no_batch.items():
+        assert reason.startswith("unusable_file: ")
+        assert NO_BATCH[name][1] in reason
 
 
-ANSWER = (
-    "<QuestionFormAnswers><Answer><QuestionIdentifier>{}</QuestionIdentifier>"
-    "<FreeText>{}</FreeText></Answer></QuestionFormAnswers>"
-)
+PAIR = "<QuestionIdentifier>{}</QuestionIdentifier><FreeText>{}</FreeText>"
+ANSWER = f"<QuestionFormAnswers><Answer>{PAIR}</Answer></QuestionFormAnswers>"
 
 
 def api(identifier, xml, annotation="Gyms_1:names"):
@@ -102,28 +100,17 @@ def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
     outside = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>' + ANSWER.format("slot_0", "&e;")
     page = json.dumps([{"slot_0": "workout_place", "slot_1": "gym town"}]).replace('"', "&quot;")
     good = ANSWER.format("slot_0", "sports club")
-    lines = [
-        api("3GOOD", good),
-        api("3BOMB", bomb),
-        api("3OUT", outside),
-        api("3BROKEN", ANSWER.format("slot_0", "<b>")),
-        api("3PAGE", ANSWER.format("taskAnswers", page)),
-        api("3LOST", ANSWER.format("slot_0", "x"), annotation="BatchId:1;"),
-        "not json",
-        '["a list"]',
-        "",
-        api("3MAIL", ANSWER.format("slot_0", "@" * 4_000 + "a")),
-        api("3NONE", "<Q/>"),
-        api("3XML", "<Q>" + "<a>" * 20_000 + "</a>" * 20_000 + "</Q>"),
-    ]
+    broken, deep = ANSWER.format("slot_0", "<b>"), "<Q>" + "<a>" * 20_000 + "</a>" * 20_000 + "</Q>"
+    lines = [api("3GOOD", good), api("3BOMB", bomb), api("3OUT", outside), api("3BROKEN", broken)]
+    lines += [api("3PAGE", ANSWER.format("taskAnswers", page)), api("3LOST", good, annotation="BatchId:1;")]
+    lines += ["not json", '["a list"]', "", api("3MAIL", ANSWER.format("slot_0", "@" * 4_000 + "a"))]
+    lines += [api("3NONE", "<Q/>"), api("3XML", deep)]
     taken, dead = run(tmp_path, write(tmp_path / "api.jsonl", "\n".join(lines) + "\n"))
     assert taken == {"3GOOD", "3PAGE", "3MAIL"}
     reasons = {letter["source"].rpartition(" ")[2]: letter["reason"].partition(":")[0] for letter in dead}
     assert len(reasons) == len(dead)
-    assert reasons == {
-        **{"2": "broken_xml", "3": "broken_xml", "4": "broken_xml", "6": "no_task", "7": "broken_row"},
-        **{"8": "broken_row", "11": "no_answer", "12": "no_answer"},
-    }
+    expected = {"broken_xml": "2 3 4", "no_task": "6", "broken_row": "7 8", "no_answer": "11 12"}
+    assert reasons == {line: reason for reason, places in expected.items() for line in places.split()}
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
 
 
@@ -151,30 +138,14 @@ def test_a_run_that_makes_nothing_fails_and_says_why(tmp_path, table):
     assert not lacking(error, "unknown_service: no schema has a service 'Nowhere_7'", "names.csv: row ")
 
 
-def service(name, **more):
-    return {"service_name": name, "description": "A thing", "slots": [], "intents": [], **more}
-
-
 def test_bad_services_are_left_out_and_told(tmp_path, table):
-    intent = {"name": "Do", "description": "d", "is_transactional": False, "required_slots": ["gone"]}
-    services = [
-        service("../../x"),
-        service("Twice_1"),
-        service("twice_1"),
-        service("Lacks_1", intents=[{**intent, "optional_slots": {}, "result_slots": []}]),
-        {"service_name": 3},
-        service("Good_1"),
-    ]
+    bad, good = [kit.service(name, []) for name in ("../../x", "Twice_1", "twice_1")], kit.service("Good_1", [])
+    services = [*bad, kit.service("Lacks_1", [], [kit.intent("Do", "d", "gone")]), {"service_name": 3}, good]
     write(tmp_path / "schema.json", services)
     _, dead = run(tmp_path, write(tmp_path / "names.csv", quoted(table[:2])), schemas=tmp_path / "schema.json")
     reasons = sorted(d["reason"] for d in dead if d["stage"] == "schemas")
-    assert [reason.split(": ")[1] for reason in reasons] == [
-        "[0].service_name",
-        "[1].service_name",
-        "[2].service_name",
-        "[3].intents[0].required_slots",
-        "[4].service_name",
-    ]
+    names = [f"[{i}].{'intents[0].required_slots' if i == 3 else 'service_name'}" for i in range(5)]
+    assert [reason.split(": ")[1] for reason in reasons] == names
     parts = ("files are named after it", "appears twice", "appears twice", "refers to slot 'gone'", "Expected `str`")
     assert [part in reason for reason, part in zip(reasons, parts, strict=True)] == [True] * 5
     assert list(json_of(tmp_path / "out/statistics.json")["services"]) == ["Good_1"]

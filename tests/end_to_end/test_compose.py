@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from statistics import median
 
 import pytest
-from kit import files_of, intent, json_of, rows_of, run, write
+from kit import cases, files_of, intent, json_of, refused, rows_of, run, write
 
 from parapet.schemas import layout
 
@@ -102,19 +102,39 @@ def test_variants_are_named_ranked_and_referenced_right(composed, sample):
 
 
 def test_shortfall_names_what_is_missing_and_the_service_is_left_out(composed):
-    assert [
-        (r["element_id"], r["task"], r["field"], r["have"], r["composed"]) for r in rows_of(composed / "shortfall.csv")
-    ] == [
-        ("Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"),
-        ("Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"),
+    missing = [[r[key] for key in ("element_id", "task", "field", "have", "composed")]
+               for r in rows_of(composed / "shortfall.csv")]  # fmt: skip
+    assert missing == [
+        ["Museums_1/slot/has_audio_guide", "names", "slot_3", "3", "no"],
+        ["Museums_1/slot/collection", "descriptions", "slot_2", "4", "no"],
     ]
     statistics = json_of(composed / "statistics.json")
     assert [name for name, service in statistics["services"].items() if not service["composed"]] == ["Museums_1"]
-    assert {
-        r["reason"]
-        for r in answers_of(composed)
-        if r["element_id"].startswith("Museums_1") and r["disposition"] == "surplus"
-    } == {"service_incomplete"}
+    of_museums = [r for r in answers_of(composed) if r["element_id"].startswith("Museums_1")]
+    assert {r["reason"] for r in of_museums if r["disposition"] == "surplus"} == {"service_incomplete"}
+
+
+def test_a_top_up_asks_only_for_what_is_missing(composed, tmp_path):
+    made = run("hits", output=tmp_path / "hits", shortfall=composed / "shortfall.csv")
+    asked = {(row["task_id"], field) for row in rows_of(made.folder / "manifest.jsonl") for field in row["fields"]}
+    missing = rows_of(composed / "shortfall.csv")
+    assert asked == {(f"{row['service_name']}:{row['task']}", row["field"]) for row in missing}
+    # Two HITs; 2 are missing at an expected yield of a half.
+    assert made.json("plan.json")["total"]["assignments"] == 8
+
+
+SHORTFALL = "service_name,task,field,have,need\n"
+
+
+@cases(
+    "text said",
+    ("a,b\n1,2\n", "row 1: the header lacks service_name, task, field, have, need"),
+    (f"{SHORTFALL}None_1,names,slot_0,1,5\n", "no such element: None_1:names, slot_0"),
+    (f"{SHORTFALL}Gyms_1,names,slot_0,few,5\n", "row 2: 'have' and 'need' must be numbers"),
+    (SHORTFALL, "no answers are missing"),
+)
+def test_a_bad_shortfall_is_told_by_row(text, said, tmp_path):
+    assert said in refused("hits", output=tmp_path / "out", shortfall=write(tmp_path / "shortfall.csv", text))
 
 
 def test_statistics_are_those_of_the_audit(composed):
@@ -134,12 +154,10 @@ def test_a_mix_of_exports_gives_the_same_bytes(composed, tmp_path, sample, csvs,
 def test_partial_services_are_completed_and_marked(tmp_path, sample, csvs, crowd):
     flags = ["--responses", *csvs, "--decisions", crowd / "decisions.csv"]
     compose(tmp_path, "--schemas", sample, *flags, "--allow_partial")
-    assert {
-        (r["field"], r["task"]): (r["composed"], r["filled_variants"]) for r in rows_of(tmp_path / "shortfall.csv")
-    }["slot_3", "names"] == ("partial", "v4 v5")
-    names = []
-    for k in range(1, 6):
-        names.append(layout.services_by_name(layout.read_root(tmp_path / f"v{k}"))[f"Museums_1{k}"].slots[3].name)
+    (row,) = [r for r in rows_of(tmp_path / "shortfall.csv") if (r["field"], r["task"]) == ("slot_3", "names")]
+    assert (row["composed"], row["filled_variants"]) == ("partial", "v4 v5")
+    services = [layout.services_by_name(layout.read_root(tmp_path / f"v{k}")) for k in range(1, 6)]
+    names = [variant[f"Museums_1{k}"].slots[3].name for k, variant in enumerate(services, 1)]
     assert len(set(names[:3])) == 3
     assert names[3] == names[4] == names[2]
     assert json_of(tmp_path / "statistics.json")["services"]["Museums_1"]["partial"]
@@ -156,13 +174,13 @@ def test_the_draw_depends_on_the_seed_alone_and_diverse_is_further_apart(undecid
 
 def test_a_corpus_with_other_conventions(tmp_path):
     """MultiWOZ 2.2: ``domain-slot`` names, snake_case intents, no ``result_slots``, its own order of keys."""
-    price, name = "hotel-pricerange", "hotel-name"
-    values = {"possible_values": ["cheap", "expensive"], "is_categorical": True}
     slots = [
-        {"name": price, "description": "price budget of the hotel", **values},
-        {"name": name, "description": "name of the hotel", "is_categorical": False},
+        {"name": "hotel-pricerange", "description": "price budget of the hotel", "is_categorical": True},
+        {"name": "hotel-name", "description": "name of the hotel", "is_categorical": False},
     ]
-    find = intent("find_hotel", "search for a hotel to stay in", **dict.fromkeys((price, name), "dontcare"))
+    slots[0]["possible_values"] = ["cheap", "expensive"]
+    optional = dict.fromkeys((slot["name"] for slot in slots), "dontcare")
+    find = intent("find_hotel", "search for a hotel to stay in", **optional)
     del find["result_slots"]
     about = "hotel reservations and vacation stays"
     schema = [{"service_name": "hotel", "slots": slots, "description": about, "intents": [find]}]
@@ -198,9 +216,8 @@ def test_a_corpus_with_other_conventions(tmp_path):
         names["intent"].add(service["intents"][0]["name"])
         names["slot"].update(slot["name"] for slot in service["slots"])
     assert names["intent"] == {"look_for_hotel", "search_hotels", "locate_hotel", "discover_a_hotel", "browse_hotels"}
-    assert {"hotel-cost_level", "hotel-cost_range", "hotel-price_category", "hotel-title", "hotel-label"} <= names[
-        "slot"
-    ]
+    said = ("cost_level", "cost_range", "price_category", "title", "label")
+    assert {f"hotel-{name}" for name in said} <= names["slot"]
     assert all(re.fullmatch(r"hotel-[a-z_]+", name) for name in names["slot"])
 
 

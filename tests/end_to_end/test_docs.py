@@ -19,6 +19,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import msgspec
@@ -45,16 +46,10 @@ from parapet.transforms.crowd.schema_task import SHORTFALL_COLUMNS
 from parapet.transforms.crowd.serving import site as serving
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
-}
+PATHS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md"))]
+PAGES = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PATHS}
 # Pages whose examples take more than some seconds: `make test-all` runs them.
-LONG = {
-    *("docs/your_model.md", "docs/mturk.md", "docs/running.md", "docs/ratings.md", "docs/perturb.md"),
-    *("docs/models.md", "docs/release.md", "docs/variants.md", "docs/dialogues.md", "docs/collect.md"),
-    *("docs/failures.md", "docs/compose.md", "docs/planning.md"),
-}
+LONG = "your_model mturk running ratings perturb models release variants dialogues collect failures compose planning"
 # Flags of programs other than ours and Beam's that the pages mention.
 OTHER_FLAGS = {
     *("--build", "--build-arg", "--env", "--file", "--rm", "--tag", "--tags", "--user", "--volume", "--help"),
@@ -143,14 +138,12 @@ def settled(text):
 def folder(tmp_path, bundled_sample, monkeypatch):
     """Where the pages' examples run."""
     shutil.copytree(bundled_sample, tmp_path / "my_corpus")
-    for path in (bundled_sample / "crowd").iterdir():
-        shutil.copy(path, tmp_path)
+    shutil.copytree(bundled_sample / "crowd", tmp_path, dirs_exist_ok=True)
     sheet = (bundled_sample / "crowd" / "decisions.csv").read_text(encoding="utf-8")
-    write(tmp_path / "anna.csv", sheet)
-    write(tmp_path / "ben.csv", sheet.replace(",reject,", ",accept,", 1))
-    example = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)
-    assert example
-    (tmp_path / "release.toml").write_text(example[1], encoding="utf-8")
+    release = re.search(r"^```toml\n(.*?)^```$", PAGES["docs/release.md"], re.M | re.S)[1]
+    files = {"anna.csv": sheet, "ben.csv": sheet.replace(",reject,", ",accept,", 1), "release.toml": release}
+    for name, text in files.items():
+        write(tmp_path / name, text)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -194,15 +187,8 @@ def collect(argv):
                 answers = {field: said.get(field) or "some other words" for field in form.fields}
                 assert store.submit(person, assignment_id, FilledForm(answers=answers)) == ""
 
-    class Server:
-        def __init__(self, site):
-            self.site = site
-
-        def run(self, sockets):
-            work(self.site)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serving, "server", Server)
+        patch.setattr(serving, "server", lambda site: SimpleNamespace(run=lambda sockets: work(site)))
         return main([*argv[1:], "--port", "0"])
 
 
@@ -248,7 +234,7 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
 
 
 EXAMPLES = [
-    pytest.param(name, marks=pytest.mark.thorough if name in LONG else ())
+    pytest.param(name, marks=pytest.mark.thorough) if Path(name).stem in LONG.split() else name
     for name, text in PAGES.items()
     if name != "docs/getting_started.md" and steps(text)
 ]
@@ -263,7 +249,7 @@ def test_examples_run_and_say_what_is_shown(page, folder, mturk, capsys):
         save_roberta(folder / "my_nli", length=512)  # random and tiny
     for step in steps(PAGES[page]):
         if step.argv[1:3] in (["suite", "sample"], ["suite", "tools"]):
-            continue  # those are test_sample_suite.py and test_tools_suite.py
+            continue  # those are in test_sample_suite.py
         if page == "README.md" and "--variants" in step.argv:
             continue  # two slow lines: `make test-all` runs them as printed
         if step.argv[0] == "ls":
@@ -310,13 +296,8 @@ def test_links_lead_somewhere(page):
 
 # Every command that has flags; of mturk and release each action has its own.
 OF_ACTIONS = {name: actions for name in PIPELINES if (actions := actions_of(name))}
-FLAGS = {
-    flag
-    for name in PIPELINES
-    for action in OF_ACTIONS.get(name, ("",))
-    for argument in parser_of(name, action)._actions
-    for flag in argument.option_strings
-}
+PARSERS = [parser_of(name, action) for name in PIPELINES for action in OF_ACTIONS.get(name, ("",))]
+FLAGS = {flag for parser in PARSERS for argument in parser._actions for flag in argument.option_strings}
 
 
 def section(text, heading):
@@ -345,9 +326,9 @@ def test_every_command_is_in_the_table():
     assert re.findall(r"^\| `(\w+)`", table, re.M) == list(PIPELINES)
 
 
-@pytest.mark.parametrize(("name", "page"), [("collect", "collect"), ("mturk", "mturk"), ("release", "release")])
-def test_every_action_is_on_its_page(name, page):
-    rows = re.findall(r"^\| `(.*?)` \|", PAGES[f"docs/{page}.md"].partition("\n## ")[0], re.M)
+@pytest.mark.parametrize("name", ["collect", "mturk", "release"])
+def test_every_action_is_on_its_page(name):
+    rows = re.findall(r"^\| `(.*?)` \|", PAGES[f"docs/{name}.md"].partition("\n## ")[0], re.M)
     assert sorted(rows) == sorted(OF_ACTIONS[name])
 
 

@@ -1,6 +1,5 @@
 """HIT pages in a real browser: preview, filling in, refusals, and what a local server receives."""
 
-import os
 import re
 import shutil
 from urllib.parse import quote
@@ -16,32 +15,14 @@ from parapet.transforms.core.runs import RunInfo
 from parapet.transforms.crowd.hits.make_hits import MakeHits
 from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings
 
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
-CHROMIUM = os.environ.get("PARAPET_CHROMIUM") or shutil.which("chromium")
-OFF = ("gpu", "background-networking", "component-update", "sync")
-FLAGS = ["--headless", "--no-sandbox", *(f"--disable-{what}" for what in OFF), "--no-first-run"]
 WIDTHS = (375, 1280)
 TASKS = ("names", "descriptions")
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM, reason="no chromium: install Debian's chromium package, or point PARAPET_CHROMIUM to one"
-)
-
 SIGNED = ("Whether \U0001f600 someone has to sign ]]> \u202efor it", "True", "False", "W" * 300)
-SLOTS = {
-    "weight": ("How heavy the parcel is",),
-    "signature_needed": SIGNED,
-    "type": ("Sort of parcel, " + "unbroken" * 40,),
-}
-SCHEMA = [
-    kit.service(
-        "Parcels_1",
-        [kit.slot(name, *described) for name, described in SLOTS.items()],
-        [kit.intent("SendParcel", "Give a parcel to the carrier")],
-        "Sends parcels & letters <everywhere>",
-    )
-]
+SLOTS = [kit.slot("weight", "How heavy the parcel is"), kit.slot("signature_needed", *SIGNED)]
+SLOTS.append(kit.slot("type", "Sort of parcel, " + "unbroken" * 40))
+SEND = kit.intent("SendParcel", "Give a parcel to the carrier")
+SCHEMA = [kit.service("Parcels_1", SLOTS, [SEND], "Sends parcels & letters <everywhere>")]
 
 SAID = "Please book O'Neill & Sons for 2 people tomorrow evening."
 BARS = kit.frame("Bars_1", kit.act("INFORM", "guests", "2"), slots=[kit.span("name", SAID, "O'Neill & Sons")])
@@ -97,14 +78,6 @@ def ratings(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with playwright_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
 def window(browser):
     """One for all tests, for each new one is a process: the pages keep nothing, and every test opens its own."""
     return browser.new_page()
@@ -155,6 +128,28 @@ def fits(page):
     return all(found)
 
 
+def is_preview(page):
+    """Says how many controls there are, of which none works on a preview, which is said to be one and fits."""
+    controls = page.locator("button, .q input, .q textarea, [name=assignmentId]")
+    assert page.get_by_text("This is a preview").is_visible()
+    assert all(control.is_disabled() for control in controls.all())
+    assert fits(page)
+    return controls.count()
+
+
+def inside_the_site(server, task):
+    """The requester's template with the variables of the first HIT in the site's own form with its button."""
+    row = rows_of(server.folder / f"requester/{task}.csv")[0]
+    template = (server.folder / f"requester/{task}.html").read_text()
+    filled = re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
+    (server.folder / "site.html").write_text(
+        "<!DOCTYPE html><meta charset=utf-8><body><form name='mturk_form' method='post' id='mturk_form' "
+        "action='https://www.mturk.com/mturk/externalSubmit'><input type='hidden' value='' name='assignmentId' "
+        f"id='assignmentId'/>{filled}<p><input type='submit' id='submitButton' value='Submit' /></p></form></body>"
+    )
+    return f"{server.url}/site.html?assignmentId=3XYZ"
+
+
 def fill(page, answers):
     for field, text in answers.items():
         page.fill(f"#{field}", text)
@@ -179,11 +174,7 @@ def error_of(page, field):
 @pytest.mark.parametrize("task", TASKS)
 def test_preview_is_disabled_and_says_so(page, server, task):
     page.goto(url(server, task, "?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE"))
-    assert page.get_by_text("This is a preview").is_visible()
-    controls = page.locator("button, .q input, .q textarea, [name=assignmentId]")
-    assert controls.count() == len(answers(task)) + 2
-    assert all(control.is_disabled() for control in controls.all())
-    assert fits(page)
+    assert is_preview(page) == len(answers(task)) + 2
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -273,30 +264,15 @@ def test_everything_has_a_label_and_a_legend(page, server):
                 assert page.locator(f"#{place}").count() == 1
 
 
-def filled_in(server, task):
-    """The requester's template with the variables of the first HIT."""
-    row = rows_of(server.folder / f"requester/{task}.csv")[0]
-    template = (server.folder / f"requester/{task}.html").read_text()
-    return re.sub(r"\$\{(\w+)\}", lambda found: row[found.group(1)], template)
-
-
 @pytest.mark.parametrize("task", TASKS)
 def test_the_requester_template_works_inside_the_sites_form(page, server, task):
-    """The site substitutes the variables, puts its form with its own button around, and fills in the assignment."""
-    filled = filled_in(server, task)
-    (server.folder / "site.html").write_text(
-        "<!DOCTYPE html><html><body><form name='mturk_form' method='post' id='mturk_form' "
-        "action='https://www.mturk.com/mturk/externalSubmit'><input type='hidden' value='' name='assignmentId' "
-        f"id='assignmentId'/>{filled}<p><input type='submit' id='submitButton' value='Submit' /></p></form>"
-        "</body></html>"
-    )
-    page.goto(f"{server.url}/site.html?assignmentId=3ABC")
+    page.goto(inside_the_site(server, task))
     assert not page.locator("#submitButton").is_visible()
     page.click("#hit button")
     assert page.locator("#hit-wrong").is_visible()
     fill(page, answers(task))
     assert fits(page)
-    assert sent(page, server, "#hit button") == [("assignmentId", "3ABC"), *answers(task).items()]
+    assert sent(page, server, "#hit button") == [("assignmentId", "3XYZ"), *answers(task).items()]
 
 
 def rewrite_url(dialogues, query="?assignmentId=3XYZ", page="%2E.%2F%3Ci%3E1.31"):
@@ -305,10 +281,7 @@ def rewrite_url(dialogues, query="?assignmentId=3XYZ", page="%2E.%2F%3Ci%3E1.31"
 
 def test_a_rewrites_page_shows_the_dialogue_and_the_sentence(page, dialogues):
     page.goto(rewrite_url(dialogues, ""))
-    assert page.get_by_text("This is a preview").is_visible()
-    controls = page.locator("button, .q textarea, [name=assignmentId]")
-    assert controls.count() == len(REWRITES) + 2
-    assert all(control.is_disabled() for control in controls.all())
+    assert is_preview(page) == len(REWRITES) + 2
     assert page.locator("#hit-said").inner_text() == SAID
     assert page.locator("#hit-said b").all_inner_texts() == ["O'Neill & Sons", "2"]
     turns = page.locator("#hit-past li")
@@ -320,7 +293,6 @@ def test_a_rewrites_page_shows_the_dialogue_and_the_sentence(page, dialogues):
     assert past.bounding_box()["height"] <= 240
     assert past.evaluate("e => e.scrollTop > 0 && e.scrollTop + e.clientHeight >= e.scrollHeight - 1")
     assert past.get_attribute("tabindex") == "0"
-    assert fits(page)
 
 
 def test_good_rewritings_are_posted_with_quotes_made_straight(page, dialogues):
@@ -338,11 +310,7 @@ WRONG_REWRITES = [
     ("paraphrase", SAID.upper().replace("O'NEILL & SONS", "O'Neill & Sons"), "This only repeats"),
     ("verbose", REWRITES["paraphrase"], "The same as answer 1"),
     ("verbose", "Kindly book O'Neill & Sons for 2 people", "Not longer: 7 words, and the sentence above has 9."),
-    (
-        "simplified",
-        "Please get me O'Neill & Sons, for 2 people tomorrow evening",
-        "Not shorter: 10 words. Please write at most 8.",
-    ),
+    ("simplified", "Get me O'Neill & Sons for 2 people this evening", "Not shorter: 9 words. Please write at most 8."),
     ("typos", SAID.lower().replace("o'neill & sons", "O'Neill & Sons"), "No letter is changed."),
     ("typos", "Pleeeeeease buuuuuuk O'Neill & Sons for 2 ppl", "Too many changes: mistype at most 17 letters"),
 ]
@@ -371,14 +339,10 @@ def test_a_sentence_of_a_word_can_be_rewritten(page, dialogues):
     assert sent(page, dialogues)[1:] == [*rewritten.items()]
 
 
-@pytest.mark.parametrize("place", ["pages/page.html", "site.html"])
+@pytest.mark.parametrize("place", ["page", "site"])
 def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
-    filled = filled_in(ratings, "ratings")
-    (ratings.folder / "site.html").write_text(
-        "<!DOCTYPE html><meta charset=utf-8><form method=post action='https://www.mturk.com/mturk/externalSubmit'>"
-        f"<input type=hidden name=assignmentId>{filled}<input type=submit id=submitButton></form>"
-    )
-    page.goto(f"{ratings.url}/{place}?assignmentId=3XYZ")
+    alone = f"{ratings.url}/pages/page.html?assignmentId=3XYZ"
+    page.goto(alone if place == "page" else inside_the_site(ratings, "ratings"))
     assert page.locator("#hit-left").inner_text() == "6 of 6 left"
     page.click("#hit button")
     assert page.locator("#hit-wrong").inner_text() == "6 questions need an answer."
@@ -397,14 +361,12 @@ def test_ratings_are_posted_once_all_are_chosen(page, ratings, place):
 
 def test_a_preview_of_ratings_is_disabled_and_texts_are_shown_as_they_are(page, ratings):
     page.goto(f"{ratings.url}/pages/page.html")
-    assert page.get_by_text("This is a preview").is_visible()
-    assert all(control.is_disabled() for control in page.locator("button, .q input").all())
+    is_preview(page)
     assert page.locator(".said").all_inner_texts() == ["Which city?", HOSTILE, "(no reply)"]
     assert page.locator(".acts li").nth(1).inner_text() == f"Tell: {HOSTILE} – {HOSTILE}"
     for choice in page.locator(".q input").all():
         assert choice.evaluate("e => e.labels.length === 1 && e.labels[0].innerText.trim() !== ''")
         assert choice.evaluate("e => e.closest('fieldset').querySelector('legend').innerText.trim().endsWith('?')")
-    assert fits(page)
     page.goto(f"{ratings.url}/index.html")
     assert fits(page)
     page.get_by_role("link", name=":ratings").click()

@@ -1,4 +1,4 @@
-"""The published data of SGD-X, composed again: the checks beside the data hold, and so do the figures of the docs."""
+"""The published data: variants composed again, a release of SGD; the checks beside the data hold, as do figures."""
 
 import re
 import shutil
@@ -8,7 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from commands import RELEASE
 from kit import THOROUGH, files_of, json_of, rows_of, run, write
+from release_folder import dialogue_file, schema_file
 
 from parapet.schemas import layout
 
@@ -56,10 +58,6 @@ def test_corruptions_are_as_strong_as_their_page_says(real_data, tmp_path):
         assert row_of("variants.md", row) == [distance, f"{float(bleu):.1f}"]
 
 
-def compose(output, *flags):
-    return run("compose", *flags, output=output)
-
-
 def part_of(real_data, folder):
     """The schemas of every fifth service that workers were asked about, and the answers about them."""
     sgd, batch = folder / "sgd", folder / "mturk"
@@ -82,10 +80,10 @@ def test_the_published_variants_come_back(real_data, tmp_path):
     (tmp_path / "decisions.csv").write_bytes(decisions.stdout)
     csvs = [batch / "names.csv", batch / "descriptions.csv"]
     flags = ["--schemas", sgd, "--decisions", tmp_path / "decisions.csv", "--require_complete"]
-    compose(tmp_path / "csv", *flags, "--responses", *csvs)
+    run("compose", *flags, responses=csvs, output=tmp_path / "csv")
     if THOROUGH:  # that any mix of exports gives the same is shown on the sample
-        compose(tmp_path / "api", *flags, "--responses", batch / "assignments.jsonl")
-        compose(tmp_path / "both", *flags, "--responses", batch / "assignments.jsonl", *csvs)
+        run("compose", *flags, responses=batch / "assignments.jsonl", output=tmp_path / "api")
+        run("compose", *flags, responses=[batch / "assignments.jsonl", *csvs], output=tmp_path / "both")
         assert not [other for other in ("api", "both") if files_of(tmp_path / other) != files_of(tmp_path / "csv")]
     run("compose", schemas=sgd, responses=csvs, output=tmp_path / "vetted", status=(0, 1))  # 1 if none is complete
     said = ""
@@ -128,11 +126,8 @@ def cut_out(source, target, services):
     schema = [raw for raw in json_of(source / "schema.json") if raw["service_name"] in services]
     (target / "schema.json").write_bytes(layout.schema_bytes(schema))
     dialogues = [one for path in layout.dialogue_files(source, "") for one in json_of(path)]
-    kept = [
-        dialogue
-        for service in sorted(services)
-        for dialogue in [one for one in dialogues if one["services"] == [service]][:5]
-    ]
+    alone = {service: [one for one in dialogues if one["services"] == [service]] for service in sorted(services)}
+    kept = [dialogue for some in alone.values() for dialogue in some[:5]]
     (target / "dialogues_001.json").write_bytes(layout.dialogue_bytes(kept))
 
 
@@ -152,10 +147,8 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     )
     run("suite", "four.toml", output="out")
     log = (tmp_path / "out/.suite/logs/statistics.log").read_text()
-    assert (
-        log.count("the variants have 29 services that the corpus lacks; they are ignored: Alarm_1, Banks_1, Buses_2,")
-        == 1
-    )
+    told = "the variants have 29 services that the corpus lacks; they are ignored: Alarm_1, Banks_1, Buses_2,"
+    assert log.count(told) == 1
     statistics = json_of(tmp_path / "out/statistics/statistics.json")
     assert (statistics["services"], statistics["unseen_services"]) == (5, 4)
     rows = rows_of(tmp_path / "out/table.csv")
@@ -164,3 +157,30 @@ def test_a_suite_on_four_services_with_all_published_variants(real_data, tmp_pat
     assert not {name for name, group in groups if group == "seen"}, "a variant's service is seen if its original is"
     sensitivity = {row["group"]: row["value"] for row in rows if row["metric"] == "schema_sensitivity"}
     assert sensitivity["unseen"] == sensitivity["all"] != ""
+
+
+# A release of SGD's train and dev with dialogues under SGD-X has the files that it was built of.
+
+
+@pytest.fixture(scope="module")
+def release(real_data, real_dialogues, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sgd")
+    some = "v1,v5" if THOROUGH else "v5"
+    variants = ["--variants", str(real_data / "sgd" / "sgd_x" / "data"), "--variant", some]
+    run("rewrite", "--sgd", str(real_dialogues), *variants, output=folder / "dialogues")
+    text = RELEASE.replace('"sgd"', f'"{real_dialogues}"') + '[[corpora]]\npath = "dialogues"\nkind = "variants"\n'
+    run("release", "build", config=write(folder / "release.toml", text), output=folder / "out")
+    return folder / "out/sample/1.0.0"
+
+
+def test_it_verifies_and_its_rows_are_the_files(release):
+    run("release", "verify", str(release))
+    for path in sorted((release / "sgd").rglob("*.json")):
+        corpus, split = path.parts[-3:-1]
+        config = "schemas" if path.name == "schema.json" else corpus
+        shards = sorted((release / "data" / config).glob(f"{split}-*.parquet"))
+        rows = [row for shard in shards for row in rows_of(shard)]
+        if config == "schemas":
+            assert schema_file(row for row in rows if row["variant"] == corpus) == path.read_bytes()
+        else:
+            assert dialogue_file(row for row in rows if row["file"] == path.name) == path.read_bytes()

@@ -1,4 +1,4 @@
-"""Labelled items: equal to scikit-learn, and what is wrong in JSON lines of predictions is told by line."""
+"""Labelled items equal to scikit-learn, rankings of responses, and what is wrong in lines of predictions."""
 
 import json
 
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from kit import cases, raised, write
 from sklearn import metrics as sk
 
-from parapet.evaluation import intent, ood
+from parapet.evaluation import intent, ood, ranking
 from parapet.evaluation.intent import Item
 from parapet.evaluation.ood import IN_DOMAIN, OOD, metrics_of
-from parapet.evaluation.sets import Keyed, keyed_rows
+from parapet.evaluation.sets import ALL, Keyed, keyed_rows
 from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 
@@ -74,17 +74,11 @@ def test_precision_and_recall_equal_to_scikit_learn(pairs):
     assert [*found.values()] == pytest.approx([sk.accuracy_score(truth, said), *wanted], abs=1e-12)
 
 
-ITEMS_OF_FIVE = [
-    Item(label, OOD if score >= 0.4 else IN_DOMAIN, "", score)
-    for label, score in [(OOD, 0.9), (OOD, 0.4), (IN_DOMAIN, 0.5), (IN_DOMAIN, 0.1), (IN_DOMAIN, 0.2)]
-]
-
-
 def test_what_is_not_defined_is_none():
     assert metrics_of([Item(OOD, None, "", 0.9), Item(OOD, None, "", 0.4)]) == {
         "accuracy": None, "precision": None, "recall": None, "f1": None, "auroc": None, "aupr": 1.0, "fpr95": None,
     }  # fmt: skip
-    found = metrics_of([Item(item.label, OOD, "") for item in ITEMS_OF_FIVE])
+    found = metrics_of([Item(label, OOD, "") for label in [OOD] * 2 + [IN_DOMAIN] * 3])
     assert (found["precision"], found["recall"], found["auroc"]) == (0.4, 1.0, None)
 
 
@@ -120,3 +114,90 @@ def test_numbers_that_are_none_are_null():
     value = {"b": [1.5, float("nan"), {"c": float("-inf")}], "a": "ä"}
     assert json.loads(json_bytes(value)) == {"a": "ä", "b": [1.5, None, {"c": None}]}
     assert json_bytes({"b": 1, "a": 2}) == b'{\n  "a": 2,\n  "b": 1\n}\n'
+
+
+# Accuracy per response, per dialogue and by field of API calls.
+
+
+TEST = """\
+1 r_1 R_phone r_1_phone
+2 hi\thello
+3 food in rome\tapi_call french rome four cheap
+
+1 hi\thello
+2 <SILENCE>\tbye
+
+"""
+
+
+PLACES = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def rows(answers):
+    """Rows of answers; of rankings, if they are lists."""
+    made = []
+    for (dialogue, turn), answer in zip(PLACES, answers, strict=False):
+        said = {"answer": answer[0], "answers": answer} if isinstance(answer, list) else {"answer": answer}
+        made.append({"dialogue": dialogue, "turn": turn, **said})
+    return made
+
+
+@cases(
+    "answer right",
+    ("api_call french  rome four cheap", (1, 1, 1, 1, 1)),
+    ("api_call thai rome four cheap", (0, 0, 1, 1, 1)),
+    ("api_call french rome four", (0, 1, 1, 1, 0)),
+    ("api_call french rome four cheap more", (0, 1, 1, 1, 1)),
+    ("hello french rome four cheap", (0, 0, 0, 0, 0)),
+    ("", (0, 0, 0, 0, 0)),
+)
+def test_calls_by_field(answer, right):
+    assert tuple(ranking.call_values("api_call french rome four cheap", answer).values()) == right
+    assert ranking.call_values("hello", answer) == {}
+
+
+def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
+    call = "api_call french rome four cheap"
+    said = rows([["hello"], ["bye", "hello", call], ["bye", "hello"], ["hello", call]])
+    places = str(write(tmp_path / "t.txt", TEST)), str(write(tmp_path / "t.jsonl", said))
+    test = ranking.read_test(*places, frozenset({"hello", "bye", call}), top=3)
+    metrics, _ = ranking.evaluate(ranking.Answers([test]), 3)
+    found = metrics[ALL]
+    assert [found[f"per_response{k}"] for k in ("", "_top_2", "_top_3")] == [0.25, 0.5, 0.75]
+    assert [found[f"per_dialogue{k}"] for k in ("", "_top_2", "_top_3")] == [0, 0, 0.5]
+    assert found["mean_reciprocal_rank"] == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
+    assert [row.values["per_dialogue_top_3"] for row in test.responses] == [None, 1, None, 0]
+    assert list(found) == list(ranking.metrics_of(3))
+    assert found["api_call"] == 0  # of the best answer alone
+
+
+@cases(
+    "answers reason",
+    (None, "line 1: has no answers: 'parapet predict MODEL --top K' writes them"),
+    ([], "line 1: has no answers"),
+    (["hello", "oops"], "line 1: 'oops' must be one of the candidates"),
+)
+def test_rankings_that_are_not_sound(tmp_path, answers, reason):
+    row = {"dialogue": 0, "turn": 0, "answer": "hello", "answers": answers}
+    places = str(write(tmp_path / "reference.txt", "1 hi\thello\n\n")), str(write(tmp_path / "a.jsonl", [row]))
+    caught = raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"}), top=2)
+    assert reason in str(caught)
+
+
+@cases(
+    "answers reason",
+    (rows(["hello", "bye", "hello"]), "no answer for dialogue 1 turn 1"),
+    (rows(["hello", "bye", "hello", "bye"]) * 2, "line 5: dialogue 0 turn 0 appears twice"),
+    ([{"dialogue": 2, "turn": 0, "answer": ""}], "line 1: there is no dialogue 2: must be from 0 to 1"),
+    ([{"dialogue": 1, "turn": -1, "answer": ""}], "dialogue 1 has no turn -1: turns of the bot are 0 to 1"),
+    ([{"dialogue": 1, "turn": 0, "answer": None}], "line 1: answer: Expected `str`"),
+    (rows(["hello", "bye", "hello", "oops"]), "line 4: 'oops' must be one of the candidates"),
+)
+def test_answers_that_do_not_fit(tmp_path, answers, reason):
+    places = str(write(tmp_path / "reference.txt", TEST)), str(write(tmp_path / "a.jsonl", answers))
+    caught = raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"}))
+    assert reason in str(caught)
+
+
+def test_files_of_a_set_have_different_names():
+    raised(InputError, ranking.list_tests, ["x/t.txt", "y/t.txt"], {}, match="two files are called 't'")

@@ -19,12 +19,9 @@ from parapet.evaluation.task import json_bytes
 from parapet.schemas.errors import InputError
 from parapet.transforms.report.report import Dots, Table
 
-NUMBERS = {
-    "#ALL": {"accuracy": 0.6, "schema_sensitivity": 0.2},
-    "#MEAN": {"accuracy": 0.6},
-    "Inns_1": {"accuracy": 1.0},
-    **{name: {"accuracy": value} for name, value in (("original", 0.8), ("v1", 0.5), ("v10", 0.2), ("v2", math.nan))},
-}
+ACCURACIES = {"#MEAN": 0.6, "Inns_1": 1.0, "original": 0.8, "v1": 0.5, "v10": 0.2, "v2": math.nan}
+NUMBERS = {"#ALL": {"accuracy": 0.6, "schema_sensitivity": 0.2}}
+NUMBERS |= {name: {"accuracy": value} for name, value in ACCURACIES.items()}
 
 
 def test_rows_of_a_task(tmp_path):
@@ -64,10 +61,8 @@ def raddle(folder, printed):
     row = [float(value) for value in printed.split()]
     goals = {name: {JGA: row[2 * i] / 100} for i, name in enumerate(RADDLE_SETS)}
     goals |= {"unseen": {JGA: row[12] / 100}, "ood-50": {JGA: row[14] / 100}}
-    responses = {
-        name: {"combined": row[2 * i + 1], "inform": 0.5, "success": 0.4, "bleu": 10.0}
-        for i, name in enumerate(RADDLE_SETS)
-    }
+    others = {"inform": 0.5, "success": 0.4, "bleu": 10.0}
+    responses = {name: {"combined": row[2 * i + 1], **others} for i, name in enumerate(RADDLE_SETS)}
     return [
         groups(folder / "response", "response", responses, sets=list(RADDLE_SETS)),
         groups(folder / "dst", "dst", goals),
@@ -104,13 +99,12 @@ def numbers(seed, right, n=40):
 def trackers(tmp_path_factory):
     """Two systems: fine-tuned, and pre-trained as well."""
     folder = tmp_path_factory.mktemp("trackers")
-    names = ("original", "v1", "v2", "typos")
-    return {
-        name: [
-            states(folder / name, {one: numbers(i, rate) for i, (one, rate) in enumerate(zip(names, of, strict=True))})
-        ]
-        for name, of in {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}.items()
-    }  # fmt: skip
+    made = {}
+    for name, rates in {"ft": (0.6, 0.35, 0.2, 0.3), "pt": (0.75, 0.7, 0.6, 0.4)}.items():
+        values = [numbers(i, rate) for i, rate in enumerate(rates)]
+        sets = dict(zip(("original", "v1", "v2", "typos"), values, strict=True))
+        made[name] = [states(folder / name, sets)]
+    return made
 
 
 def test_states_with_variants(trackers, tmp_path):
@@ -155,9 +149,8 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
     assert headline(one) == headline(board).partition(";")[0]
     assert lead(one) == "ft: joint goal accuracy, mean over 4 sets: 34.4%."
     without = compare_systems(trackers, Config(sets=("original", "typos"), replicates=9))
-    assert headline(without).startswith(
-        "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
-    )
+    falls = "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
+    assert headline(without).startswith(falls)
     assert "is ahead, but not significantly: 48.8% against 37.5%" in lead(without)
     files = files_of(board)
     assert headline(board) in files["report.html"].decode()
@@ -179,12 +172,8 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
 def test_a_number_falls_only_if_the_test_is_clear(trackers, value, interval, options, change):
     board = board_of({"ft": trackers["ft"]})
     of_sets = {"original": (0.5, 0.45, 0.55), tables.VARIANTS: (value, *interval)}
-    rows = [
-        replace(row, value=value, low=low, high=high)
-        for row in board.rows
-        if (row.metric, row.group, row.set in of_sets) == (JGA, "all", True)
-        for value, low, high in [of_sets[row.set]]
-    ]
+    rows = [row for row in board.rows if (row.metric, row.group) == (JGA, "all") and row.set in of_sets]
+    rows = [replace(row, **dict(zip(("value", "low", "high"), of_sets[row.set], strict=True))) for row in rows]
     config = replace(board.config, replicates=options.get("replicates", 99))
     noise = [("ft", f"dst/{tables.VARIANTS}/{JGA}")] if options.get("noise") else []
     assert headline(replace(board, rows=rows, config=config, noise=noise)) == f"ft {change} when schemas are reworded"
@@ -192,13 +181,10 @@ def test_a_number_falls_only_if_the_test_is_clear(trackers, value, interval, opt
 
 def test_mixes_are_only_in_the_long_table(tmp_path):
     names = ["original", "typos", "typos-env1", "typos-env2", "verbose", "prod-env1"]
-    systems = {
-        name: [
-            states(tmp_path / name, {one: numbers(i, 0.3 + j * 0.4) for i, one in enumerate(names)}),
-            groups(tmp_path / f"{name}_ood", "ood", {"ood-10": {"f1": 0.5 + j / 10}}),
-        ]
-        for j, name in enumerate("ab")
-    }
+    systems = {}
+    for j, name in enumerate("ab"):
+        goals = states(tmp_path / name, {one: numbers(i, 0.3 + j * 0.4) for i, one in enumerate(names)})
+        systems[name] = [goals, groups(tmp_path / f"{name}_ood", "ood", {"ood-10": {"f1": 0.5 + j / 10}})]
     board = board_of(systems, baseline="a")
     columns = table_of(board, "Systems by set").columns
     assert columns == ["system", "mean", "original", "typos", "verbose", "ood-10", "prod-env1"]
@@ -251,13 +237,10 @@ def test_means_are_over_the_sets_that_all_systems_have(tmp_path):
 
 
 def test_the_sensitivity_of_what_is_nearly_always_wrong(tmp_path):
-    names = ("original", "v1", "v2")
-    wrong = [0.0] * 99
-    broken = dict(zip(names, ([1.0] * 30 + [0.0] * 70, [1.0, *wrong], [0.0, *wrong]), strict=True))
-    shaky = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [0.0] * 20 + [1.0] * 80}
-    steady = {"original": [1.0] * 90 + [0.0] * 10, "v1": [1.0] * 80 + [0.0] * 20, "v2": [1.0] * 78 + [0.0] * 22}
-    systems = {name: [states(tmp_path / name, values)]
-               for name, values in {"broken": broken, "shaky": shaky, "steady": steady}.items()}  # fmt: skip
+    systems = {}
+    for name, right in {"broken": (30, 1, 0), "shaky": (90, 80, -80), "steady": (90, 80, 78)}.items():
+        values = [([1.0] * abs(n) + [0.0] * (100 - abs(n)))[:: -1 if n < 0 else 1] for n in right]
+        systems[name] = [states(tmp_path / name, dict(zip(("original", "v1", "v2"), values, strict=True)))]
     board = board_of(systems, baseline="shaky", replicates=999)
     shown = table_of(board, "Joint goal accuracy by set, %")
     at = shown.columns.index("schema sensitivity, %")
@@ -312,6 +295,9 @@ def test_what_no_system_has_is_left_out_of_everything(trackers, tmp_path):
     board = board_of(trackers, JGA, f"seen/{JGA}", f"other/{JGA}")
     assert board.columns[-1] == f"dst/typos/seen/{JGA}"
     assert board.left_out == [f"other/{JGA}: no system has it"]
+    board = board_of(trackers, f"seen/{JGA}")
+    assert (board.columns[0], terminal_lines(board)) == (f"dst/original/seen/{JGA}", [])
+    assert table_of(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"systems": ["a"]}'])
@@ -356,23 +342,14 @@ def test_a_number_that_is_not_defined(tmp_path):
     assert [row[1] for row in table_of(board, "Out-of-domain F1 by set, %").rows] == ["10.0", "10.0", "–"]
 
 
-def test_groups_of_services_only(trackers):
-    board = board_of(trackers, f"seen/{JGA}")
-    assert (board.columns[0], terminal_lines(board)) == (f"dst/original/seen/{JGA}", [])
-    assert table_of(board, "Joint goal accuracy of seen and unseen services, %").groups == {}
-
-
 BASE = [1.0, 0.0, 1.0, 1.0]
 SETS = {"original": BASE, "v1": [1.0, 0.0, 1.0, 0.0], "v2": [0.0, 0.0, 1.0, 0.5]}
 
 
-def values_of(results):
-    return {row.column: row.value for row in results.rows}
-
-
 def test_states_by_set_and_by_group(tmp_path):
-    results = tables.read_task(states(tmp_path / "one", SETS, split="dev"))
-    values = values_of(results)
+    path = states(tmp_path / "one", SETS, split="dev")
+    results = tables.read_task(path)
+    values = {row.column: row.value for row in results.rows}
     assert (results.variants, results.options["split"]) == (("v1", "v2"), "dev")
     assert {row.group for row in results.rows} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
     assert values[f"dst/v2/{JGA}"] == 0.375
@@ -380,10 +357,17 @@ def test_states_by_set_and_by_group(tmp_path):
     assert values[f"dst/v2/Cabs_1/{JGA}"] == 0.25  # under the original's name
     assert values[f"dst/{tables.VARIANTS}/{JGA}"] == (0.5 + 0.375) / 2
     assert values[f"dst/{tables.VARIANTS}/{tables.SENSITIVITY}"] == sensitivity([SETS["v1"], SETS["v2"]])
-    assert [row.column for row in tables.columns_of(results.rows)] == [
-        "dst/original/joint_goal_accuracy", "dst/v1/joint_goal_accuracy", "dst/v2/joint_goal_accuracy",
-        "dst/#VARIANTS/joint_goal_accuracy", "dst/#VARIANTS/schema_sensitivity",
-    ]  # fmt: skip
+    goals = [f"dst/{name}/{JGA}" for name in ("original", "v1", "v2", tables.VARIANTS)]
+    assert [row.column for row in tables.columns_of(results.rows)] == [*goals, "dst/#VARIANTS/schema_sensitivity"]
+    # The rows give the numbers back.
+    columns = [row for row in results.rows if row.metric == JGA]
+    parts = tables.read_rows(results.path, columns, results.variants)
+    assert set(parts) == {row.column for row in columns}
+    assert parts[f"dst/v1/{JGA}"] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
+    of_seen = {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
+    assert parts[f"dst/{tables.VARIANTS}/seen/{JGA}"] == of_seen
+    (tmp_path / "one/rows/v1/dialogues_001.parquet").write_bytes(b"PAR1")
+    raised(InputError, board_of, {"one": [path]}, match="cannot be read as Parquet")
 
 
 def test_rows_that_do_not_average_to_the_number(tmp_path):
@@ -451,20 +435,3 @@ def test_folders_that_are_no_evaluation(tmp_path, files, reason):
         (tmp_path / name).write_text(text)
     raised(InputError, tables.read_task, str(tmp_path), match=reason)
     raised(InputError, tables.read_task, str(tmp_path / "nothing"), match="there is no finished output")
-
-
-def test_rows_that_cannot_be_read(tmp_path):
-    path = states(tmp_path / "one", SETS)
-    (tmp_path / "one/rows/v1/dialogues_001.parquet").write_bytes(b"PAR1")
-    raised(InputError, board_of, {"one": [path]}, match="cannot be read as Parquet")
-
-
-def test_rows_give_back_the_numbers(tmp_path):
-    results = tables.read_task(states(tmp_path / "one", SETS))
-    columns = [row for row in results.rows if row.metric == JGA]
-    parts = tables.read_rows(results.path, columns, results.variants)
-    assert set(parts) == {row.column for row in columns}
-    assert parts[f"dst/v1/{JGA}"] == ({"d0": (1.0, 2), "d1": (1.0, 2)},)
-    assert parts[f"dst/{tables.VARIANTS}/seen/{JGA}"] == (
-        {"d0": (1.0, 1), "d1": (1.0, 1)}, {"d0": (0.0, 1), "d1": (1.0, 1)}
-    )  # fmt: skip

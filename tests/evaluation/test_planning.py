@@ -35,10 +35,7 @@ def test_the_difference_that_a_study_shows_is_the_smallest_for_which_it_is_large
     study = Study(variance, 2, 3)
     difference = study.difference(dialogues)
     assert study.dialogues(difference) <= dialogues < study.dialogues(difference - 0.0001)
-
-
-def test_few_dialogues_show_nothing():
-    assert Study(Variance(0.2, has_difference=True)).difference(10) is None
+    assert Study(Variance(0.2, has_difference=True)).difference(10) is None  # few dialogues show nothing
 
 
 def normals(wordings, repeats, dialogues, deviations, seed=0):
@@ -139,18 +136,11 @@ def test_what_cannot_be_a_pilot(tmp_path):
         raised(InputError, read_pilot, paths, metric, match=reason)
 
 
-@pytest.fixture
-def scores(tmp_path):
-    """Two systems on twelve dialogues of two frames; they differ on four of 24 frames, in both variants."""
-    ours = {name: [*RIGHT, 1, 1, 1, 1] for name in ("original", "v1", "v2")}
-    theirs = {name: [*RIGHT[2:], 0, 0, 1, 1, 0, 0] for name in ("original", "v1", "v2")}
-    return [states(tmp_path / "ours", ours), states(tmp_path / "theirs", theirs)]
-
-
-def test_a_pilot_of_two_systems(scores):
-    output = run("plan", scores=scores, difference=10).output
-    ours, theirs = scores
-    assert output.splitlines() == [
+def test_a_pilot_of_two_systems(tmp_path):
+    """On twelve dialogues of two frames they differ on four of 24 frames, in both variants."""
+    values = {"ours": [*RIGHT, 1, 1, 1, 1], "theirs": [*RIGHT[2:], 0, 0, 1, 1, 0, 0]}
+    ours, theirs = (states(tmp_path / name, dict.fromkeys(("original", "v1", "v2"), of)) for name, of in values.items())
+    assert run("plan", scores=[ours, theirs], difference=10).output.splitlines() == [
         f"pilot: joint_goal_accuracy of {ours} and {theirs} on v1, v2",
         "12 dialogues, 24 examples, 1 run",
         "difference +16.7 points; the two differ on 16.7% of the examples",

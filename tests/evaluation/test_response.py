@@ -1,7 +1,5 @@
 """Inform, Success, BLEU and Combined: what an offer is, what answers a request, goals of annotation and of files."""
 
-import json
-
 import msgspec
 import numpy as np
 import pytest
@@ -108,13 +106,8 @@ def test_an_offer_in_words():
 
 SLOTS = ["city", "stars", "inn_name", "fare", "phone", "has_bath"]
 BOTH = {"FindInn": False, "BookInn": True}
-SCHEMA = service(
-    "Inns_1",
-    [slot(name, name) for name in SLOTS],
-    [intent(name, name, "city", transactional=booked, results=SLOTS) for name, booked in BOTH.items()],
-    "Inns",
-)
-SERVICES = {"Inns_1": parse_service(SCHEMA)}
+INTENTS = [intent(name, name, "city", transactional=booked, results=SLOTS) for name, booked in BOTH.items()]
+SERVICES = {"Inns_1": parse_service(service("Inns_1", [slot(name, name) for name in SLOTS], INTENTS, "Inns"))}
 
 
 def user(text, *actions, intent="FindInn"):
@@ -159,9 +152,8 @@ def dialogues(turns=TURNS, name="1_00000"):
 def test_a_search_lasts_until_the_next_or_to_the_end():
     only = goals.reference_of(dialogues(TURNS[:2]), SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in only] == [(1, goals.END)]
-    again = (
-        goals.reference_of(dialogues([*TURNS[:2], user("alternatives?"), TURNS[1]]), SERVICES).goals["1_00000"].searches
-    )
+    twice = dialogues([*TURNS[:2], user("alternatives?"), TURNS[1]])
+    again = goals.reference_of(twice, SERVICES).goals["1_00000"].searches
     assert [(one.first, one.last) for one in again] == [(1, 2), (3, goals.END)]
 
 
@@ -187,17 +179,13 @@ TRAINS = [{"trainID": "TR1", "leaveAt": "11:00"}, {"trainID": "TR2", "leaveAt": 
 
 
 def multiwoz(folder):
-    write(folder / "db" / "hotel_db.json", HOTELS)
-    (folder / "db" / "train_db.json").write_text(json.dumps(TRAINS))
-    (folder / "goals.json").write_text(json.dumps(GOALS))
     rows = [("mul1", 0, "[hotel_name] is there"), ("mul1", 1, "bye"), ("sng2", 0, "which day ?")]
-    lines = [json.dumps({"dialogue_id": name, "turn": t, "response": text}) for name, t, text in rows]
-    (folder / "responses.jsonl").write_text("\n".join(lines))
-    return {
-        "goals": str(folder / "goals.json"),
-        "knowledge": str(folder / "db"),
-        "responses": str(folder / "responses.jsonl"),
-    }
+    said = [{"dialogue_id": name, "turn": t, "response": text} for name, t, text in rows]
+    contents = {"db/hotel_db.json": HOTELS, "db/train_db.json": TRAINS, "goals.json": GOALS, "responses.jsonl": said}
+    for name, content in contents.items():
+        write(folder / name, content)
+    files = {"goals": "goals.json", "knowledge": "db", "responses": "responses.jsonl"}
+    return {name: str(folder / file) for name, file in files.items()}
 
 
 def said(folder, state, first, second="bye", train="which day ?"):
@@ -206,7 +194,7 @@ def said(folder, state, first, second="bye", train="which day ?"):
         {"dialogue_id": "mul1", "turn": 1, "response": second},
         {"dialogue_id": "sng2", "turn": 0, "response": train, "state": {"train": {"leaveAt": "08:00"}}},
     ]
-    return str(write(folder / "said.jsonl", "\n".join(json.dumps(row) for row in rows)))
+    return str(write(folder / "said.jsonl", rows))
 
 
 def test_goals_and_entities_of_files(tmp_path):
@@ -237,12 +225,13 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         assert reason in str(raised(InputError, read, str(write(tmp_path / "said.jsonl", text)), reference))
-    (tmp_path / "goals.json").write_text(json.dumps({**GOALS, "more": {}}))
-    with pytest.raises(InputError, match="no response for dialogue 'more'"):
-        goals.read_reference(**files)
-    (tmp_path / "goals.json").write_text('{"a": {"b": {"informable": []}}}')
-    with pytest.raises(InputError, match="Expected `object`"):
-        goals.read_reference(**files)
+    bad = {
+        "no response for dialogue 'more'": {**GOALS, "more": {}},
+        "Expected `object`": {"a": {"b": {"informable": []}}},
+    }
+    for reason, content in bad.items():
+        write(tmp_path / "goals.json", content)
+        raised(InputError, goals.read_reference, **files, match=reason)
     raised(InputError, goals.read_entities, str(tmp_path), match=r"expected files such as restaurant_db\.json")
 
 
@@ -287,16 +276,15 @@ def places(*lists):
 
 def test_acts_are_right_if_all_are_and_no_others():
     """An offer; an offer for an inform; an offer with a further act; an inform of another service."""
+
+    def acting(turn, *acts):
+        return goals.Response(turn, "", acts=frozenset(tuple(act.split()) for act in acts))
+
     of = places(("Inns_1",), ("Bars_1",))
-    said = {
-        "d0": [goals.Response(turn, "", acts=frozenset({("Inns_1", "OFFER")})) for turn in (1, 3)],
-        "d1": [
-            goals.Response(1, "", acts=frozenset({("Bars_1", "OFFER"), ("Bars_1", "REQ_MORE")})),
-            goals.Response(3, "", acts=frozenset({("Inns_1", "INFORM")})),
-        ],
-    }
+    said = {"d0": [acting(turn, "Inns_1 OFFER") for turn in (1, 3)]}
+    said["d1"] = [acting(1, "Bars_1 OFFER", "Bars_1 REQ_MORE"), acting(3, "Inns_1 INFORM")]
     assert scored(of, said).metrics[ALL]["act_accuracy"] == 0.25
-    said["d1"][1] = goals.Response(3, "", acts=frozenset({("Bars_1", "INFORM")}))
+    said["d1"][1] = acting(3, "Bars_1 INFORM")
     assert scored(of, said).metrics[ALL]["act_accuracy"] == 0.5
     said["d0"][0] = goals.Response(1, "The Anchor .")  # whose acts are unknown
     assert "act_accuracy" not in scored(of, said).metrics[ALL]
@@ -308,10 +296,8 @@ def test_numbers_of_all_are_sacrebleus_and_the_interval_a_plain_loops():
     of = places(*[("Inns_1",)] * 6)
     said = own_responses(of.responses)
     for i in (1, 3, 4):
-        said[f"d{i}"] = [
-            goals.Response(1, "The Crown is a bad one ."),
-            goals.Response(3, f"You can call them at 12 3{i} ."),
-        ]
+        texts = {1: "The Crown is a bad one .", 3: f"You can call them at 12 3{i} ."}
+        said[f"d{i}"] = [goals.Response(turn, text) for turn, text in texts.items()]
     found = scored(of, said)
 
     def bleu(names):

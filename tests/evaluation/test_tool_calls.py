@@ -1,8 +1,12 @@
-"""Tool calls of agents: verdicts as BFCL's AST checker gives them, errors of files, the whole command."""
+"""Tool calls of agents: verdicts as BFCL's AST checker gives them, errors of files, the whole command, and exports."""
 
 import json
 import os
 import re
+import shutil
+import subprocess
+from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,26 +19,20 @@ from parapet.evaluation.endpoint.asking import prompt_of
 from parapet.evaluation.results import read_task
 from parapet.evaluation.tools.agent import prompted
 from parapet.evaluation.tools.checking import Fault, fault_of, mean_the_same, with_right_values
-from parapet.evaluation.tools.exports import right_calls
+from parapet.evaluation.tools.exports import is_right, right_calls
 from parapet.evaluation.tools.task import with_defined_sensitivity
 from parapet.evaluation.tools.tasks import calls_of, legal_names, read_answers, read_tasks
 from parapet.schemas.errors import InputError
 from parapet.schemas.tasks import ANSWERS, CONTRADICTIONS, contradictions
 
-PARAMETERS = {
-    "type": "dict",
-    "required": ["city"],
-    "properties": {
-        "city": {"type": "string"},
-        "seats": {"type": "integer"},
-        "price": {"type": "float"},
-        "quiet": {"type": "boolean"},
-        "dates": {"type": "array", "items": {"type": "string"}},
-        "place": {"type": "tuple", "items": {"type": "float"}},
-        "guest": {"type": "dict", "properties": {"name": {"type": "string"}}},
-        "rooms": {"type": "array", "items": {"type": "dict"}},
-    },
+PLAIN = {"city": "string", "seats": "integer", "price": "float", "quiet": "boolean"}
+PROPERTIES = {name: {"type": kind} for name, kind in PLAIN.items()} | {
+    "dates": {"type": "array", "items": {"type": "string"}},
+    "place": {"type": "tuple", "items": {"type": "float"}},
+    "guest": {"type": "dict", "properties": {"name": {"type": "string"}}},
+    "rooms": {"type": "array", "items": {"type": "dict"}},
 }
+PARAMETERS = {"type": "dict", "required": ["city"], "properties": PROPERTIES}
 BOOK = {"name": "hotel.book", "description": "Book one", "parameters": PARAMETERS}
 FIND = {"name": "hotel.find", "description": "Find one", "parameters": PARAMETERS}
 RIGHT = {
@@ -161,10 +159,8 @@ def tasks_at(folder, tool="hotel.book"):
     """Two tasks with a right call, and one where none is right, in two files."""
     requests = {"simple_0": "A room in Oslo <b>", "simple_1": "Two in Rome", "irrelevance_0": "Hi"}
     tasks = [{"id": key, "question": ask(text), "function": [{**BOOK, "name": tool}]} for key, text in requests.items()]
-    truth = [
-        {"id": "simple_0", "ground_truth": [{tool: {"city": ["Oslo"]}}]},
-        {"id": "simple_1", "ground_truth": [{tool: {"city": ["Rome"], "seats": [2]}}]},
-    ]
+    right = ({"city": ["Oslo"]}, {"city": ["Rome"], "seats": [2]})
+    truth = [{"id": f"simple_{i}", "ground_truth": [{tool: call}]} for i, call in enumerate(right)]
     write(folder / "simple.jsonl", tasks[:2])
     write(folder / ANSWERS / "simple.jsonl", truth)
     write(folder / "irrelevance.jsonl", tasks[2:])
@@ -258,10 +254,13 @@ def test_tasks_that_cannot_be_read(tmp_path):
     raised(InputError, read_answers, str(tasks / "none.jsonl"), {}, match="no such file")
 
 
+def asked(name, arguments, key):
+    return {"id": key, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def calling(*named):
     """A message of the API with calls: (name, arguments as text) each."""
-    calls = [{"id": name, "type": "function", "function": {"name": name, "arguments": text}} for name, text in named]
-    return {"content": None if calls else "There is no such tool.", "tool_calls": calls}
+    return {"content": None, "tool_calls": [asked(name, text, name) for name, text in named]}
 
 
 WORDS = {"words": {"type": "string"}, "limit": None}
@@ -280,10 +279,9 @@ HOSTED = {"type": "web_search"}
 
 def tasks_of(folder, questions, tools=(DIALECTS["bfcl"],)):
     """A task for each question, with the tools in turn; also two tools that every task has."""
-    rows = [
-        {"id": f"notes_{i}", "question": question, "function": [tools[i % len(tools)], PING, HOSTED]}
-        for i, question in enumerate(questions)
-    ]
+    rows = []
+    for i, question in enumerate(questions):
+        rows.append({"id": f"notes_{i}", "question": question, "function": [tools[i % len(tools)], PING, HOSTED]})
     truth = [{"notes.search": {"words": ["rent"], "size": [""]}}]
     write(folder / ANSWERS / "notes.jsonl", [{"id": row["id"], "ground_truth": truth} for row in rows])
     return write(folder / "notes.jsonl", rows)
@@ -315,31 +313,15 @@ def test_tools_of_a_task_in_any_dialect(tmp_path):
 
 RENT = {"name": "notes_search", "arguments": {"words": "rent"}}
 # What further forms there are: tests/transforms/test_replies.py.
-RIGHT_FORMS = {
-    "tools": [
-        calling(("notes_search", {"words": "rent"})),
-        {"content": None, "function_call": RENT},
-        f"<tool_call>{json.dumps(RENT)}</tool_call>",
-        "[notes_search(words='rent')]",
-    ],
-    "json": [
-        f'<think>Perhaps {{}} or {{"calls": []}}?</think>{json.dumps({"calls": [RENT]})}',
-        json.dumps({"calls": [{"name": "notes_search", "parameters": '{"words": "rent"}'}]}),
-    ],
-}
+BY_TOOLS = [calling(("notes_search", {"words": "rent"})), {"content": None, "function_call": RENT}]
+BY_TOOLS += [f"<tool_call>{json.dumps(RENT)}</tool_call>", "[notes_search(words='rent')]"]
+BY_JSON = [f'<think>Perhaps {{}} or {{"calls": []}}?</think>{json.dumps({"calls": [RENT]})}']
+BY_JSON.append(json.dumps({"calls": [{"name": "notes_search", "parameters": '{"words": "rent"}'}]}))
+RIGHT_FORMS = {"tools": BY_TOOLS, "json": BY_JSON}
+FLY, BROKEN = '{"name": "fly", "arguments": {}}', '{"name": "notes_search", "arguments": "{"}'
 UNREADABLE_FORMS = {
-    "tools": [
-        "",
-        '<tool_call>{"name": "fly", "arguments": {}}</tool_call>',
-        calling(("notes_search", "[1]")),
-        calling(("", "{}")),
-    ],
-    "json": [
-        "I cannot.",
-        '{"calls": {}}',
-        '{"calls": [{"arguments": {}}]}',
-        '{"calls": [{"name": "notes_search", "arguments": "{"}]}',
-    ],
+    "tools": ["", f"<tool_call>{FLY}</tool_call>", calling(("notes_search", "[1]")), calling(("", "{}"))],
+    "json": ["I cannot.", '{"calls": {}}', '{"calls": [{"arguments": {}}]}', f'{{"calls": [{BROKEN}]}}'],
 }
 
 
@@ -371,10 +353,6 @@ def part(text):
     return {"type": "text", "text": text}
 
 
-def asked(name, arguments, key):
-    return {"id": key, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 TALK = [
     says("system", "Be brief."),
@@ -385,6 +363,10 @@ TALK = [
     says("user", [part("Look for rent.")]),
 ]
 USED = {"type": "tool_use", "id": "t1", "name": "notes.search", "input": {"words": "a"}}
+USED_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "b"}
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+WITHOUT_ID = {"function": {"name": "notes.search", "arguments": {"words": "a"}}}
+FLAT = {"id": "c2", "name": "ping", "arguments": None}
 WORDS_A = '{"words": "a"}'
 
 
@@ -393,11 +375,7 @@ WORDS_A = '{"words": "a"}'
     (TALK, TALK),
     (TALK[:4], TALK[:4]),
     (
-        [
-            TALK[1],
-            {"role": "assistant", "tool_calls": [{"function": {"name": "notes.search", "arguments": {"words": "a"}}}]},
-            says("tool", "b", name="notes.search"),
-        ],
+        [TALK[1], {"role": "assistant", "tool_calls": [WITHOUT_ID]}, says("tool", "b", name="notes.search")],
         [
             TALK[1],
             {"role": "assistant", "tool_calls": [asked("notes_search", WORDS_A, "call_1")]},
@@ -405,24 +383,16 @@ WORDS_A = '{"words": "a"}'
         ],
     ),
     (
-        [
-            TALK[1],
-            says("assistant", "Hm.", tool_calls=None, function_call=None),
-            says("assistant", tool_calls=[{"id": "c2", "name": "ping", "arguments": None}]),
-        ],
+        [TALK[1], says("assistant", "Hm.", tool_calls=None, function_call=None), says("assistant", tool_calls=[FLAT])],
         [TALK[1], says("assistant", "Hm."), says("assistant", tool_calls=[asked("ping", "{}", "c2")])],
     ),
     (
+        [TALK[1], says("assistant", [THOUGHT, part("One moment."), USED]), says("user", [USED_RESULT, part("Rent.")])],
         [
-            says("user", "Hi"),
-            says("assistant", [{"type": "thinking", "thinking": "Hm", "signature": "s"}, part("One moment."), USED]),
-            says("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "b"}, part("Look for rent.")]),
-        ],
-        [
-            says("user", "Hi"),
+            TALK[1],
             says("assistant", [part("One moment.")], tool_calls=[asked("notes_search", WORDS_A, "t1")]),
             says("tool", "b", tool_call_id="t1"),
-            says("user", [part("Look for rent.")]),
+            says("user", [part("Rent.")]),
         ],
     ),
 )
@@ -527,9 +497,8 @@ def test_tasks_that_contradict_themselves_are_left_out_of_all_sets(tmp_path):
         said(tmp_path / "said" / name, OSLO + ROME)
     made = score(tmp_path, tasks, tmp_path / "said", sets=f"v1={tmp_path / 'v1'}", exclude_contradictions=True)
     assert "1 task left out: the right calls contradict their own schema\n" in made.output
-    assert {(row["set"], row["dialogue_id"]) for row in made.rows()} == {
-        (name, task) for name in ("original", "v1") for task in ("simple_0", "irrelevance_0")
-    }
+    left = {"simple_0", "irrelevance_0"}
+    assert {(row["set"], row["dialogue_id"]) for row in made.rows()} == {*product(("original", "v1"), left)}
     assert made.manifest["counts"] == {"tasks": 4, "excluded": 1}
     assert "1 task left out" in made.text("report.html")
 
@@ -543,10 +512,8 @@ def test_real_tasks_with_their_own_answers(tmp_path, name):
     """The first right values are right; with the last call left out, nothing is."""
     path = DATA / f"BFCL_v4_{name}.json"
     tasks = read_tasks(str(path))
-    rows = [
-        {"id": key, "result": [{call["name"]: call["arguments"]} for call in right_calls(expected)]}
-        for key, expected in tasks.items()
-    ]
+    calls = {key: [{call["name"]: call["arguments"]} for call in right_calls(one)] for key, one in tasks.items()}
+    rows = [{"id": key, "result": result} for key, result in calls.items()]
     fewer = [{**row, "result": row["result"][:-1]} for row in rows]
     for n, dropped in ((1.0, rows), (1.0, [*map(by_prompt, rows)]), (1.0, [*map(by_api, rows)]), (0.0, fewer)):
         file = write(tmp_path / "said.jsonl", dropped)
@@ -588,10 +555,9 @@ def test_a_class_of_the_users_calls(tmp_path):
     file = write(tmp_path / "agent.py", AGENT)
     line = ["evaluate", "--task", "tool_calls", "--reference", str(tasks / "simple.jsonl"), "--model"]
     made = run(*line, f"{file}:Agent", output=tmp_path / "out")
-    assert [(row["called"], row["error"]) for row in made.rows()] == [
-        ('[{"hotel.book": {"city": "<b>"}}]', "wrong_value"),
-        ('[{"hotel.book": {"city": "Rome"}}]', "missing_parameter"),
-    ]
+    called = ['[{"hotel.book": {"city": "<b>"}}]', '[{"hotel.book": {"city": "Rome"}}]']
+    assert [row["called"] for row in made.rows()] == called
+    assert [row["error"] for row in made.rows()] == ["wrong_value", "missing_parameter"]
     told = run(*line, f"{file}:fails", output=tmp_path / "fails", status=(1, 2)).errors
     assert "no calls today" in told
     assert "user_code.py" not in told
@@ -658,3 +624,119 @@ def test_legal_names_are_distinct_and_do_not_depend_on_the_order(names, changed)
     assert len(set(legal.values())) == len(names)
     assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in legal.values())
     assert [name for name, new in legal.items() if name != new] == changed
+
+
+# ``parapet export``: tasks as bfcl-eval, inspect-ai and promptfoo read them.
+
+
+TASKS = BUNDLED / "tools/tasks.jsonl"
+ORIGINALS = read_tasks(str(TASKS))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    place = tmp_path_factory.mktemp("exports")
+    for name in ("bfcl", "inspect", "promptfoo"):
+        assert "original: 40 tasks" in run("export", reference=TASKS, to=name, output=place / name).output
+    return place
+
+
+def test_files_of_bfcl_have_its_categories_and_types(exported, tmp_path):
+    folder = exported / "bfcl/original"
+    counts = {path.name: len(rows_of(path)) for path in folder.glob("BFCL*.json")}
+    assert counts == {
+        "BFCL_v4_irrelevance.json": 6, "BFCL_v4_multiple.json": 28, "BFCL_v4_parallel_multiple.json": 6
+    }  # fmt: skip
+    back = {row["id"]: row["of"] for row in rows_of(folder / "ids.jsonl")}
+    assert back["multiple_0"] == "choice_0"
+    # They are read again, and the same calls are right.
+    again = read_tasks(str(folder / "BFCL_v4_multiple.json"))
+    choices = {key: one.calls for key, one in ORIGINALS.items() if key.startswith("choice")}
+    assert {back[key]: one.calls for key, one in again.items()} == choices
+    schema = {"type": "object", "properties": {"type": {"type": ["number", "null"]}, "n": {"type": "integer"}}}
+    task = {"id": "a_0", "question": [[{"role": "user", "content": "x"}]]}
+    write(tmp_path / "a.jsonl", [{**task, "function": [{"name": "f", "description": "", "parameters": schema}]}])
+    write(tmp_path / "possible_answer/a.jsonl", [{"id": "a_0", "ground_truth": [{"f": {"n": [1]}}]}])
+    run("export", reference=tmp_path / "a.jsonl", to="bfcl", output=tmp_path / "out")
+    (made,) = rows_of(tmp_path / "out/original/BFCL_v4_simple_python.json")
+    assert made["function"][0]["parameters"] == {
+        "type": "dict", "properties": {"type": {"type": "float"}, "n": {"type": "integer"}}
+    }  # fmt: skip
+
+
+def test_samples_of_inspect_score_their_own_target(exported):
+    rows = rows_of(exported / "inspect/original.jsonl")
+    assert [row["id"] for row in rows] == list(ORIGINALS)
+    for row in rows:
+        calls = [{one["name"]: one["arguments"]} for one in json.loads(row["target"])]
+        assert is_right(row["metadata"], calls)
+        assert is_right(row["metadata"], calls[1:]) == (not calls)
+        names = {tool["name"] for tool in row["metadata"]["tools"]}
+        assert {name for call in calls for name in call} <= names
+        assert not any("." in name for name in names)
+
+
+# What promptfoo's check is asked: (answer, whether it is right).
+CHECK = """\
+const check = require("./check_calls.cjs");
+const config = JSON.parse(require("fs").readFileSync("promptfooconfig.yaml", "utf-8"));
+const asked = JSON.parse(process.argv[2]);
+console.log(JSON.stringify(asked.map(([id, output]) => {
+  const test = config.tests.find((one) => one.description === id);
+  return check(output, { vars: test.vars }).pass;
+})));
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed: promptfoo's check runs in it")
+def test_the_check_of_promptfoo(exported):
+    def calls(key, change=lambda name, arguments: (name, arguments)):
+        made = []
+        for one in right_calls(ORIGINALS[key]):
+            name, arguments = change(one["name"].replace(".", "_"), dict(one["arguments"]))
+            made.append({"type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}})
+        return made
+
+    asked = [(key, calls(key) if one.calls else "I cannot do that.") for key, one in ORIGINALS.items()]
+    asked += [("parallel_1", calls("parallel_1")[::-1]), ("choice_4", json.dumps(calls("choice_4")))]
+    asked += [("choice_3", calls("choice_3", lambda name, of: (name, {**of, "speed": "EXPRESS."})))]
+    wrong = [("choice_0", "I cannot do that."), ("choice_0", calls("choice_0", lambda name, of: ("f", of)))]
+    wrong.append(("choice_3", calls("choice_3", lambda name, of: (name, {"weight": 2.5}))))
+    wrong += [("parallel_1", calls("parallel_1")[:1]), ("irrelevance_0", calls("choice_0"))]
+    changes = [
+        ("choice_0", {"more": 1}),
+        ("choice_3", {"weight": 3}),
+        ("choice_3", {"receiver": {"name": "Nora Lind"}}),
+    ]
+    for key, change in changes:
+        wrong.append((key, calls(key, lambda name, of, change=change: (name, of | change))))
+    folder = exported / "promptfoo/original"
+    line = ["node", "-e", CHECK, "-", json.dumps([*asked, *wrong])]
+    made = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(made.stdout) == [True] * len(asked) + [False] * len(wrong)
+    (test,) = [one for one in json_of(folder / "promptfooconfig.yaml")["tests"] if one["description"] == "choice_4"]
+    assert {one["function"]["name"] for one in test["options"]["tools"]} >= {"cinema_bookSeats"}
+
+
+@cases("to", "inspect", "promptfoo")
+def test_names_that_would_be_equal_stay_apart(tmp_path, to):
+    tools = [{"name": name, "description": "", "parameters": {}} for name in ("notes.search", "notes_search")]
+    call = {"id": "c1", "type": "function", "function": {"name": "notes.search", "arguments": "{}"}}
+    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    write(tmp_path / "a.jsonl", [{"id": "a_0", "question": [talk], "function": tools}])
+    write(tmp_path / "possible_answer/a.jsonl", [{"id": "a_0", "ground_truth": [{"notes.search": {}}]}])
+    run("export", reference=tmp_path / "a.jsonl", to=to, output=tmp_path / "out")
+    paths = [*(tmp_path / "out").rglob("original*"), *(tmp_path / "out").rglob("promptfooconfig.yaml")]
+    text = "".join(path.read_text() for path in paths if path.is_file())
+    names = Counter(re.findall(r"notes[._]search\w*", text))
+    assert names.pop("notes_search") == 1
+    ((_, n),) = names.items()
+    assert n == 3 + (to == "inspect")  # a tool, an earlier call and the right one, once more as the target
+
+
+def test_tasks_of_one_id_in_two_files(tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.jsonl", TASKS.read_text().splitlines(keepends=True)[0])
+        write(tmp_path / f"possible_answer/{name}.jsonl", (TASKS.parent / "possible_answer/tasks.jsonl").read_text())
+    told = refused("export", reference=tmp_path, to="inspect", output=f"{tmp_path}-out", status=(1, 2))
+    assert "are called 'choice_0'" in told

@@ -2,17 +2,19 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, raised, write
+from kit import TWO_WORKERS, argv_of, cases, raised, write
 
 from parapet.evaluation import user_code
 from parapet.evaluation.user_code import UserCode
 from parapet.schemas.errors import InputError, UserCodeError
+from parapet.schemas.layout import sample_root
 
 CODE = """
 import functools
@@ -74,6 +76,7 @@ def called(code):
 
 
 def test_a_class_a_function_and_an_object(code):
+    user_code.check(code("Tracker", checkpoint="missing"), "predict")  # nothing is made to look at the arguments
     assert called(code("Tracker", checkpoint="x")) == [("x", 1, False)] * 2
     assert called(code("Tracker", checkpoint=None, beams=4, greedy=True)) == [(None, 4, True)] * 2
     assert (called(code("Anything", depth=2)), called(code("Called"))) == ([{"depth": 2}] * 2, ["called"] * 2)
@@ -98,10 +101,6 @@ def test_a_class_a_function_and_an_object(code):
 def test_what_cannot_be_called(code, name, arguments, reason):
     caught = raised(InputError, user_code.check, code(name, **arguments), "predict", match=re.escape(reason))
     assert not isinstance(caught, UserCodeError)
-
-
-def test_nothing_is_made_to_look_at_the_arguments(code):
-    user_code.check(code("Tracker", checkpoint="missing"), "predict")
 
 
 def test_places_that_are_not_there(tmp_path):
@@ -174,3 +173,39 @@ def test_any_text_and_any_json_value_come_back(text, value):
     found = user_code.parse_arguments([f"key={text}", f"quoted={json.dumps(text)}"], "--model_args")
     assert found["quoted"] == text
     assert found["key"] == text or json.loads(text) == found["key"]
+
+
+# A project with packages of common names, and a module where the command is run, which is found late, as on workers.
+PROJECT = {
+    "mine/tracker.py": """\
+from evaluation.rules import fail
+class Tracker:
+    def predict(self, batch):
+        import schemas
+        fail(batch[0], schemas.WORDS)
+""",
+    "mine/evaluation/__init__.py": "",
+    "mine/evaluation/rules.py": "def fail(example, words):\n    raise ValueError(f'{words} {example.dialogue_id}')\n",
+    "elsewhere/schemas.py": "WORDS = 'cannot track'",
+}
+
+
+@cases("flags", [], pytest.param(TWO_WORKERS, marks=pytest.mark.thorough), ids=["one worker", "two"])
+def test_the_command_shows_the_users_traceback(tmp_path, flags):
+    for name, text in PROJECT.items():
+        write(tmp_path / name, text)
+    given = {"model": "../mine/tracker.py:Tracker", "replicates": 0, "output": "failed", "reference": sample_root()}
+    command = argv_of(Path(sys.executable).with_name("parapet"), "evaluate", "--quiet", *flags, task="dst", **given)
+    result = subprocess.run(command, cwd=tmp_path / "elsewhere", capture_output=True, text=True)
+    assert result.returncode == 1
+    of_beam, _, message = result.stderr.rpartition("error: --model: ")
+    assert not of_beam or flags  # threads that Beam's own flags ask for print their tracebacks first
+    headline, *lines = message.splitlines()
+    assert headline.startswith("../mine/tracker.py:Tracker failed in predict on the batch of 50")
+    assert "examples from dialogue '1_00000', turn 0 to dialogue '1_00007', turn 6" in headline
+    assert [line.strip() for line in lines if "File " in line] == [
+        f'File "{tmp_path}/mine/tracker.py", line 5, in predict',
+        f'File "{tmp_path}/mine/evaluation/rules.py", line 2, in fail',
+    ]
+    assert lines[-1] == "ValueError: cannot track 1_00000"
+    assert not (tmp_path / "elsewhere/failed/run.json").exists()

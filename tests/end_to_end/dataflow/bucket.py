@@ -89,17 +89,10 @@ class Bucket:
 
     def write(self, name: str, data: bytes) -> None:
         """Writes an object."""
-        facts = {
-            "name": name,
-            "bucket": self.name,
-            "contentType": "application/octet-stream",
-            "size": str(len(data)),
-            "generation": "1",
-            "metageneration": "1",
-            "updated": "2020-01-01T00:00:00.000000Z",
-            "md5Hash": base64.b64encode(hashlib.md5(data).digest()).decode(),  # without which no download ends
-            "crc32c": base64.b64encode(google_crc32c.Checksum(data).digest()).decode(),
-        }
+        facts = {"name": name, "bucket": self.name, "size": str(len(data)), "generation": "1", "metageneration": "1"}
+        facts |= {"contentType": "application/octet-stream", "updated": "2020-01-01T00:00:00.000000Z"}
+        digests = {"md5Hash": hashlib.md5(data), "crc32c": google_crc32c.Checksum(data)}  # else no download ends
+        facts |= {key: base64.b64encode(digest.digest()).decode() for key, digest in digests.items()}
         self.storage.create_file(self.name, name, data, facts)
 
     def tree(self, prefix: str) -> dict[str, bytes]:

@@ -10,15 +10,16 @@ import sys
 import pytest
 import requests
 from apache_beam.io.filesystems import FileSystems
-from commands import ended, lines
-from kit import files_of, holding, raised
+from commands import RELEASE_OF_TEST, ended, lines
+from kit import files_of, holding, raised, run
 
+import parapet
 from dataflow.bucket import CutOffError, cut_off
-from dataflow.processes import start
 from parapet.pipelines.main import main
 from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published, sample_root
 from parapet.transforms.core import files
+from parapet.transforms.release import building
 
 # A pipeline of each kind; later ones read what earlier ones wrote.
 CHAIN = ("compose", "rewrite", "back_translate", "language_variations", "speech_errors")
@@ -66,6 +67,16 @@ def test_the_bytes_of_the_others(bucket, local):
         assert bucket.tree(f"more/{name}") == files_of(local / "out" / name), name
 
 
+# Or Beam would look for credentials for half a minute.
+WITHOUT_CREDENTIALS = """
+import sys
+from apache_beam.internal.gcp import auth
+auth._Credentials._credentials_init = True
+from parapet.pipelines.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.thorough
 def test_killed_while_publishing_and_run_again(bucket, local):
     """SIGKILL when some of the files are in place, over a run of another shape; the rerun has another one again."""
@@ -74,7 +85,7 @@ def test_killed_while_publishing_and_run_again(bucket, local):
     flags = ["rewrite", "--sgd", corpus, "--variants", f"{bucket.url}/variants", "--output", out, "--quiet"]
     assert main([*flags, "--variant", "v1,v2"]) == 0
     bucket.write("killed/notes.txt", b"the user's own")
-    process = start(*flags, "--variant", "v2,v3")
+    process = subprocess.Popen([sys.executable, "-c", WITHOUT_CREDENTIALS, *flags, "--variant", "v2,v3"])
 
     def kill(name):
         if name == "killed/v3/test/schema.json":
@@ -82,7 +93,7 @@ def test_killed_while_publishing_and_run_again(bucket, local):
             raise ConnectionAbortedError
 
     bucket.storage.watch = kill
-    process.communicate(timeout=60)
+    process.wait(timeout=60)
     del bucket.storage.watch
     assert process.returncode == -signal.SIGKILL
     left = bucket.tree("killed")
@@ -164,10 +175,9 @@ def test_a_run_does_not_publish_where_another_has_begun(bucket):
     output = f"{bucket.url}/two"
     first, others = ((stage(output, contents), files._tokens[output]) for contents in (CONTENTS, OTHERS))
     started = "another run has started to write here"
+    wait = f"{started}: wait until it ends, then run this"
     for _ in range(2):
-        raised(
-            InputError, files.begin_publishing, output, *first, match=f"{started}: wait until it ends, then run this"
-        )
+        raised(InputError, files.begin_publishing, output, *first, match=wait)
         raised(InputError, files.finish_publishing, output, *first, match=started)
         files.publish(output, others[0])
         assert bucket.tree("two").keys() == {*OTHERS, "run.json"}
@@ -206,3 +216,60 @@ def test_many_files_are_moved_with_few_questions(bucket, monkeypatch):
     assert bucket.tree("many").keys() == {*many, "run.json"}
     assert sum("/batch/" in url for url in asked) < 15
     assert len(asked) < 64
+
+
+# Releases.
+
+
+def build(place, output, status=0):
+    return run("release", "build", "--quiet", config=f"{place}/release.toml", output=output, status=status)
+
+
+@pytest.fixture
+def local_release(bucket, tmp_path):
+    """A local release; the bucket has the same configuration."""
+    (tmp_path / "sgd").symlink_to(sample_root())
+    (tmp_path / "release.toml").write_text(RELEASE_OF_TEST)
+    build(str(tmp_path), str(tmp_path / "out"))
+    bucket.write("release.toml", RELEASE_OF_TEST.encode())
+    return tmp_path / "out"
+
+
+@pytest.mark.thorough
+def test_the_bytes_are_those_of_a_local_release(bucket, local_release):
+    build(bucket.url, f"{bucket.url}/out_release")
+    assert bucket.tree("out_release") == files_of(local_release)
+    run("release", "verify", f"{bucket.url}/out_release/sample", "--quiet")
+    told = run("release", "diff", local_release / "sample", f"{bucket.url}/out_release/sample").output
+    assert "the releases do not differ" in told
+    told = build(bucket.url, f"{bucket.url}/out_release", status=2).errors
+    assert "exists already, and a release never changes" in told
+
+
+@pytest.mark.thorough
+def test_a_release_cut_off_at_any_step_of_publishing(bucket, local_release, monkeypatch):
+    """Whichever the k-th change to the bucket is: no SHA256SUMS before everything is there; the rerun ends the same."""
+    publish, expected = building.publish, files_of(local_release)
+    fixed = {name: data for name, data in expected.items() if "latest" not in name}
+    for k in itertools.count(0, 3):
+        prefix = f"cut_release/{k}"
+        with monkeypatch.context() as patch:
+            patch.setattr(building, "publish", cut_off(k, publish))
+            try:
+                build(bucket.url, f"{bucket.url}/{prefix}")
+                done = True
+            except CutOffError:
+                done = False
+        standing = bucket.tree(prefix)
+        if "sample/1.0.0/SHA256SUMS" in standing:
+            assert {name: standing.get(name) for name in fixed} == fixed
+        elif any(name.startswith("sample/1.0.0/") for name in standing):
+            for place in ("", "/sgd/original", "/sgd/original/test"):
+                with pytest.raises(InputError, match="the release is incomplete, SHA256SUMS"):
+                    parapet.load_corpus(f"{bucket.url}/{prefix}/sample/1.0.0{place}")
+        build(bucket.url, f"{bucket.url}/{prefix}", status=(0, 2))
+        if "sample/1.0.0/SHA256SUMS" not in standing:
+            assert bucket.tree(prefix) == expected, k
+        if done:
+            break
+    assert k > 2

@@ -36,15 +36,9 @@ NOWHERE = "http://localhost:9"
 
 def flags(bucket, prefix, endpoint):
     """What every job has."""
-    return [
-        "--runner=DataflowRunner",
-        "--project=p-x",
-        "--region=us-central1",
-        "--no_auth",
-        f"--dataflow_endpoint={endpoint}",
-        f"--temp_location={bucket.url}/{prefix}/temp",
-        f"--staging_location={bucket.url}/{prefix}/staging",
-    ]
+    places = [f"--{name}_location={bucket.url}/{prefix}/{name}" for name in ("temp", "staging")]
+    job = ["--runner=DataflowRunner", "--project=p-x", "--region=us-central1", "--no_auth"]
+    return [*job, f"--dataflow_endpoint={endpoint}", *places]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -79,28 +73,19 @@ def job(bucket, tmp_path_factory):
         ended = run(*rewrite, *there, *flags(bucket, "job", service.url), status=None)
     with tarfile.open(fileobj=io.BytesIO(staged(bucket, "job/staging", "workflow.tar.gz"))) as archive:
         package = {member.name.partition("/")[2] for member in archive if member.isfile()}
-    return SimpleNamespace(
-        request=service.submitted[0],
-        package=package,
-        site=here / "worker" / "site",
-        ended=ended,
-        wrote=bucket.tree("job/out"),
-        expected=files_of(here / "expected"),
-    )
+    both = {"wrote": bucket.tree("job/out"), "expected": files_of(here / "expected")}
+    site = here / "worker" / "site"
+    return SimpleNamespace(request=service.submitted[0], package=package, site=site, ended=ended, **both)
 
 
 @pytest.mark.thorough
 def test_the_staged_package_alone_writes_what_a_local_run_writes(job):
     assert (job.ended.status, job.wrote) == (0, job.expected)
     assert len(job.wrote) > 30
-
-
-@pytest.mark.thorough
-def test_the_command_waits_and_reports(job):
+    # The command waits and reports.
     assert "v5: 40 dialogues rewritten, 0 left out" in job.ended.output
-    assert (
-        f"job {JOB}: https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x\n" in job.ended.errors
-    )
+    page = f"https://console.cloud.google.com/dataflow/jobs/us-central1/{JOB}?project=p-x"
+    assert f"job {JOB}: {page}\n" in job.ended.errors
     assert f"Job {JOB} is in state JOB_STATE_DONE\n" in job.ended.errors
     assert job.ended.errors.rstrip().endswith(": dialogues 40")
 
@@ -109,8 +94,8 @@ def test_the_command_waits_and_reports(job):
 def test_the_staged_package_has_all_that_workers_load(job):
     package = ROOT / "parapet"
     folders = [package, *(path for path in package.iterdir() if path.is_symlink())]
-    ours = {str(path.relative_to(ROOT)): path for folder in folders for path in folder.rglob("*")}
-    wanted = {name for name, path in ours.items() if path.is_file() and "__pycache__" not in name}
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    wanted = {name for path in files if "__pycache__" not in (name := str(path.relative_to(ROOT)))}
     assert {"parapet/crowd_templates/hit_page.html.jinja", "parapet/schemas/sample/train/schema.json"} <= wanted
     assert not wanted - job.package
 
@@ -125,22 +110,19 @@ def test_the_request(job):
     assert "save_main_session" not in {name for name, value in options.items() if value is True}
 
 
+PERTURBED = ["Perturb/Sets/Write file", "Perturb/Finish/Publish"]
 STEPS = {
-    "hits": ["MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
+    **dict.fromkeys(("rewrite", "language_variations", "unseen_entities", "ood", "speech_errors"), PERTURBED),
     "compose": ["Compose"],
+    "compose_variations": ["Compose"],
+    "hits": ["MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
     "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
-    "rewrite": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "back_translate": ["Back-translate/There", "Back-translate/Back", "Make files", "Publish/Publish"],
     "augment": ["Sets/Augment/Write file", "Sets/Finish/Publish"],
-    "compose_variations": ["Compose"],
-    "language_variations": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
-    "unseen_entities": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
-    "ood": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
     "few_shot": ["Split/Read/Write file", "Split/Write sets/Write file", "Split/Finish/Publish"],
     "reminders": ["Attempts", "Dialogues/Write file", "Finish/Publish"],
     "restaurants": ["Dialogues/Write file", "Finish/Publish"],
     "anonymise": ["Names", "Chats/Write file", "Finish/Publish"],
-    "speech_errors": ["Perturb/Sets/Write file", "Perturb/Finish/Publish"],
 }
 
 
@@ -168,10 +150,8 @@ def test_the_job_of_each_pipeline(name, bucket, inputs, tmp_path):
     assert set(STEPS[name]) <= {transform.unique_name for transform in graph.components.transforms.values()}
     (environment,) = graph.components.environments.values()
     assert beam_runner_api_pb2.DockerPayload.FromString(environment.payload).container_image == IMAGE
-    assert {path.rpartition("/")[2] for path in bucket.tree(f"{name}/staging")} <= {
-        "pipeline.pb",
-        "submission_environment_dependencies.txt",
-    }
+    names = {path.rpartition("/")[2] for path in bucket.tree(f"{name}/staging")}
+    assert names <= {"pipeline.pb", "submission_environment_dependencies.txt"}
     (pool,) = json_of(tmp_path / "job.json")["environment"]["workerPools"]
     assert [image["containerImage"] for image in pool["sdkHarnessContainerImages"]] == [IMAGE]
     assert {path.rpartition(".")[0] for path in bucket.tree(f"{name}/out")} <= {".incomplete/.owner"}
@@ -231,14 +211,13 @@ def submit(bucket, prefix, service):
     return main([*command, *flags(bucket, prefix, service.url), *CONTAINER])
 
 
+TRACEBACK = "Traceback (most recent call last):\n  File ...\nparapet.schemas.errors.InputError: x.json: not JSON"
+
+
 @pytest.mark.thorough
 @cases(
     "message said",
-    (
-        "Traceback (most recent call last):\n  File ...\n"
-        "parapet.schemas.errors.InputError: x.json: not JSON [while running 'Rewrite']\n",
-        "error: x.json: not JSON\n",
-    ),
+    (f"{TRACEBACK} [while running 'Rewrite']\n", "error: x.json: not JSON\n"),
     ("Startup of the worker pool failed: quota 'CPUS' exceeded", "quota 'CPUS' exceeded (PARAPET_DEBUG=1"),
 )
 def test_a_job_that_fails(bucket, message, said, capsys):

@@ -4,7 +4,6 @@ A command is killed before anything that it does to a file or sends, or when hal
 """
 
 import hashlib
-import json
 import os
 import random
 import shutil
@@ -18,9 +17,8 @@ import msgspec
 import pytest
 from fake_mturk import FakeMTurk, Faults, invented, play
 from faults.operations import ENVIRONMENT, KILL_BEFORE, KILL_HALF, KINDS, Machine
-from kit import json_of
+from kit import argv_of, json_of, run, write
 
-from parapet.pipelines.main import main
 from parapet.transforms.crowd.mturk import batch as batches
 
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes.
@@ -46,37 +44,22 @@ class Stage(msgspec.Struct):
 
 
 class World:
-    """The server and the batch, which can be set back."""
+    """The server and the batch, in a folder that can be set back."""
 
     def __init__(self, place):
-        self.place = place
-        self.port = 0
-
-    @property
-    def batch(self):
-        return self.place / "batch"
+        self.place, self.batch, self.port = place, place / "batch", 0
 
     def server(self, faults=None, seed=0):
         server = FakeMTurk(self.place / "mturk.sqlite", self.port, faults, seed)
         self.port = int(server.url.rpartition(":")[2])
         return server
 
-    def keep(self, copy):
-        shutil.copytree(self.place, copy)
-        return copy
-
-    def restore(self, copy):
-        shutil.rmtree(self.place)
-        shutil.copytree(copy, self.place)
-
 
 def facts(server, batch):
     """What there is at MTurk and in the files, without what differs from run to run: ids of what is made, and times."""
     there = server.snapshot()
-    hits = {
-        hit_id: f"{hit['RequesterAnnotation']} {hashlib.sha256(hit['Question'].encode()).hexdigest()[:8]}"
-        for hit_id, hit in there["hits"].items()
-    }
+    digest = lambda text: hashlib.sha256(text.encode()).hexdigest()[:8]  # noqa: E731
+    hits = {key: f"{hit['RequesterAnnotation']} {digest(hit['Question'])}" for key, hit in there["hits"].items()}
     ledger = (batch / "ledger.csv").read_text().splitlines() if (batch / "ledger.csv").exists() else []
     return {
         "hits": sorted((hits[hit_id], hit["MaxAssignments"]) for hit_id, hit in there["hits"].items()),
@@ -103,45 +86,40 @@ def stages(tmp_path_factory, sample):
 
 def _undisturbed(folder, world, machine, sample):
     found = []
-    schemas, hits, top_up, audit = (folder / name for name in ("schemas.json", "hits", "top_up", "audit"))
     services = json_of(sample / "train" / "schema.json")[:2]
-    schemas.write_text(json.dumps(services))
-    assert main(["hits", "--schemas", str(schemas), "--output", str(hits), "--assignments", "3", "--quiet"]) == 0
-    shortfall = folder / "shortfall.csv"
-    rows = [f"{service['service_name']},names,slot_0,4,5" for service in services]
-    shortfall.write_text("\n".join(["service_name,task,field,have,need", *rows, ""]))
-    bonuses = folder / "bonuses.csv"
+    schemas = write(folder / "schemas.json", services)
+    hits = run("hits", "--quiet", schemas=schemas, output=folder / "hits", assignments=3).folder
+    slot = {"task": "names", "field": "slot_0", "have": "4", "need": "5"}
+    missing = [{"service_name": service["service_name"], **slot} for service in services]
+    shortfall = write(folder / "shortfall.csv", missing)
 
-    def stage(name, *flags, workers=0):
-        argv = ["mturk", name, *flags]
+    def stage(name, workers=0, **flags):
+        argv = argv_of("mturk", name, batch=world.batch, **flags)
         with world.server() as server:
             if name == "publish":
                 argv += ["--endpoint_url", server.url]
-            kept = world.keep(folder / f"before {len(found)}")
+            kept = Path(shutil.copytree(world.place, folder / f"before {len(found)}"))
             ended = machine.run(world.place, argv, kinds=KINDS)
             assert ended.status == 0, ended.log
             found.append(Stage(name, argv, kept, ended.operations, facts(server, world.batch)))
             if workers:
                 assert play(server, invented(server, len(found), workers))
 
-    at = ("--batch", str(world.batch))
-    stage("publish", "--hits", str(hits), *at, workers=4)
-    stage("collect", *at)
-    stage("topup", "--hits", str(hits), "--shortfall", str(shortfall), *at, workers=9)
-    stage("collect", *at)
-    flags = ["--schemas", str(schemas), "--shortfall", str(shortfall), "--output", str(top_up), "--quiet"]
-    assert main(["hits", *flags]) == 0
-    stage("topup", "--hits", str(top_up), *at, workers=20)
-    stage("collect", *at)
-    responses = str(world.batch / batches.ASSIGNMENTS)
-    flags = ["--schemas", str(schemas), "--responses", responses, "--output", str(audit), "--quiet"]
-    assert main(["compose", *flags]) == 1  # of made-up words no service is composed; the audit is there
+    stage("publish", hits=hits, workers=4)
+    stage("collect")
+    stage("topup", hits=hits, shortfall=shortfall, workers=9)
+    stage("collect")
+    top_up = run("hits", "--quiet", schemas=schemas, shortfall=shortfall, output=folder / "top_up").folder
+    stage("topup", hits=top_up, workers=20)
+    stage("collect")
+    # Of made-up words no service is composed; the audit is there.
+    answers = {"schemas": schemas, "responses": world.batch / batches.ASSIGNMENTS}
+    audit = run("compose", "--quiet", **answers, output=folder / "audit", status=1).folder
     ids = [line["AssignmentId"] for line in batches.load(world.batch)]
-    rows = [f"{each},0.{10 + i},for a good answer" for i, each in enumerate(ids[::3])]
-    bonuses.write_text("\n".join(["assignment_id,amount,reason", *rows, ""]))
-    rejections = folder / "rejections.csv"
-    rejections.write_text(f"assignment_id,feedback\n{ids[1]},copied the question\n")
-    stage("pay", *at, "--audit", str(audit), "--rejections", str(rejections), "--bonuses", str(bonuses))
+    paid = [{"assignment_id": each, "amount": f"0.{10 + i}", "reason": "good"} for i, each in enumerate(ids[::3])]
+    bonuses = write(folder / "bonuses.csv", paid)
+    rejections = write(folder / "rejections.csv", [{"assignment_id": ids[1], "feedback": "copied the question"}])
+    stage("pay", audit=audit, rejections=rejections, bonuses=bonuses)
     return found
 
 
@@ -160,24 +138,25 @@ def test_nothing_is_made_or_paid_twice(stages):
     places = [places[i % len(places)] for i in range(KILLS)]
     killed = Counter()
     for trial, (stage, mode, kinds, at, late) in enumerate(places):
-        world.restore(stage.world)
+        shutil.rmtree(world.place)
+        shutil.copytree(stage.world, world.place)
         # A lost answer or a refusal now and then, so that kills and retries meet.
         faults = Faults(throttle=0.05, drop_after=0.03) if trial % 3 == 2 else None
         where = f"trial {trial}: {stage.name} killed at {at}, mode {mode}{', a day later' if late else ''}"
         with world.server(faults, seed=trial) as server:
 
-            def run(mode=0, at=0, kinds=KINDS, argv=stage.argv, where=where):
+            def once(mode=0, at=0, kinds=KINDS, argv=stage.argv, where=where):
                 ended = machine.run(world.place, argv, mode=mode, at=at, kinds=kinds)
                 assert ended.status in ((0, -signal.SIGKILL) if mode else (0,)), f"{where}: {ended.log}"
                 return ended.status == -signal.SIGKILL
 
-            killed[stage.name] += run(mode, at, kinds)
+            killed[stage.name] += once(mode, at, kinds)
             if trial % 4 == 3:  # the rerun is killed as well
-                killed[stage.name] += run(KILL_BEFORE, chosen.randint(1, stage.operations.total()))
+                killed[stage.name] += once(KILL_BEFORE, chosen.randint(1, stage.operations.total()))
             if late:
                 server.advance(DAY_AND_HOUR)
             for _ in range(2 if trial % 8 == 0 else 1):  # once more changes nothing either
-                run()
+                once()
                 assert facts(server, world.batch) == stage.after, where
     print(f"{killed.total()} kills: {dict(killed)} of {sum(stage.operations.total() for stage in commands)} operations")
     assert killed.total() >= 0.9 * KILLS

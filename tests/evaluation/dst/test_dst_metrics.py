@@ -20,16 +20,10 @@ from parapet.evaluation.dst.model import References, Set
 from parapet.schemas.layout import read_root
 from parapet.schemas.service import parse_service
 
-SETTINGS = {
-    "exact": (frames.ScoreConfig(fuzzy=False), False),
-    "fuzzy": (frames.ScoreConfig(), False),
-    "fuzzy_joint_across_turn": (frames.ScoreConfig(), True),
-}
 
-
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", ["exact", "fuzzy", "fuzzy_joint_across_turn"])
 def test_equals_the_official_scoring(real_data, name):
-    settings, across_turn = SETTINGS[name]
+    settings, across_turn = frames.ScoreConfig(fuzzy=name != "exact"), name.endswith("across_turn")
     expected = json_of(real_data / "evaluation" / "expected_dev.json")[name]
     splits = {split.split: split for split in read_root(real_data / "sgd")}
     services = {service.service_name: slots_of(service) for service in splits["dev"].services}
@@ -52,25 +46,16 @@ def test_equals_the_official_scoring(real_data, name):
 
 
 SERVICE = service("Cafes_1", [slot("kind", "", "tea", "coffee"), slot("time"), slot("street")], (), "Cafes")
-VALUES = st.lists(
-    st.sampled_from(["tea", "coffee", "6 pm", "6:00 pm", "Rue É.", "", "PM 6", "十"]), min_size=1, max_size=3
-)
-STATES = st.fixed_dictionaries(
-    {
-        "active_intent": st.sampled_from(["Find", "NONE"]),
-        "requested_slots": st.lists(st.sampled_from(["kind", "time"]), max_size=3),
-        "slot_values": st.dictionaries(st.sampled_from(["kind", "time", "street"]), VALUES),
-    }
-)
-SPANS = st.lists(
-    st.builds(
-        lambda slot, start, length: {"slot": slot, "start": start, "exclusive_end": start + length},
-        st.sampled_from(["kind", "time", "street"]),
-        st.integers(0, 12),
-        st.integers(0, 5),
-    ),
-    max_size=3,
-)
+SAID = st.sampled_from(["tea", "coffee", "6 pm", "6:00 pm", "Rue É.", "", "PM 6", "十"])
+VALUES = st.lists(SAID, min_size=1, max_size=3)
+FIELDS = {
+    "active_intent": st.sampled_from(["Find", "NONE"]),
+    "requested_slots": st.lists(st.sampled_from(["kind", "time"]), max_size=3),
+    "slot_values": st.dictionaries(st.sampled_from(["kind", "time", "street"]), VALUES),
+}
+STATES = st.fixed_dictionaries(FIELDS)
+SPAN = st.tuples(st.sampled_from(["kind", "time", "street"]), st.integers(0, 12), st.integers(0, 5))
+SPANS = st.lists(SPAN.map(lambda of: {"slot": of[0], "start": of[1], "exclusive_end": of[1] + of[2]}), max_size=3)
 UTTERANCE = "tea at 6 pm, Rue É."
 
 
@@ -80,13 +65,8 @@ def test_equals_the_plain_reference(wanted, given_, spans, predicted, fuzzy):
     other = {"state": given_} | ({} if predicted is None else {"slots": predicted})
     expected = frame_metrics({"state": wanted, "slots": spans}, other, UTTERANCE, SERVICE, fuzzy)
     texts = [[(s["slot"], UTTERANCE[s["start"] : s["exclusive_end"]]) for s in of or ()] for of in (spans, predicted)]
-    found, wrong = score_frame(
-        State(**wanted),
-        State(**given_),
-        slots_of(parse_service(SERVICE)),
-        None if predicted is None else (texts[0], texts[1]),
-        fuzzy,
-    )
+    spoken = None if predicted is None else (texts[0], texts[1])
+    found, wrong = score_frame(State(**wanted), State(**given_), slots_of(parse_service(SERVICE)), spoken, fuzzy)
     known = {name: value for name, value in zip(METRICS, found, strict=True) if not math.isnan(value)}
     assert known == pytest.approx(expected, abs=1e-12)
     assert math.prod(slot.score for slot in wrong) == pytest.approx(expected["joint_goal_accuracy"])
@@ -105,8 +85,9 @@ def test_fuzzy_score_is_the_plain_match(first, second):
     assert fuzzy_score(first, second) == fuzzy_score(second, first)
 
 
-def frame(value, turn=0, dialogue_id="1", service="Cafes_1"):
-    return Scored(dialogue_id, turn, 0, service, "", (value,) * len(METRICS), (), ("", ""))
+def frame(value, turn=0, dialogue_id="1", position=0):
+    values = (value,) * len(METRICS)
+    return Scored(dialogue_id, turn, position, f"Cafes_{position}", "", values, (), ("", ""))
 
 
 def test_sensitivity_as_worked_by_hand():
@@ -176,7 +157,6 @@ def scores_of(places, values, across_turn=False):
     """Scores of frames at (dialogue, turn, frame)."""
     by_dialogue = {}
     for (name, at, position), value in zip(places, values.tolist(), strict=True):
-        one = Scored(name, at, position, f"Cafes_{position}", "", (value,) * len(METRICS), (), ("", ""))
-        by_dialogue.setdefault(name, []).append(one)
+        by_dialogue.setdefault(name, []).append(frame(value, at, name, position))
     references = References(Set("v", "variant", {}, frozenset()), "", [])
     return Scores("v", {}, {}, list(by_dialogue.values()), references, across_turn)

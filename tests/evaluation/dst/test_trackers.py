@@ -12,31 +12,21 @@ from parapet.schemas.dialogue import Action
 from parapet.schemas.service import Service, parse_service
 
 VISIT = ("shop_name", "visit_date", "visit_time")
-SHOPS = parse_service(
-    service(
-        "Shops_1",
-        [
-            slot("shop_name", "Name of the shop"),
-            slot("city", "City where the shop is"),
-            slot("visit_date", "Day of the visit"),
-            slot("visit_time", "Time of the visit"),
-            slot("number_of_guests", "How many people come", "1", "2", "3", "4"),
-            slot("goods", "What is sold", "hats", "shoes"),
-            slot("has_parking", "Whether there is parking", "True", "False"),
-        ],
-        [
-            intent("FindShop", "Search for a shop", "city", goods="dontcare", has_parking="dontcare"),
-            intent("BookVisit", "Reserve a visit to a shop", *VISIT, transactional=True, number_of_guests="1"),
-        ],
-    )
-)
-REWORDED = parse_service(
-    service(
-        "Shops_12",
-        [slot("where_one_lives", "Town or city of the shop"), slot("day_for_it", "Day of the visit")],
-        [intent("Discover", "Search for a shop", "where_one_lives", "day_for_it")],
-    )
-)
+SLOTS = [
+    slot("shop_name", "Name of the shop"),
+    slot("city", "City where the shop is"),
+    slot("visit_date", "Day of the visit"),
+    slot("visit_time", "Time of the visit"),
+    slot("number_of_guests", "How many people come", "1", "2", "3", "4"),
+    slot("goods", "What is sold", "hats", "shoes"),
+    slot("has_parking", "Whether there is parking", "True", "False"),
+]
+FIND = intent("FindShop", "Search for a shop", "city", goods="dontcare", has_parking="dontcare")
+BOOK = intent("BookVisit", "Reserve a visit to a shop", *VISIT, transactional=True, number_of_guests="1")
+SHOPS = parse_service(service("Shops_1", SLOTS, [FIND, BOOK]))
+OTHER_SLOTS = [slot("where_one_lives", "Town or city of the shop"), slot("day_for_it", "Day of the visit")]
+DISCOVER = intent("Discover", "Search for a shop", "where_one_lives", "day_for_it")
+REWORDED = parse_service(service("Shops_12", OTHER_SLOTS, [DISCOVER]))
 BOTH = pytest.mark.parametrize("tracker", [Names(), Meaning()], ids=["names", "meaning"])
 
 
@@ -54,24 +44,22 @@ def values(tracker: Names, *turns: str | tuple[str, list[Action]], schema: Servi
     return {name: value for name, (value,) in predicted.items()}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("At 5:30 pm on Friday.", [("5:30 pm", "time"), ("Friday", "date")]),
-        ("half past six in the evening, please", [("half past six in the evening", "time")]),
-        ("How about 11 in the morning?", [("11 in the morning", "time")]),
-        ("the 20th of May", [("20th of May", "date")]),
-        ("on the 11th", [("the 11th", "date")]),
-        ("the day after tomorrow", [("the day after tomorrow", "date")]),
-        ("March 3rd for two people", [("March 3rd", "date"), ("two", "number")]),
-        ("It is $12 or 555-0142.", [("$12", "money"), ("555-0142", "phone")]),
-        ("Not one, five!", [("five", "number")]),
-        ("The one at 7:30 pm.", [("7:30 pm", "time")]),
-        ("I want to go from Port Elm to Dunwick.", [("Port Elm", "name"), ("Dunwick", "name")]),
-        ("To Port Elm on May 3rd", [("Port Elm", "name"), ("May 3rd", "date")]),
-        ("Do you have A Spoon for the Judge?", [("A Spoon for the Judge", "name")]),
-        ("Thanks. Great, please do.", []),
-    ],
+@cases(
+    "text expected",
+    ("At 5:30 pm on Friday.", [("5:30 pm", "time"), ("Friday", "date")]),
+    ("half past six in the evening, please", [("half past six in the evening", "time")]),
+    ("How about 11 in the morning?", [("11 in the morning", "time")]),
+    ("the 20th of May", [("20th of May", "date")]),
+    ("on the 11th", [("the 11th", "date")]),
+    ("the day after tomorrow", [("the day after tomorrow", "date")]),
+    ("March 3rd for two people", [("March 3rd", "date"), ("two", "number")]),
+    ("It is $12 or 555-0142.", [("$12", "money"), ("555-0142", "phone")]),
+    ("Not one, five!", [("five", "number")]),
+    ("The one at 7:30 pm.", [("7:30 pm", "time")]),
+    ("I want to go from Port Elm to Dunwick.", [("Port Elm", "name"), ("Dunwick", "name")]),
+    ("To Port Elm on May 3rd", [("Port Elm", "name"), ("May 3rd", "date")]),
+    ("Do you have A Spoon for the Judge?", [("A Spoon for the Judge", "name")]),
+    ("Thanks. Great, please do.", []),
 )
 def test_values_by_their_form(text: str, expected: list[tuple[str, str]]) -> None:
     assert [(value.text, value.kind) for value in values_in(text)] == expected
@@ -126,41 +114,29 @@ def test_an_offer_counts_once_it_is_accepted(tracker: Names, answer: str, is_acc
     assert ("shop_name" in values(tracker, "Any shops in Dunwick?", OFFER, answer)) == is_accepted
 
 
-@BOTH
-def test_a_rejected_offer_is_forgotten(tracker: Names) -> None:
-    assert "shop_name" not in values(tracker, "Any shops in Dunwick?", OFFER, "No, another.", ("Hm.", []), "Great.")
-
-
-CONFIRM = (
-    "Elm Store on Friday for 1?",
-    [Action("CONFIRM", "visit_date", ["Friday"]), Action("CONFIRM", "number_of_guests", ["1"])],
-)
+CONFIRMED = [Action("CONFIRM", "visit_date", ["Friday"]), Action("CONFIRM", "number_of_guests", ["1"])]
+CONFIRM = ("Elm Store on Friday for 1?", CONFIRMED)
 
 
 @BOTH
 def test_a_confirmation_adds_what_the_user_did_not_say(tracker: Names) -> None:
-    start = "Book a visit on Friday."
+    start, again = "Book a visit on Friday.", ("No, another.", ("Hm.", []), "Great.")
+    assert "shop_name" not in values(tracker, "Any shops in Dunwick?", OFFER, *again)  # a rejected offer is forgotten
     assert values(tracker, start, CONFIRM, "Yes.")["number_of_guests"] == "1"
     assert values(tracker, start, CONFIRM, "No, there are three of us.")["number_of_guests"] == "3"
     assert values(tracker, start, CONFIRM, "Actually, make that Sunday.") == {"visit_date": "Sunday"}
 
 
 @BOTH
-def test_booleans_may_be_negated(tracker: Names) -> None:
+def test_negated_booleans_no_preference_and_questions(tracker: Names) -> None:
     assert values(tracker, "I need a shop with parking.") == {"has_parking": "True"}
     assert values(tracker, "I need no parking.") == {"has_parking": "False"}
     assert values(tracker, "A shop in Dunwick.", ("Do you need parking?", []), "Yes.")["has_parking"] == "True"
-
-
-@BOTH
-def test_no_preference(tracker: Names) -> None:
+    # No preference.
     question = ("In which city?", [Action("REQUEST", "city", [])])
     assert values(tracker, "I need shoes.", question, "I don't care.")["city"] == "dontcare"
     assert values(tracker, "Shoes. Parking is not important.") == {"goods": "shoes", "has_parking": "dontcare"}
-
-
-@BOTH
-def test_a_question_requests_slots(tracker: Names) -> None:
+    # A question requests slots.
     assert "has_parking" in state(tracker, "Do they have parking?")["requested_slots"]
     assert state(tracker, "I need parking.")["requested_slots"] == []
 

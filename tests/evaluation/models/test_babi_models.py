@@ -31,10 +31,9 @@ ODD = [
 
 
 def vocabulary(match=True):
-    words = sorted(
-        {word for one in dialogues() for line in one.exchanges for word in f"{line.user} {line.bot}".split()}
-    )
-    return nets.Vocabulary(words, CANDIDATES, KNOWLEDGE if match else {})
+    lines = [line for one in dialogues() for line in one.exchanges]
+    words = {word for line in lines for word in f"{line.user} {line.bot}".split()}
+    return nets.Vocabulary(sorted(words), CANDIDATES, KNOWLEDGE if match else {})
 
 
 def net(model="memn2n", match=True, hops=2, memory=9, **shape):
@@ -75,14 +74,10 @@ def plain_scores(model, known, memory, said):
 
     cut = max(0, len(memory) - model.memory)
     memory = memory[cut:]
-    times = [
-        min(cut + i, model.memory - 1) if model.shape.time == "index" else len(memory) - 1 - i
-        for i in range(len(memory))
-    ]
-    slots = [
-        bag(text) + model.ago[time] + model.speakers[speaker]
-        for time, (speaker, text) in zip(times, memory, strict=True)
-    ]
+    slots = []
+    for i, (speaker, text) in enumerate(memory):
+        time = min(cut + i, model.memory - 1) if model.shape.time == "index" else len(memory) - 1 - i
+        slots.append(bag(text) + model.ago[time] + model.speakers[speaker])
     query = bag(said)
     for _ in range(model.hops):
         if slots:
@@ -109,12 +104,6 @@ def test_memn2n_computes_what_the_paper_says(match, hops, time):
     assert torch.allclose(scores, torch.tensor(expected, dtype=torch.float64), atol=1e-12)
 
 
-def test_equal_scores_give_the_first_candidate():
-    model, known = net(match=False)
-    torch.nn.init.zeros_(model.answers)
-    assert nets.NetAnswers(model, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
-
-
 @given(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=6), st.data())
 def test_ragged_rows_are_taken_as_lists_are(rows, data):
     ids = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)) if rows else []
@@ -125,12 +114,9 @@ def test_ragged_rows_are_taken_as_lists_are(rows, data):
 
 def test_dialogues_of_facts_alone_have_no_answers():
     some = [BabiDialogue((Fact("a", "R_b", "c"),))] * 3
-    made, known = net()
-    assert nets.NetAnswers(made, known, CPU, batch=2).answers(some) == [[], [], []]
-    assert (nets.TfIdf(CANDIDATES, {}, IDF, True).answers(some), nets.encode([], {}, {}, {}).now.tolist()) == (
-        [[], [], []],
-        [],
-    )
+    for model in (nets.NetAnswers(*net(), CPU, batch=2), nets.TfIdf(CANDIDATES, {}, IDF, True)):
+        assert model.answers(some) == [[], [], []]
+    assert nets.encode([], {}, {}, {}).now.tolist() == []
 
 
 def babi_config(**options):
@@ -173,6 +159,9 @@ def test_nearest_by_overlap_takes_most_shared_words_then_fewest_words_then_the_f
 
 
 def test_rankings_begin_with_the_answer_and_have_no_candidate_twice():
+    equal, known = net(match=False)
+    torch.nn.init.zeros_(equal.answers)  # of equal scores the first candidate counts
+    assert nets.NetAnswers(equal, known, CPU, batch=8).answers([dialogue("thai", "rome")]) == [["hello"] * 3]
     some = [*dialogues()[::7], *ODD]
     for model in [
         nets.TfIdf(CANDIDATES, KNOWLEDGE, IDF, True),
@@ -243,7 +232,7 @@ def test_of_two_nets_the_better_one_on_dev_is_kept(monkeypatch):
 EPOCHS = 8
 
 
-@pytest.mark.parametrize(("model", "share"), [("memn2n", "off"), ("embeddings", "auto")])
+@cases("model share", ("memn2n", "off"), ("embeddings", "auto"))
 def test_turns_scored_ahead_are_trained_as_turn_by_turn(model, share, monkeypatch):
     def all_others(answers, candidates, _):
         return (answers[:, None] + torch.arange(1, candidates)) % candidates

@@ -24,12 +24,9 @@ FINE_TUNING = {"learning_rate": 0.003, "schedule": "linear", "warmup": 0.06, "cl
 
 
 def config_of(**changed):
-    plain = {
-        "task": "intent", "size": 16, "buckets": 4096, "max_length": 32, "score": "msp",
-        "batch_size": 16, "learning_rate": 0.02, "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1,
-        "device": "cpu",
-    }  # fmt: skip
-    return ClassifierConfig(**{**plain, **changed})
+    net = {"size": 16, "buckets": 4096, "max_length": 32, "batch_size": 16, "learning_rate": 0.02}
+    plain = {"task": "intent", "score": "msp", "epochs": 30, "patience": 30, "seed": str(SEED), "threads": 1}
+    return ClassifierConfig(**{**plain, **net, "device": "cpu", **changed})
 
 
 def trained(config, corpus, out, checkpoint=None):
@@ -40,11 +37,6 @@ def write(folder, made):
     for relative, data in made.files.items():
         kit.write(folder / relative, data)
     return str(folder)
-
-
-def right(model, turns):
-    answers, _ = model.answers([turn.utterance for turn in turns])
-    return sum(one.label == turn.label for one, turn in zip(answers, turns, strict=True)) / len(turns)
 
 
 @given(st.lists(st.text(st.characters()), max_size=4), st.integers(1, 50))
@@ -77,20 +69,18 @@ def test_scores_as_their_formulas(rows):
     assert classifier.foreign(logits, ["in_domain", "ood", "x"], "msp").tolist() == pytest.approx(known, abs=1e-12)
 
 
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return save_bert(tmp_path_factory.mktemp("bert") / "tiny", [turn.utterance for turn in toy()])
-
-
-def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path):
+def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(tmp_path):
     turns = toy()
-    config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8, max_length=32)
+    bert = save_bert(tmp_path / "bert", [turn.utterance for turn in turns])
+    config = config_of(checkpoint=str(bert), **FINE_TUNING, epochs=8)
     corpus = classifier.Corpus(turns, turns[::3], [], [])
     made = trained(config, corpus, tmp_path / "out", inspect(str(bert), saving.BY_MODEL["classifier"]))
     folder = write(tmp_path / "model", made)
     card, model = classifier.load(folder, "cpu", 64)
     assert card.labels == sorted({turn.label for turn in turns})
-    assert right(model, turns) > 0.6  # a quarter is of each intent
+    answers, _ = model.answers([turn.utterance for turn in turns])
+    right = sum(one.label == turn.label for one, turn in zip(answers, turns, strict=True))
+    assert right / len(turns) > 0.6  # a quarter is of each intent
     texts = [turn.utterance for turn in turns[:40]] + ["", "a" * 500, "find find find " * 12]
     many, long = model.answers(texts)
     _, alone = classifier.load(folder, "cpu", 1)
@@ -106,8 +96,8 @@ def test_a_bert_learns_a_toy_set_and_answers_alone_as_in_a_crowd(bert, tmp_path)
 def test_a_roberta_with_another_head_and_fewer_positions(tmp_path):
     checkpoint = inspect(str(save_roberta(tmp_path / "nli")), saving.BY_MODEL["classifier"], "--checkpoint")
     corpus = classifier.Corpus(toy()[:24], toy()[:6], [], [])
-    with pytest.raises(InputError, match="--max_length: 65: must be at most 64, the number of positions"):
-        trained(config_of(checkpoint="nli", max_length=65), corpus, tmp_path / "o", checkpoint)
+    long = config_of(checkpoint="nli", max_length=65), corpus, tmp_path / "o", checkpoint
+    raised(InputError, trained, *long, match="--max_length: 65: must be at most 64, the number of positions")
     made = trained(config_of(checkpoint="nli", epochs=1, max_length=64), corpus, tmp_path / "o", checkpoint)
     card, model = classifier.load(write(tmp_path / "model", made), "cpu", 8)
     assert {one.label for one in model.answers(["find a bus", "set it"])[0]} <= set(card.labels)

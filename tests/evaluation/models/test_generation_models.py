@@ -20,16 +20,10 @@ from parapet.evaluation.models.generation import Search, merged, read_examples, 
 from parapet.schemas.errors import InputError
 from parapet.transforms.core.checkpoints import inspect
 
-WORDS = {
-    "Cafes_1": corpus.ServiceWords(
-        {
-            "city": corpus.Words("city", "City of the cafe"),
-            "has_garden": corpus.Words("has garden", "Whether it has a garden"),
-        },
-        {"FindCafe": corpus.Words("find cafe", "find a cafe")},
-    ),
-    "Taxis_1": corpus.ServiceWords({}, {}),
-}
+GARDEN = corpus.Words("has garden", "Whether it has a garden")
+SLOTS = {"city": corpus.Words("city", "City of the cafe"), "has_garden": GARDEN}
+FIND = corpus.Words("find cafe", "find a cafe")
+WORDS = {"Cafes_1": corpus.ServiceWords(SLOTS, {"FindCafe": FIND}), "Taxis_1": corpus.ServiceWords({}, {})}
 # In the format of T2G2: generation/utterance_templates of google-research/task-oriented-dialogue.
 CAFES = """\
 CONFIRM!!city!!@\tYou go to @.
@@ -145,13 +139,10 @@ def test_lines_that_are_no_template_are_refused_by_file_and_line(tmp_path):
         assert (error.path, error.where) == (str(folder / "Cafes_1.tsv"), "line 3")
     (tmp_path / "t" / "Cafes_1.tsv").write_bytes(b"GOODBYE\t\xe9")
     raised(InputError, corpus.read_templates, str(folder), match="not UTF-8 at byte 8")
+    none = "contains no templates: expected a folder with SERVICE"
     for place in (tmp_path, tmp_path / "none", tmp_path / "t" / "Cafes_1.tsv"):
-        raised(
-            InputError, corpus.read_templates, str(place), match="contains no templates: expected a folder with SERVICE"
-        )
-
-
-def test_of_lines_with_one_key_the_last_counts(tmp_path):
+        raised(InputError, corpus.read_templates, str(place), match=none)
+    # Of lines with one key the last counts.
     folder = write(tmp_path / "t", Cafes_1="\ufeffGOODBYE\tBye.\nGOODBYE\tSee  you.\r\n")
     assert corpus.read_templates(str(folder))[0] == {"Cafes_1": {"GOODBYE": "See you."}}
 
@@ -262,11 +253,8 @@ def test_what_is_too_long_loses_its_beginning(checkpoint, caplog, toy):
     assert "train: 36 of 60 templates are longer than --max_input, 8 tokens: the beginning is cut off" in caplog.text
     assert "of 5 utterances are longer than --max_output, 4 tokens: the end is cut off" in caplog.text
     assert int(learner.train[0].lengths.max()) == 8
-    ends = [
-        int(learner.train[0].flat[start + n - 1])
-        for start, n in zip(*(of.tolist() for of in (learner.train[0].starts, learner.train[0].lengths)), strict=True)
-    ]
-    assert set(ends) == {tokenizer.eos_token_id}
+    of = learner.train[0]
+    assert set(of.flat[of.starts + of.lengths - 1].tolist()) == {tokenizer.eos_token_id}
 
 
 def test_an_ensemble_by_hand():
@@ -284,10 +272,8 @@ def test_an_ensemble_by_hand():
     }
     acts = (act("INFORM", "city", "Oslo"), act("REQ_MORE", kind="none"))
     turns = [corpus.SystemTurn("d", i, "", "", acts) for i in range(len(expected))]
-    candidates = {
-        turn.place: merged(*([corpus.Candidate(*one)] for one in pair))
-        for turn, pair in zip(turns, expected, strict=True)
-    }
+    pairs = [merged(*([corpus.Candidate(*one)] for one in pair)) for pair in expected]
+    candidates = {turn.place: pair for turn, pair in zip(turns, pairs, strict=True)}
     assert list(choose(turns, candidates, WORDS, Lexical()).values()) == list(expected.values())
 
 

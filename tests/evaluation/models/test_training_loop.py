@@ -2,7 +2,6 @@
 
 import json
 import sys
-import types
 from pathlib import Path
 
 import pytest
@@ -60,8 +59,7 @@ def config_of(**length):
 
 
 def run(out, line, patience=9, header=HEADER, **length):
-    length = length or {"epochs": 6, "patience": patience}
-    return fit(line, config_of(**length), str(out), header)[1]
+    return fit(line, config_of(**(length or {"epochs": 6, "patience": patience})), str(out), header)[1]
 
 
 @pytest.mark.parametrize("length", [{"epochs": 4, "patience": 1}, {"steps": 12, "eval_steps": 3}])
@@ -91,30 +89,26 @@ def test_stops_when_it_is_no_better_or_cannot_be(tmp_path):
 
 def test_another_training_is_not_mixed_in(tmp_path):
     run(tmp_path, Line([0.1] * 6))
-    with pytest.raises(InputError, match=r"other --epochs, torch.*delete .*\.training"):
-        run(tmp_path, Line([]), header={**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"})
+    other = {**HEADER, "options": {"epochs": 7, "seed": "0"}, "torch": "9"}
+    raised(InputError, run, tmp_path, Line([]), header=other, match=r"other --epochs, torch.*delete .*\.training")
 
 
-@pytest.mark.parametrize("keep", [0, 10, 2000, -30])
-def test_a_damaged_state_is_told(tmp_path, keep):
+def test_a_damaged_state_is_told_and_none_runs_code(tmp_path):
     run(tmp_path, Line([1.0]))
-    place = tmp_path / STATE
-    place.write_bytes(place.read_bytes()[:keep])
-    raised(InputError, run, tmp_path, Line([1.0]), match=r"is damaged .*delete .*\.training to start again")
-
-
-def test_a_state_runs_no_code(tmp_path):
-    place = tmp_path / STATE
-    place.parent.mkdir()
+    place, damaged = tmp_path / STATE, r"is damaged .*delete .*\.training to start again"
+    whole = place.read_bytes()
+    for keep in (0, 10, 2000, -30):
+        place.write_bytes(whole[:keep])
+        raised(InputError, run, tmp_path, Line([1.0]), match=damaged)
     torch.save({"header": json.dumps(HEADER), "module": Path("x")}, place)
-    raised(InputError, run, tmp_path, Line([1.0]), match="is damaged")
+    raised(InputError, run, tmp_path, Line([1.0]), match=damaged)
 
 
 def test_a_loss_that_is_no_number_ends_it(tmp_path):
     line = Line([0.5])
     line.x[3] = torch.nan
-    with pytest.raises(InputError, match="--learning_rate: the loss is not a finite number in epoch 1: lower it"):
-        run(tmp_path, line)
+    reason = "--learning_rate: the loss is not a finite number in epoch 1: lower it"
+    raised(InputError, run, tmp_path, line, match=reason)
     assert not (tmp_path / STATE).exists()
 
 
@@ -130,9 +124,8 @@ def test_what_is_not_there_is_told(monkeypatch):
     assert device_of("auto").type == "cpu"
     raised(InputError, device_of, "cuda", match="--device: torch finds no GPU on this machine")
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(InputError, match=r"safetensors is not installed: pip install .*\[models\]'"):
-        check_installed("json", "safetensors")
-    assert isinstance(sys.modules["json"], types.ModuleType)
+    missing = r"safetensors is not installed: pip install .*\[models\]'"
+    raised(InputError, check_installed, "json", "safetensors", match=missing)
 
 
 @pytest.mark.parametrize("examples", [1, 7, 20, 400])
