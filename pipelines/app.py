@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -160,9 +160,7 @@ class Flag(NamedTuple):
     facts: Mapping[str, Any]
 
 
-# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
-@cache
-def flags_of(config: Any) -> tuple[Flag, ...]:
+def _flags_of(config: Any) -> tuple[Flag, ...]:
     """Lists the flags of a configuration class, those of base classes first."""
     hints = typing.get_type_hints(config)
     flags = []
@@ -176,6 +174,11 @@ def flags_of(config: Any) -> tuple[Flag, ...]:
             choices = choices or facts["choices"]
             flags.append(Flag(item.name, kind, many, choices, default, facts["reads"], facts["commas"], facts))
     return tuple(flags)
+
+
+# A command asks for its flags several times, and a suite for those of many commands, which takes milliseconds each.
+# Typed by hand, since a class that compares its objects is not "Hashable" to a type checker.
+flags_of: Callable[[Any], tuple[Flag, ...]] = cache(_flags_of)
 
 
 def _value_type(hint: Any) -> tuple[type, bool, tuple[Any, ...]]:
