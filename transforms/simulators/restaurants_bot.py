@@ -251,7 +251,8 @@ class Bot:
         if act == "ask":
             act = f"ask.{self._missing}"
         elif act == "option":
-            values = {**values, "name": self._best}
+            offered = self._best
+            values = {**values, "name": offered}
             act = "next_option" if self._offered else "option"
         elif act == "give":
             extra = self._asked_about
