@@ -156,7 +156,7 @@ def test_a_notebook_is_a_page_with_its_outputs(tmp_path):
         {"cell_type": "code", "id": "b", "metadata": {}, **code},
     ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    write(tmp_path / "docs/notebooks/robust.ipynb", notebook)
+    write(tmp_path / "docs" / "notebooks" / "robust.ipynb", notebook)
     write(tmp_path / "docs/index.md", "# Home\n")
     hook = ROOT / "docs" / "hooks" / "notebooks.py"
     config = {"site_name": "Test", "hooks": [str(hook)], "nav": [{"Home": "index.md"}, {"Notebooks": []}]}
