@@ -1,7 +1,5 @@
 """A small toolset of our own in every dialect, and tasks on it with their expected calls."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any
