@@ -1,5 +1,6 @@
 """``parapet proxy`` as a command: its addresses, what it says at the end, and MCP servers."""
 
+import asyncio
 import json
 import os
 import re
@@ -48,8 +49,8 @@ for line in sys.stdin:
 
 
 def write_variants(file, folder, tool, names, description=None):
-    """Writes a variant of the last tool of a file."""
-    (*_, old) = file.toolsets["tools"].tools
+    """Writes a variant of the first tool of a file."""
+    old, *_ = file.toolsets["tools"].tools
     elements = {f"tool/{old.name}": tool}
     elements |= {f"parameter/{old.name}{each.pointer}": names[each.name] for each in old.parameters.all}
     variant = ToolVariant(elements, {f"tool/{old.name}": description} if description else {})
@@ -207,10 +208,10 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
     page = (Path(__file__).parents[2] / "docs/proxy.md").read_text()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    for name in ("agent.py", "model.py"):
-        (code,) = re.findall(rf"```python\n(# {re.escape(name)}\n.*?)```", page, re.DOTALL)
+    for name in ("agent.py", "model.py", "variants/v1/tools.json", "variants/v1/names.json"):
+        (code,) = re.findall(rf"```\w+\n# {re.escape(name)}\n(.*?)```", page, re.DOTALL)
         write(tmp_path / name, code.replace("8080", str(port)))
-    record, command = tmp_path / "tools.json", [sys.executable, str(tmp_path / "model.py")]
+    command = [sys.executable, str(tmp_path / "model.py")]
     upstream = f"--upstream=http://127.0.0.1:{port}/v1"
 
     def run_agent(address):
@@ -221,14 +222,65 @@ def test_the_agent_of_the_page_prints_the_same_under_another_wording(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as model:
         try:
             wait_until_listening(port)
-            with served("--record", record, upstream) as (_, address):
+            with served(upstream) as (_, address):
                 original = run_agent(address)
-            names = {name: f"{name}_wanted" for name in ("place", "city", "days")}
-            write_variants(read_tools(record), tmp_path / "variants" / "v1", "forecast", names)
             with served("--variants", tmp_path / "variants", "--variant=v1", upstream) as (_, address):
                 assert run_agent(address) == original
         finally:
             model.terminate()
         seen = model.communicate()[0].splitlines()
     assert original == 'get_weather {"place": {"city": "Oslo"}, "days": 2}\n12 degrees, rain, for 2 days\n'
-    assert seen[1] == 'calls forecast {"place_wanted": {"city_wanted": "Oslo"}, "days_wanted": 2}'
+    assert seen[1] == 'calls look_up_forecast {"where": {"town": "Oslo"}, "days_ahead": 2}'
+
+
+# A server of the package "mcp", which is not installed with the tests.
+PACKAGED = """
+from pydantic import BaseModel
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+class Guest(BaseModel):
+    user_id: str
+
+server = MCPServer("inn")
+
+@server.tool()
+async def find_rooms(guest: Guest, nights: int, ctx: Context) -> str:
+    "Finds rooms"
+    server.add_tool(lambda: "late", name="late")
+    await ctx.session.send_tool_list_changed()
+    return f"{guest.user_id} {nights}"
+
+server.run()
+"""
+
+
+def test_client_and_server_of_the_package(tmp_path):
+    mcp = pytest.importorskip("mcp")
+    record, server = (
+        ["--record", tmp_path / "tools.json"],
+        ["--mcp", "--", sys.executable, write(tmp_path / "a.py", PACKAGED)],
+    )
+
+    async def use(tool, arguments, *argv):
+        heard = []
+
+        async def hear(message):
+            heard.append(getattr(message, "method", ""))
+
+        command = ["-m", "parapet", "proxy", *map(str, argv), *map(str, server)]
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=command, env=dict(os.environ))
+        async with (
+            mcp.stdio_client(parameters) as streams,
+            mcp.ClientSession(*streams, message_handler=hear) as session,
+        ):
+            await session.initialize()
+            (listed,) = (await session.list_tools()).tools
+            assert (listed.name, [*listed.input_schema["properties"]]) == (tool, [*arguments])
+            assert (await session.call_tool(tool, arguments)).content[0].text == "u7 2"
+            assert [each.name for each in (await session.list_tools()).tools] == [tool, "late"]
+            assert "notifications/tools/list_changed" in heard
+
+    asyncio.run(use("find_rooms", CALL, *record))
+    write_variants(read_tools(tmp_path / "tools.json"), tmp_path / "variants" / "v1", "seek_places", NEW)
+    asyncio.run(use("seek_places", RENAMED, "--variants", tmp_path / "variants", "--variant=v1"))
