@@ -36,7 +36,7 @@ INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[na
 ELSEWHERE = {"check", "collect", "mturk", "doctor", "plan", "proxy"}
 RARE = {
     *(("predict", flag) for flag in ("--knowledge_base", "--templates", "--variants", "--sets")),
-    # Flags of language models, which no line has: see test_endpoint_systems and test_endpoint_tasks.
+    # Flags of language models, which no line has: see test_endpoint_tasks.
     *(("predict", flag) for flag in ("--candidates", "--domains", "--examples", "--prompt")),
     ("evaluate", "--prompt"),
     *(("train", flag) for flag in ("--foreign", "--templates", "--knowledge_base")),

@@ -427,7 +427,8 @@ def _states(frame: Frame, predicted: Mapping[str, Frame], services: Mapping[str,
     if frame.state is UNSET:
         raise InputError("the reference has no state in this frame")
     if other is None:
-        raise InputError(f"there is no frame of this service, only of: {', '.join(predicted) or 'none'}")
+        only = f", only of: {', '.join(predicted)}" if predicted else ""
+        raise InputError(f"there is no frame of this service in the turn{only}")
     if other.state is UNSET:
         raise InputError("the frame has no state")
     return frame.state, other.state, slots

@@ -158,7 +158,7 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert "that the reference lacks" in refused(DIALOGUES[1:], PREDICTIONS, schemas=CORPUS.services("test"))
     assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
     no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
-    lacks = f"predictions: {first} turns[0] {frame}: there is no frame of this service, only of: none"
+    lacks = f"predictions: {first} turns[0] {frame}: there is no frame of this service in the turn"
     assert refused(CORPUS, no_frame) == lacks
     assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
