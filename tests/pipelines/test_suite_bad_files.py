@@ -97,7 +97,7 @@ BAD = {
     "no file for a star": ("[inputs]\nbabi='states'\n" + NEAREST.format("*"), ("steps[0] (train)", "train is not")),
     "a checkpoint is not there": ("[inputs]\nt5='nowhere'\n" + NAMED + T5DST, ("systems[0]", "checkpoint", "nowhere")),
     "a step has the name of a result": (STEP + "name='index.html'\n", ("steps[0].name", "is a file of the suite")),
-    # what a release cannot hold; the other keys: tests/transforms/release/test_release_plan.py
+    # what a release cannot hold; the other keys: tests/transforms/release/test_release_plan_and_diff.py
     **{
         f"a release with {place}, {release}": (f"{sets}{RELEASE}{release}", (f"release.{place}: ",))
         for sets, release, place in (
