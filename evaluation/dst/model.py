@@ -400,8 +400,9 @@ def predicted(
     services: Mapping[str, Service],
     batch_size: int,
     named: str,
+    reports: bool = True,
 ) -> dict[str, state_frames.Dialogue]:
-    """Predicts the dialogues of a file with a model.
+    """Predicts the dialogues of a file with a model, and reports its progress unless the caller does.
 
     Raises:
       InputError: it returns a wrong number of states or something that is not a state, or a dialogue has a frame of a
@@ -414,7 +415,7 @@ def predicted(
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
-        advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
+        advance(reports * sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
     by_id = {}
     for dialogue in references:
         turns = [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]

@@ -225,7 +225,7 @@ class Job(inference.DialoguesJob[Model], frozen=True, kw_only=True):
         everything = sum(len(turn.frames) for dialogue in chunk.dialogues for turn in dialogue.turns) or 1
         name = chunk.file.set
         with saving.enough_memory(self.batch_size):
-            states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model)
+            states = predicted(counting, chunk.dialogues, self.sets[name].services, everything, self.model, False)
         data, frames = json_of(chunk.dialogues, states)
         counts = {f"predicted/{name}": frames}
         if counting.cut:

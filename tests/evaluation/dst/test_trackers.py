@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 from kit import cases, intent, service, slot
 
 import parapet
-from parapet.evaluation.dst.model import Context, Example
+from parapet.evaluation.dst.model import Context, Example, Set
 from parapet.evaluation.dst.trackers import Meaning, Names, values_in
+from parapet.evaluation.models import dst
+from parapet.evaluation.models.inference import DialogueFile, _Handler
+from parapet.schemas import layout
 from parapet.schemas.dialogue import Action
 from parapet.schemas.service import Service, parse_service
 
@@ -156,3 +159,15 @@ def test_both_are_right_for_three_of_five_states() -> None:
     sample = parapet.load_corpus()
     for tracker in (Names(), Meaning()):
         assert parapet.score_states(sample, tracker, split="train").joint_goal_accuracy > 0.6
+
+
+def test_progress_counts_each_dialogue_of_a_prediction_once(monkeypatch):
+    (here,) = [splits for splits in layout.read_root(layout.sample_root()) if splits.split == "test"]
+    sets = {"original": Set("original", "original", {each.service_name: each for each in here.services}, frozenset())}
+    path = str(layout.sample_root() / "test" / "dialogues_001.json")
+    job = dst.Job(output="", model="names", sets=sets, inputs=(DialogueFile("original", path, "predictions"),))
+    chunks, counted = list(job.chunks(job.inputs[0])), []
+    monkeypatch.setattr("parapet.evaluation.dst.model.advance", lambda n, _: counted.append(n))
+    monkeypatch.setattr("parapet.transforms.core.progress.advance", lambda n, _: counted.append(n))
+    assert len(list(_Handler(job).run_inference(chunks, Names()))) == len(chunks)
+    assert sum(counted) == sum(len(chunk.dialogues) for chunk in chunks) > 0
