@@ -493,13 +493,10 @@ def test_a_prompt_of_ones_own(tmp_path):
 
 
 @cases(
-    "template told",
-    ("Say it.", "block user"),
-    ("{% block user %}", "line 1"),
-    ("{% block user %}{{ nothing }}{% endblock %}", "nothing"),
+    "body told", ("", "block user"), ("{% block user %}", "line 1"), ("{% block user %}{{ xyz }}{% endblock %}", "xyz")
 )
-def test_prompts_that_cannot_be(tmp_path, template, told):
-    path = write(tmp_path / "mine.jinja", template)
+def test_prompts_that_cannot_be(tmp_path, body, told):
+    path = write(tmp_path / "mine.jinja", f"Hi{body}")
     raised(InputError, lambda: prompt_of("utterances", str(path)).messages(acts=""), match=told)
 
 

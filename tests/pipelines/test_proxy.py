@@ -103,10 +103,8 @@ def test_an_agent_under_two_wordings(variants, tmp_path):
     request = {"model": "m", "messages": [], "tools": [{"type": "function", "function": function}]}
     record = tmp_path / "tools.json"
     with ChatServer(reply_of) as upstream:
-        with served("--variants", variants, "--variant=v1", "--upstream", upstream.url, "--record", record) as (
-            process,
-            address,
-        ):
+        flags = ["--variants", variants, "--variant=v1", "--upstream", upstream.url, "--record", record]
+        with served(*flags) as (process, address):
             for path in ("", "/x/v2", "/x/original"):
                 answer = httpx.post(f"{address}{path}/chat/completions", json=request, trust_env=False).json()
                 called = answer["choices"][0]["message"]["tool_calls"][0]["function"]
@@ -257,10 +255,8 @@ server.run()
 
 def test_client_and_server_of_the_package(tmp_path):
     mcp = pytest.importorskip("mcp")
-    record, server = (
-        ["--record", tmp_path / "tools.json"],
-        ["--mcp", "--", sys.executable, write(tmp_path / "a.py", PACKAGED)],
-    )
+    record = ["--record", tmp_path / "tools.json"]
+    server = ["--mcp", "--", sys.executable, write(tmp_path / "a.py", PACKAGED)]
 
     async def use(tool, arguments, *argv):
         heard = []

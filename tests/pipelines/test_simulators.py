@@ -131,10 +131,8 @@ def test_the_published_structure(real_data):
         for split, short in SPLITS.items():
             path = real_data / "babi" / f"dialog-babi-task{task}{short}.txt"
             dialogues = list(parse_dialogues(path.read_bytes(), path))
-            simulated = [
-                formats.BabiDialogue(tuple(lines_of(world, simulating.simulate(world, task, split, number))))
-                for number in range(SIMULATED)
-            ]
+            drawn = (simulating.simulate(world, task, split, number) for number in range(SIMULATED))
+            simulated = [formats.BabiDialogue(tuple(lines_of(world, one))) for one in drawn]
             assert len({one.lines for one in simulated}) == SIMULATED
             theirs.update(shape(one, published) for one in dialogues)
             ours.update(shape(one, own) for one in simulated)

@@ -180,9 +180,8 @@ def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_pa
     given = [*given, "inputs.gpt2=gpt2"]
     steps = Graph(read_suite("raddle", given)).steps
     assert [name for name in steps if name.startswith("Table-6")] == []
-    assert {name for name in steps if name.startswith("Table-7-GPT-2")} == {
-        f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")
-    }
+    parts = {f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")}
+    assert {name for name in steps if name.startswith("Table-7-GPT-2")} == parts
     steps = Graph(read_suite("raddle", [*given, "inputs.foreign=own", "inputs.reddit=chat"])).steps
     assert steps["Table-6-GPT-2-20"].options["train"] == ["@ood_training-20/ood-20"]
     assert {steps[f"ood_training-{rate}"].options["split"] for rate in (10, 20, 50)} == {"train,test"}
