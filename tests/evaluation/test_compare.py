@@ -150,8 +150,7 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
     falls = "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
     assert headline(without).startswith(falls)
     assert "is ahead, but not significantly: 48.8% against 37.5%" in lead(without)
-    files = files_of(board)
-    assert headline(board) in files["report.html"].decode()
+    assert headline(board) in files_of(board)["report.html"].decode()
     without_original = compare_systems(trackers, Config(sets=("typos",)))
     assert headline(without_original) == leader(without_original)
     assert lead(without_original) == ""
@@ -393,8 +392,7 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
 
 def sized(folder, n):
     """A system whose numbers are over two items of set a and ``n`` of set b."""
-    rows = tables.results_of("intent", intent_metrics(0.5, 1.0, 2 / 3), {"a": 2, "b": n})
-    return table(folder, "intent", rows)
+    return table(folder, "intent", tables.results_of("intent", intent_metrics(0.5, 1.0, 2 / 3), {"a": 2, "b": n}))
 
 
 def test_what_cannot_be_board_of(tmp_path):

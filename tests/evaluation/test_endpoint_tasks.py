@@ -323,8 +323,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     assert not lacking(line, *wanted, "predict llm", "--style=tools", "--key_variable=MY_KEY", "--price=0.15,0.6")
     (row,) = _asked({name: step}, tmp_path).rows
     assert row[2:] == ["49", "0.0%", "1", "–"]
-    numbers = json_of(tmp_path / name / "run.json")
-    assert numbers["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
+    assert json_of(tmp_path / name / "run.json")["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
 
 
 def test_a_frame_without_an_answer_is_compared_with_nothing(tmp_path, gold):

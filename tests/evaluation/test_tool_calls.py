@@ -695,8 +695,8 @@ def test_the_check_of_promptfoo(exported):
     wrong = [("choice_0", "I cannot do that."), ("choice_0", calls("choice_0", lambda name, of: ("f", of)))]
     wrong.append(("choice_3", calls("choice_3", lambda name, of: (name, {"weight": 2.5}))))
     wrong += [("parallel_1", calls("parallel_1")[:1]), ("irrelevance_0", calls("choice_0"))]
-    without_street = {"receiver": {"name": "Nora Lind"}}
-    for key, change in (("choice_0", {"more": 1}), ("choice_3", {"weight": 3}), ("choice_3", without_street)):
+    without_town = {"receiver": {"name": "Nora Lind"}}
+    for key, change in (("choice_0", {"more": 1}), ("choice_3", {"weight": 3}), ("choice_3", without_town)):
         wrong.append((key, calls(key, lambda name, of, change=change: (name, of | change))))
     folder = exported / "promptfoo/original"
     line = ["node", "-e", CHECK, "-", json.dumps([*asked, *wrong])]

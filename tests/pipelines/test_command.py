@@ -199,8 +199,7 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
     error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
-    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
-    assert f"{flag} takes variants of the schemas" in error
+    assert not lacking(error, f"{typos / below}: contains the output of 'parapet perturb", f"{flag} takes variants of")
 
 
 # Two dialogues of one id, in one file or in two of a split. The commands that are not here read as one of these.

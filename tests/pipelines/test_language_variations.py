@@ -126,8 +126,7 @@ def test_odd_corpora(tmp_path):
         after, rows = user_turns(dialogues_of(tmp_path / "out" / kind)), rows_of(tmp_path / "out", kind)
         for place, old in user_turns(dialogues_of(root)).items():
             check_turn(old, after[place], rows[place])
-        said = after[evil, 6]["utterance"]
-        assert not kit.lacking(said, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
+        assert not kit.lacking(after[evil, 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
         assert rows[evil, 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()

@@ -46,8 +46,7 @@ def compose(schemas, answers, output):
 
 
 def test_hits_ask_for_each_tool_and_parameter(openai, tmp_path):
-    made = run("hits", schemas=openai / "trips.json", output=tmp_path / "hits")
-    assert not made.errors.count("warning")
+    assert not run("hits", schemas=openai / "trips.json", output=tmp_path / "hits").errors.count("warning")
     pages = rows_of(tmp_path / "hits/manifest.jsonl")
     assert {page["task_id"] for page in pages} == {"trips:names", "trips:descriptions"}
     assert [page["element_ids"] for page in pages] == [IDS + NAMES_ONLY, IDS]

@@ -127,8 +127,7 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed, n_variants, n,
     scores = [scores_of(places, row) for row in values]
     for zero in statistics.POLICIES:
         expected, of_frames = plain_sensitivity(values, zero)
-        sensitivity = parapet.schema_sensitivity(scores, zero=zero)
-        assert sensitivity == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        assert parapet.schema_sensitivity(scores, zero=zero) == pytest.approx(expected, abs=1e-12, nan_ok=True)
         interval = parapet.schema_sensitivity_interval(scores, zero=zero, replicates=200, seed=seed)
         low, high = (math.nan, math.nan)
         if not math.isnan(expected):
@@ -147,8 +146,7 @@ def test_intervals_across_turns_are_of_the_products():
     assert scores.interval("average_goal_accuracy", replicates=300) != pytest.approx(expected, abs=1e-3)
     # Of the services Cafes_1 only the second frames count.
     of_service = scores.interval(services="Cafes_1", replicates=300)
-    expected = plain_interval(["d0", "d1"], np.array([0.5, 0.0]), "0", 300)
-    assert of_service == pytest.approx(expected, abs=1e-12)
+    assert of_service == pytest.approx(plain_interval(["d0", "d1"], np.array([0.5, 0.0]), "0", 300), abs=1e-12)
 
 
 def scores_of(places, values, across_turn=False):

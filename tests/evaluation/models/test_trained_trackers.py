@@ -54,8 +54,7 @@ def loaded(bert):
 
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory):
-    folder = save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
-    return inspect(str(folder), saving.BY_MODEL["t5dst"])
+    return inspect(str(save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())), saving.BY_MODEL["t5dst"])
 
 
 @pytest.fixture(scope="module")

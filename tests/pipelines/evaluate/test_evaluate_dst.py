@@ -43,13 +43,8 @@ def variant_of(service, number):
 
 
 def user_frames(dialogues):
-    return [
-        (dialogue["dialogue_id"], i, frame)
-        for dialogue in dialogues
-        for i, turn in enumerate(dialogue["turns"])
-        for frame in turn["frames"]
-        if turn["speaker"] == "USER"
-    ]
+    turns = [(one["dialogue_id"], i, turn) for one in dialogues for i, turn in enumerate(one["turns"])]
+    return [(name, i, frame) for name, i, turn in turns for frame in turn["frames"] if turn["speaker"] == "USER"]
 
 
 @pytest.fixture(scope="module")

@@ -117,12 +117,10 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
 
 
 def intents(root):
-    """Of each user turn with a state, the active intent by service; of two the user turns to the last."""
-    found = {
-        (id_, turn): {frame["service"]: frame["state"]["active_intent"] for frame in of["frames"] if "state" in frame}
-        for id_, turn, of in turns_of(root, "USER")
-    }
-    return {place: frames for place, frames in found.items() if frames}
+    """Of each user turn with a state, the active intent of the service that the user turns to: the last."""
+    frames = {(id_, turn): of["frames"] for id_, turn, of in turns_of(root, "USER")}
+    states = {place: [frame["state"] for frame in some if "state" in frame] for place, some in frames.items()}
+    return {place: some[-1]["active_intent"] for place, some in states.items() if some}
 
 
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
@@ -155,7 +153,7 @@ def test_intents_under_the_names_of_a_variant(tmp_path):
     variant = tmp_path / "variants" / "v1" / "test"
     for path in (sample / "test").glob("*.json"):
         write(variant / path.name, path.read_bytes().replace(b"BookRepair", b"ReserveMending"))
-    labels = {place: list(of.values())[-1] for place, of in intents(sample).items()}
+    labels = intents(sample)
     assert "BookRepair" in labels.values()
     for name, put in (("original", "BookRepair"), ("v1", "ReserveMending")):
         write(tmp_path / "said" / f"{name}.jsonl", [
