@@ -290,8 +290,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     with ChatServer(answer) as server:
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
         run("predict", "llm", **flags, output=tmp_path / name)
-    suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
-    graph = Graph(read_suite(str(suite), ()))
+    graph = Graph(read_suite(str(write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')), ()))
     (row,) = _asked({name: graph.steps[name]}, tmp_path).rows
     assert row == ["mine/dst", f"m\n{server.url}", "50", "10.0%", "0", "$0.65"]
     scored(tmp_path, predictions=tmp_path / name / "predictions")

@@ -210,10 +210,8 @@ READERS = [
     "evaluate --task response --reference X --predictions reference",
     *("evaluate --task intent --reference X --predictions X", "evaluate --task ood --reference X --predictions X"),
 ]
-OF_A_FILE = [
-    *("evaluate --task generation --reference X --predictions reference", "train damd --train X"),
-    "evaluate --task dst --reference X --predictions X",
-]
+OF_A_FILE = ["evaluate --task generation --reference X --predictions reference", "train damd --train X"]
+OF_A_FILE.append("evaluate --task dst --reference X --predictions X")
 TWICE = {
     1: r"dialogues_001\.json: (dialogue )?\[3\]: duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]",
     2: r"dialogues_002\.json: (dialogue )?\[1\]: duplicate_id: dialogue '\d_0000\d' is in .*/dialogues_001\.json, too",

@@ -189,8 +189,10 @@ def test_what_repeats_need(agent, tmp_path):
 
 def test_repeats_in_a_suite(agent, tmp_path):
     system = '[[systems]]\nname = "{}"\nrepeats = 2\n{}\n'
+    for file in ("tasks.jsonl", "possible_answer/tasks.jsonl"):
+        write(tmp_path / "few" / file, rows_of(TASKS.parent / file)[:5])
     with ChatServer(by_seed) as server:
-        text = f'[corpus]\ntasks = "{TASKS}"\n'
+        text = f'[corpus]\ntasks = "{tmp_path}/few/tasks.jsonl"\n'
         text += system.format("class", f'model = "{agent}:Agent"\nmodel_args = {{ right = 0.5 }}')
         text += system.format("endpoint", f'endpoint = "{server.url}"\nmodel = "m"\nstyle = "tools"')
         run("suite", write(tmp_path / "suite.toml", text), output=tmp_path / "suite")

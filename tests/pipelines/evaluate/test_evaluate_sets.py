@@ -349,17 +349,13 @@ def sets_in(folder):
     return [f"{name}={folder}/sets/{name}" for name in ("v1", "v2")]
 
 
-@cases(
-    "argv",
-    ("dst", "--model=names"),
-    ("dst", "--predictions={}/states"),
-    ("response", "--predictions=reference"),
-    ("generation", "--predictions=reference"),
-    ids=" ".join,
-)
-def test_only_dialogues_that_all_sets_have_are_scored(argv, folder):
-    flags = {"task": argv[0], "reference": folder / "original"}
-    argv = argv[1].format(folder)
+OF_REFERENCE = [f"{task} --predictions=reference" for task in ("response", "generation")]
+
+
+@cases("line", "dst --model=names", "dst --predictions={}/states", *OF_REFERENCE)
+def test_only_dialogues_that_all_sets_have_are_scored(line, folder):
+    task, argv = line.format(folder).split(" ", 1)
+    flags = {"task": task, "reference": folder / "original"}
     for name in ("original", "states/original"):
         edit(folder / name / TEST_FILE, lambda dialogues: dialogues[:6])
     for name in ("sets/v1", "states/v1"):
@@ -369,7 +365,7 @@ def test_only_dialogues_that_all_sets_have_are_scored(argv, folder):
     told = "the sets have different dialogues: only the 6 that all of them have are compared"
     assert not lacking(result.errors, told, ", without 34 of v1, 2 of v2")
     numbers = result.json("metrics.json")
-    if flags["task"] == "dst":
+    if task == "dst":
         sets = result.json("robustness.json")["sets"]
         assert len({of_set["failures"]["frames"] for of_set in sets.values()}) == 1
         assert sets["v1"]["metrics"] == sets["original"]["metrics"] == numbers == whole
