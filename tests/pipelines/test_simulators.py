@@ -295,7 +295,7 @@ def test_the_sgd_layout(converted):
     assert [frame["state"]["active_intent"] for frame in frames[::2]][-2:] == ["FindRestaurants", "NONE"]
     spans = [(turn["utterance"], span) for turn in one["turns"] for span in turn["frames"][0]["slots"]]
     said = {(span["slot"], text[span["start"] : span["exclusive_end"]]) for text, span in spans}
-    assert said > {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")}
+    assert said >= {("food", "tuscan"), ("pricerange", "cheap"), ("name", "the lucky star"), ("phone", "01223 244277")}
 
 
 REASONS = {
