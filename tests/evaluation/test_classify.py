@@ -180,8 +180,7 @@ def test_what_is_right_within_the_first_of_a_ranking(tmp_path):
 def test_rankings_that_are_not_sound(tmp_path, answers, reason):
     row = {"dialogue": 0, "turn": 0, "answer": "hello", "answers": answers}
     places = str(write(tmp_path / "reference.txt", "1 hi\thello\n\n")), str(write(tmp_path / "a.jsonl", [row]))
-    caught = raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"}), top=2)
-    assert reason in str(caught)
+    assert reason in str(raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"}), top=2))
 
 
 @cases(
@@ -195,8 +194,7 @@ def test_rankings_that_are_not_sound(tmp_path, answers, reason):
 )
 def test_answers_that_do_not_fit(tmp_path, answers, reason):
     places = str(write(tmp_path / "reference.txt", TEST)), str(write(tmp_path / "a.jsonl", answers))
-    caught = raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"}))
-    assert reason in str(caught)
+    assert reason in str(raised(InputError, ranking.read_test, *places, frozenset({"hello", "bye"})))
 
 
 def test_files_of_a_set_have_different_names():

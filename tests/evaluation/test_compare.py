@@ -120,9 +120,8 @@ def test_states_with_variants(trackers, tmp_path):
             assert None not in (one.value, one.low, one.high), one
             assert sorted([one.low, one.value, one.high]) == [one.low, one.value, one.high]
     # The average is over the four sets, not over what is computed from them.
-    assert board.average["ft"].value == pytest.approx(
-        100 * mean([mean(numbers(i, rate)) for i, rate in enumerate((0.6, 0.35, 0.2, 0.3))])
-    )
+    means = [mean(numbers(i, rate)) for i, rate in enumerate((0.6, 0.35, 0.2, 0.3))]
+    assert board.average["ft"].value == pytest.approx(100 * mean(means))
     tests = {one.column: one for one in board.tests}
     assert {(one.first, one.second) for one in board.tests} == {("pt", "ft")}
     goals = [f"dst/{name}/{JGA}" for name in ("original", "v1", "v2", tables.VARIANTS, "typos")]
@@ -131,9 +130,8 @@ def test_states_with_variants(trackers, tmp_path):
     assert of_variants.p < 0.01
     assert of_variants.interval is not None
     assert of_variants.interval[0] > 0
-    assert of_variants.difference == pytest.approx(
-        100 * ((values["pt", tables.VARIANTS, "all", JGA].value or 0) - mean([mean(of) for of in variants]))
-    )
+    difference = values["pt", tables.VARIANTS, "all", JGA].value - mean([mean(of) for of in variants])
+    assert of_variants.difference == pytest.approx(100 * difference)
     again = read_board(str(write(tmp_path / "leaderboard.json", json_bytes(board))))
     assert (again, sections(again), files_of(again)) == (board, sections(board), files_of(board))
 
@@ -152,8 +150,7 @@ def test_the_page_says_what_the_variants_cost_and_who_leads(trackers):
     falls = "pt goes from 62.5% to 35.0% (chance may have made the change) on typos; ft goes"
     assert headline(without).startswith(falls)
     assert "is ahead, but not significantly: 48.8% against 37.5%" in lead(without)
-    files = files_of(board)
-    assert headline(board) in files["report.html"].decode()
+    assert headline(board) in files_of(board)["report.html"].decode()
     without_original = compare_systems(trackers, Config(sets=("typos",)))
     assert headline(without_original) == leader(without_original)
     assert lead(without_original) == ""
@@ -317,9 +314,8 @@ def test_files(trackers):
     numbers = [{key: float(row[key]) if row[key] else None for key in ("value", "low", "high")} for row in rows]
     assert [row | of_row for row, of_row in zip(rows, numbers, strict=True)] == parquet
     assert {row["group"] for row in parquet} == {"all", "seen", "unseen", "Inns_1", "Cabs_1"}
-    assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == [
-        (name, "average", board.average[name].value) for name in ("pt", "ft")
-    ]
+    averages = [(name, "average", board.average[name].value) for name in ("pt", "ft")]
+    assert [(row["system"], row["metric"], row["value"]) for row in parquet[-2:]] == averages
     lines = files["table.md"].decode().splitlines()
     assert lines[2] == "| system | mean | original | v1 | v2 | v1–v2 | schema sensitivity, % | typos |"
     assert lines[4].startswith("| pt | **")
@@ -396,8 +392,7 @@ def test_what_is_over_all_sets_is_no_common_number_of_different_sets(tmp_path):
 
 def sized(folder, n):
     """A system whose numbers are over two items of set a and ``n`` of set b."""
-    rows = tables.results_of("intent", intent_metrics(0.5, 1.0, 2 / 3), {"a": 2, "b": n})
-    return table(folder, "intent", rows)
+    return table(folder, "intent", tables.results_of("intent", intent_metrics(0.5, 1.0, 2 / 3), {"a": 2, "b": n}))
 
 
 def test_what_cannot_be_board_of(tmp_path):

@@ -290,8 +290,7 @@ def test_the_page_of_a_suite_says_how_a_model_was_asked(tmp_path, gold):
     with ChatServer(answer) as server:
         flags = {"endpoint": server.url, "model": "m", "price": "1000,2000", "parallel_calls": 1}
         run("predict", "llm", **flags, output=tmp_path / name)
-    suite = write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')
-    graph = Graph(read_suite(str(suite), ()))
+    graph = Graph(read_suite(str(write(tmp_path / "suite.toml", SYSTEM.format(server.url) + 'model = "m"\n')), ()))
     (row,) = _asked({name: graph.steps[name]}, tmp_path).rows
     assert row == ["mine/dst", f"m\n{server.url}", "50", "10.0%", "0", "$0.65"]
     scored(tmp_path, predictions=tmp_path / name / "predictions")
@@ -323,8 +322,7 @@ def test_the_page_of_a_suite_without_usage_or_with_refusals(tmp_path, gold):
     assert not lacking(line, *wanted, "predict llm", "--style=tools", "--key_variable=MY_KEY", "--price=0.15,0.6")
     (row,) = _asked({name: step}, tmp_path).rows
     assert row[2:] == ["49", "0.0%", "1", "–"]
-    numbers = json_of(tmp_path / name / "run.json")
-    assert numbers["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
+    assert json_of(tmp_path / name / "run.json")["counts"]["refusals/invalid: HTTP 400: not this one"] == 1
 
 
 def test_a_frame_without_an_answer_is_compared_with_nothing(tmp_path, gold):
@@ -493,13 +491,10 @@ def test_a_prompt_of_ones_own(tmp_path):
 
 
 @cases(
-    "template told",
-    ("Say it.", "block user"),
-    ("{% block user %}", "line 1"),
-    ("{% block user %}{{ nothing }}{% endblock %}", "nothing"),
+    "body told", ("", "block user"), ("{% block user %}", "line 1"), ("{% block user %}{{ xyz }}{% endblock %}", "xyz")
 )
-def test_prompts_that_cannot_be(tmp_path, template, told):
-    path = write(tmp_path / "mine.jinja", template)
+def test_prompts_that_cannot_be(tmp_path, body, told):
+    path = write(tmp_path / "mine.jinja", f"Hi{body}")
     raised(InputError, lambda: prompt_of("utterances", str(path)).messages(acts=""), match=told)
 
 

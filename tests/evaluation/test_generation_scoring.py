@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases, json_of, raised, write
+from kit import cases, json_of, lacking, raised, write
 from tiny_checkpoints import save_roberta
 
 from parapet.evaluation.generation import corpus, scoring
@@ -58,9 +58,8 @@ class Table:
 
 def validated(table, other=ROME):
     negatives = references(other, CITY) if other else ()
-    return scoring.validate(
-        [(scoring.premises_of(OSLO, "where?", CITY, "|", "in Oslo"), references(OSLO, CITY), negatives)], table
-    )[0]
+    premises = scoring.premises_of(OSLO, "where?", CITY, "|", "in Oslo")
+    return scoring.validate([(premises, references(OSLO, CITY), negatives)], table)[0]
 
 
 def test_the_most_entailed_candidate_is_the_reference():
@@ -77,9 +76,8 @@ TURNS = (
     SystemTurn("2", 1, "in Rome", "where?", (ROME,)),
     SystemTurn("2", 3, "", "x", ()),
 )
-CORPUS = Corpus(
-    "dev", TURNS, {ORIGINAL: {"S_1": CITY}}, {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}, frozenset()
-)
+CITIES = {("S_1", "city"): (("Oslo", "Oslo"), ("Rome", "Rome"))}
+CORPUS = Corpus("dev", TURNS, {ORIGINAL: {"S_1": CITY}}, CITIES, frozenset())
 TRUTH = {
     "in Oslo => city is Oslo": 0.9,
     "in Rome => city is Rome": 0.9,
@@ -165,30 +163,21 @@ def test_a_tampered_reference_must_not_be_entailed(premise):
 # Section 2, Appendices B and D: the candidates.
 
 
-FLIGHT = words("Flights", is_nonstop="Whether the flight is a direct one")  # Flights_4 of SGD
-BUS = words("Buses", additional_luggage="Whether to carry excess baggage in the bus")  # Buses_3
-APPENDIX_D = [
-    (
-        FLIGHT,
-        boolean("is_nonstop", "False"),
-        "I found an American Airlines flight taking off at 4:10 pm with a layover and returning at 1:40 pm. The price "
-        "is $449",
-        "Whether the flight is a direct one? No. || is nonstop? No. || is not nonstop || Flights is not nonstop",
-    ),
-    (
-        BUS,
-        boolean("additional_luggage", "False"),
-        "You would like 2 tickets from Anaheim to Las Vegas on a bus departing on March 5th at 6:40 am?",
-        "Whether to carry excess baggage in the bus? No. || additional luggage? No. || Has no additional luggage || "
-        "Is not additional luggage || Does not additional luggage",
-    ),
-]
+FLIGHT = "Flights", "is_nonstop", "Whether the flight is a direct one"  # Flights_4 of SGD
+BUS = "Buses", "additional_luggage", "Whether to carry excess baggage in the bus"  # Buses_3
+OF_BUS = [f"{verb} additional luggage" for verb in ("Has no", "Is not", "Does not")]
 
 
-@pytest.mark.parametrize(("described", "of", "truth", "wanted"), APPENDIX_D)
-def test_instances_of_appendix_d_fail_the_validation(described, of, truth, wanted):
+@cases(
+    "element truth wanted",
+    (FLIGHT, "a flight with a layover", ["is nonstop? No.", "is not nonstop", "Flights is not nonstop"]),
+    (BUS, "2 tickets on a bus departing on March 5th at 6:40 am?", ["additional luggage? No.", *OF_BUS]),
+)
+def test_instances_of_appendix_d_fail_the_validation(element, truth, wanted):
+    domain, slot, description = element
+    described, of = words(domain, **{slot: description}), boolean(slot, "False")
     candidates = references(of, described, "paper")
-    assert " || ".join(candidates) == wanted
+    assert [*candidates] == [f"{description}? No.", *wanted]
     premises = scoring.premises_of(of, "", described, " ", truth)
     (found,) = scoring.validate([(premises, candidates, ())], Table())  # "none of them yields entailment"
     assert not found.valid
@@ -197,8 +186,8 @@ def test_instances_of_appendix_d_fail_the_validation(described, of, truth, wante
 def test_kids_friendly_of_section_2():
     described = words(kids_friendly="Whether the place is kids friendly")
     found = references(boolean("kids_friendly", "True"), described, "paper")
-    assert "Whether the place is kids friendly? Yes." in found
-    assert "Is kids friendly" in found  # in the running text with a full stop, in Appendix D without
+    # In the running text the second has a full stop, in Appendix D none.
+    assert not lacking(found, "Whether the place is kids friendly? Yes.", "Is kids friendly")
 
 
 # Section 2.1: Figure 1.
@@ -508,10 +497,8 @@ def test_what_is_entailed(premise, hypothesis, wanted):
     assert judged(premise, hypothesis) == wanted
 
 
-TEXTS = st.one_of(
-    st.text(max_size=40),
-    st.sampled_from(["Request x", "x? Yes.", "x? No.", "It is not x.", "There are 5 results.", "a is b", " is ", "\n"]),
-)
+FORMS = ["Request x", "x? Yes.", "x? No.", "It is not x.", "There are 5 results.", "a is b", " is ", "\n"]
+TEXTS = st.text(max_size=40) | st.sampled_from(FORMS)
 
 
 @given(TEXTS, TEXTS)
@@ -553,21 +540,9 @@ def test_each_pair_is_judged_as_alone(roberta):
     "without config said",
     (("config.json",), {}, "has no config.json, so it contains no model; Parapet does not download models"),
     (("model.safetensors",), {}, "has no weights (model.safetensors or pytorch_model.bin)"),
-    (
-        ("tokenizer.json", "merges.txt"),
-        {},
-        "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt or ",
-    ),
-    (
-        (),
-        {"architectures": ["RobertaForMaskedLM"]},
-        "contains a RobertaForMaskedLM: expected a classifier of text pairs",
-    ),
-    (
-        (),
-        dict(enumerate(("LABEL_0", "LABEL_1", "LABEL_2"))),
-        "its labels are LABEL_0, LABEL_1, LABEL_2: id2label in config.json must map",
-    ),
+    (("tokenizer.json", "merges.txt"), {}, "lacks the files of a tokenizer (tokenizer.json or vocab.json, merges.txt"),
+    ((), {"architectures": ["RobertaForMaskedLM"]}, "contains a RobertaForMaskedLM: expected a classifier of text"),
+    ((), dict(enumerate(("LABEL_0", "LABEL_1"))), "its labels are LABEL_0, LABEL_1: id2label in config.json must map"),
     ((), {0: "entailment", 1: "neutral", 7: "contradiction"}, "its labels are entailment, neutral, contradiction: "),
 )
 def test_folders_that_cannot_be_used(roberta, tmp_path, without, config, said):

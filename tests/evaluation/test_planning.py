@@ -89,8 +89,7 @@ def test_the_benchmark_tests_as_compare_does():
     sums_of = [{f"d{i}": (float(is_right), 1) for i, is_right in enumerate(row)} for row in right]
     parts = {("a", "c"): (sums_of[0],), ("b", "c"): (sums_of[1],)}
     (test,) = paired(parts, [("a", "b")], {"c": 100.0}, "0", REPLICATES)
-    sums = (right[0].astype(float) - right[1])[None]
-    assert p_values(sums, random)[0] == pytest.approx(test.p, abs=0.02)
+    assert p_values((right[0].astype(float) - right[1])[None], random)[0] == pytest.approx(test.p, abs=0.02)
     assert 0.01 < test.p < 0.9
 
 

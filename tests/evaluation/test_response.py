@@ -18,9 +18,8 @@ ROWS = [
     {"name": "Bell", "city": "Rome", "price": "20", "phone": "456"},
     {"name": "Castle", "city": "Bonn", "price": "10", "phone": "789"},
 ]
-KNOWN = goals.Knowledge(
-    {"Inns_1": ROWS}, [("Inns_1", "city", "Rome", "the eternal city"), ("Inns_1", "price", "10", "ten")]
-)
+MEANT = [("Inns_1", "city", "Rome", "the eternal city"), ("Inns_1", "price", "10", "ten")]
+KNOWN = goals.Knowledge({"Inns_1": ROWS}, MEANT)
 ROMAN = goals.Search("Inns_1", {"city": ("Rome",)}, ("name",))
 
 
@@ -225,11 +224,8 @@ def test_files_that_do_not_fit(tmp_path):
         ('{"dialogue_id": "sng2", "turn": 0, "response": "", "state": {"train": []}}', "line 1: state[...]: Expected"),
     ):
         assert reason in str(raised(InputError, read, str(write(tmp_path / "said.jsonl", text)), reference))
-    bad = {
-        "no response for dialogue 'more'": {**GOALS, "more": {}},
-        "Expected `object`": {"a": {"b": {"informable": []}}},
-    }
-    for reason, content in bad.items():
+    more, other = {**GOALS, "more": {}}, {"a": {"b": {"informable": []}}}
+    for reason, content in (("no response for dialogue 'more'", more), ("Expected `object`", other)):
         write(tmp_path / "goals.json", content)
         raised(InputError, goals.read_reference, **files, match=reason)
     raised(InputError, goals.read_entities, str(tmp_path), match=r"expected files such as restaurant_db\.json")

@@ -200,11 +200,8 @@ def by_pairs(counts):
 
 
 def labelled(counts):
-    return [
-        (f"rater {i}", item, str(label))
-        for item, of_item in enumerate(counts)
-        for i, label in enumerate(category for category, n in enumerate(of_item) for _ in range(n))
-    ]
+    labels = [[label for label, n in enumerate(of_item) for _ in range(n)] for of_item in counts]
+    return [(f"rater {i}", item, str(one)) for item, some in enumerate(labels) for i, one in enumerate(some)]
 
 
 def test_the_published_examples():

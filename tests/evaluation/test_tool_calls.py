@@ -50,9 +50,7 @@ RIGHT = {
 @cases(
     "arguments kind",
     ({"city": "NYC"}, None),
-    ({}, "missing_parameter"),
     ({"city": "NYC", "stars": 5}, "unexpected_parameter"),
-    ({"city": "NYC", "seats": 2}, None),
     ({"city": "NYC", "dates": []}, None),  # the published checker takes it for what may be left out
     ({"city": "NYC", "place": (1, 2.5)}, None),
     ({"city": "NYC", "dates": ("May 1", "May 2")}, "wrong_type"),
@@ -128,20 +126,16 @@ def test_right_values_are_right_and_what_is_required_is_missed(data):
 
 @cases(
     "result calls",
-    ([{"f": {"a": 1}}], [{"f": {"a": 1}}]),
     ([{"f": '{"a": 1}'}], [{"f": {"a": 1}}]),
     ([{"f": ""}], [{"f": {}}]),
     ('[{"f": {"a": 1}}]', [{"f": {"a": 1}}]),
-    ("I cannot do that.", []),
     (None, []),
-    ([], []),
     ([{"f": '{"a": '}], None),
     ([{"f": {}, "g": {}}], None),
     ("[f(a=1)]", [{"f": {"a": 1}}]),
     ("a.f(a=[-1, {'b': (2, None)}]), g()", [{"a.f": {"a": [-1, {"b": (2, None)}]}}, {"g": {}}]),
     ("```\n[f(a='it\\'s')]\n```", [{"f": {"a": "it's"}}]),
     ("[f(a=1", None),
-    ("f(a=", None),
     ('{"f": {"a": 1', None),
     ([{"name": "f", "arguments": '{"a": 1}'}], [{"f": {"a": 1}}]),
     ([{"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}], [{"f": {"a": 1}}]),
@@ -421,9 +415,7 @@ def test_a_conversation_is_sent_as_it_came(tmp_path, talk, sent):
 def test_tasks_with_conversations_and_tools_of_no_known_form(tmp_path, change, told):
     task = {"id": "irrelevance_0", "question": ask("Hi"), "function": [], **change}
     path = write(tmp_path / "tasks.json", f"\n{json.dumps(task)}\n")
-    reason = str(raised(InputError, read_tasks, str(path)))
-    assert "line 2" in reason
-    assert told in reason
+    assert not lacking(str(raised(InputError, read_tasks, str(path))), "line 2", told)
 
 
 @cases(
@@ -703,12 +695,8 @@ def test_the_check_of_promptfoo(exported):
     wrong = [("choice_0", "I cannot do that."), ("choice_0", calls("choice_0", lambda name, of: ("f", of)))]
     wrong.append(("choice_3", calls("choice_3", lambda name, of: (name, {"weight": 2.5}))))
     wrong += [("parallel_1", calls("parallel_1")[:1]), ("irrelevance_0", calls("choice_0"))]
-    changes = [
-        ("choice_0", {"more": 1}),
-        ("choice_3", {"weight": 3}),
-        ("choice_3", {"receiver": {"name": "Nora Lind"}}),
-    ]
-    for key, change in changes:
+    without_town = {"receiver": {"name": "Nora Lind"}}
+    for key, change in (("choice_0", {"more": 1}), ("choice_3", {"weight": 3}), ("choice_3", without_town)):
         wrong.append((key, calls(key, lambda name, of, change=change: (name, of | change))))
     folder = exported / "promptfoo/original"
     line = ["node", "-e", CHECK, "-", json.dumps([*asked, *wrong])]

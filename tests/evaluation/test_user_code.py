@@ -86,11 +86,7 @@ def test_a_class_a_function_and_an_object(code):
 
 @cases(
     "name arguments reason",
-    (
-        "Tracker",
-        {},
-        "--model_args: tracker.py:Tracker(checkpoint, beams=1, *, greedy=False) cannot be called with (none)",
-    ),
+    ("Tracker", {}, "--model_args: tracker.py:Tracker(checkpoint, beams=1, *, greedy=False) cannot be called with"),
     ("Tracker", {"checkpoint": 1, "beam": 2}, "got an unexpected keyword argument 'beam'"),
     ("function", {"batch": 1}, "with a list of examples and batch=1: multiple values for argument 'batch'"),
     ("no_batch", {"beams": 1}, "too many positional arguments"),

@@ -62,11 +62,8 @@ def test_a_set_as_the_papers_concierge(tmp_path):
     out = anonymise(tmp_path / "out", **flags).folder
     sets = {name: (out / f"concierge/dialog-concierge-{name}.txt").read_text() for name in ("trn", "dev", "tst")}
     assert [text.count("\n\n") for text in sets.values()] == [30, 6, 4]
-    expected = (
-        "1 hey concierge\t<SILENCE>\n2 table for <number> on <date>, my name is <person>\tapi_call\n"
-        "3 <SILENCE>\thi <person>, checking place "
-    )
-    assert sets["dev"].startswith(expected)
+    said = "1 hey concierge\t<SILENCE>\n2 table for <number> on <date>, my name is <person>\tapi_call\n"
+    assert sets["dev"].startswith(f"{said}3 <SILENCE>\thi <person>, checking place ")
     candidates = [f"1 hi <person>, checking place {one} {other}" for one in "abcdefgh" for other in "klmno"]
     assert (out / "concierge/dialog-concierge-candidates.txt").read_text().splitlines() == ["1 api_call", *candidates]
     assert json_of(out / "statistics.json")["set"] == {

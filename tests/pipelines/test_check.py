@@ -59,9 +59,7 @@ def test_what_contradicts_the_schema_or_the_text_of_a_dialogue(corpus):
     assert kinds["categorical_value"][0][:2] == ("1_00000, turn 0", "/0/turns/0/frames/0/state")
     assert kinds["categorical_value"][0][2].startswith("'purple' is not a possible value of slot ")
     assert len(kinds["categorical_value"]) == 1  # whose value later turns do not have
-    assert [row[2].partition(" is ")[2] for row in kinds["value_not_said"]][:1] == [
-        '"nobody\'s words", which nobody has said so far'
-    ]
+    assert kinds["value_not_said"][0][2].partition(" is ")[2] == '"nobody\'s words", which nobody has said so far'
     span = ("1_00000, turn 0", "/0/turns/0/frames/0/slots/0", f"{text!r} is not a value of its slot")
     assert kinds["span_value"] == [span]
     (ghost,) = (row for row in kinds["reference"] if "ghost" in row[2])
@@ -74,9 +72,8 @@ def test_what_contradicts_the_schema_or_the_text_of_a_dialogue(corpus):
     ((_, pointer, message),) = kinds["format"]
     assert (pointer, message) == ("/4/turns/0/utterance", "Expected `str`, got `int`")
     assert "requires slot" in kinds["call_incomplete"][0][2]
-    assert {kind for kind, severity in severities.items() if severity == "warning"} == {
-        *("value_not_said", "speakers", "call_incomplete")
-    }
+    warnings = {kind for kind, severity in severities.items() if severity == "warning"}
+    assert warnings == {"value_not_said", "speakers", "call_incomplete"}
 
 
 def test_a_bad_service_is_reported_once_and_not_again_for_each_dialogue(corpus):

@@ -199,8 +199,7 @@ def test_sets_of_dialogues_are_no_schema_variants(typos, tmp_path, command, belo
     """They have the schemas of the corpus itself: distances were 0, dialogues were rewritten to the same names."""
     flag = "--oracle" if "oracle" in command else "--variants"
     error = refused(*command.split(), flag, typos / below, output=tmp_path / "out")
-    assert f"{typos / below}: contains the output of 'parapet perturb typos'" in error
-    assert f"{flag} takes variants of the schemas" in error
+    assert not lacking(error, f"{typos / below}: contains the output of 'parapet perturb", f"{flag} takes variants of")
 
 
 # Two dialogues of one id, in one file or in two of a split. The commands that are not here read as one of these.
@@ -211,10 +210,8 @@ READERS = [
     "evaluate --task response --reference X --predictions reference",
     *("evaluate --task intent --reference X --predictions X", "evaluate --task ood --reference X --predictions X"),
 ]
-OF_A_FILE = [
-    *("evaluate --task generation --reference X --predictions reference", "train damd --train X"),
-    "evaluate --task dst --reference X --predictions X",
-]
+OF_A_FILE = ["evaluate --task generation --reference X --predictions reference", "train damd --train X"]
+OF_A_FILE.append("evaluate --task dst --reference X --predictions X")
 TWICE = {
     1: r"dialogues_001\.json: (dialogue )?\[3\]: duplicate_id: dialogue '\d_0000\d' appears twice, first at \[1\]",
     2: r"dialogues_002\.json: (dialogue )?\[1\]: duplicate_id: dialogue '\d_0000\d' is in .*/dialogues_001\.json, too",

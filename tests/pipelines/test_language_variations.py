@@ -93,12 +93,13 @@ def test_values_perturbed(tmp_path):
     root = corpus(tmp_path / "sgd", test=sample_dialogues())
     vary(tmp_path / "out", "--perturb_values", sgd=root, rates="word=0.9,abbreviation=0", kinds="typos")
     check_sets(root, tmp_path / "out", ("typos",), perturbed=True)
-    before, after = (user_turns(dialogues_of(folder)) for folder in (root, tmp_path / "out" / "typos"))
-    texts = [
-        [text_at(turn, span) for turn in turns.values() for frame in turn["frames"] for span in frame["slots"]]
-        for turns in (before, after)
-    ]
-    assert sum(one != other for one, other in zip(*texts, strict=True)) > 10
+
+    def texts(folder):
+        turns = user_turns(dialogues_of(folder)).values()
+        return [text_at(turn, span) for turn in turns for frame in turn["frames"] for span in frame["slots"]]
+
+    pairs = zip(texts(root), texts(tmp_path / "out" / "typos"), strict=True)
+    assert sum(one != other for one, other in pairs) > 10
 
 
 def test_odd_corpora(tmp_path):
@@ -125,8 +126,7 @@ def test_odd_corpora(tmp_path):
         after, rows = user_turns(dialogues_of(tmp_path / "out" / kind)), rows_of(tmp_path / "out", kind)
         for place, old in user_turns(dialogues_of(root)).items():
             check_turn(old, after[place], rows[place])
-        said = after[evil, 6]["utterance"]
-        assert not kit.lacking(said, "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
+        assert not kit.lacking(after[evil, 6]["utterance"], "Cafe\u0301 👍🏽👩‍👩‍👧 ｗｉｄｅ", "naïvely wordé")
         assert rows[evil, 10]["reason"] == "no_word"
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"sgd", "out"}
     assert "<script>" not in (tmp_path / "out" / "report.html").read_text()

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from chat_server import ChatServer
-from kit import cases, refused, write
+from kit import cases, lacking, refused, write
 from tool_files import of_fields
 
 from parapet.schemas.tools import ToolVariant, read_tools
@@ -103,10 +103,8 @@ def test_an_agent_under_two_wordings(variants, tmp_path):
     request = {"model": "m", "messages": [], "tools": [{"type": "function", "function": function}]}
     record = tmp_path / "tools.json"
     with ChatServer(reply_of) as upstream:
-        with served("--variants", variants, "--variant=v1", "--upstream", upstream.url, "--record", record) as (
-            process,
-            address,
-        ):
+        flags = ["--variants", variants, "--variant=v1", "--upstream", upstream.url, "--record", record]
+        with served(*flags) as (process, address):
             for path in ("", "/x/v2", "/x/original"):
                 answer = httpx.post(f"{address}{path}/chat/completions", json=request, trust_env=False).json()
                 called = answer["choices"][0]["message"]["tool_calls"][0]["function"]
@@ -116,9 +114,7 @@ def test_an_agent_under_two_wordings(variants, tmp_path):
         assert process.returncode == 0, problems
         names = [body["tools"][0]["function"]["name"] for body in upstream.requests]
     assert names == ["seek_places", "seek_places_2", "find_rooms"]
-    assert "v1: 1 request, 1 tool reworded, 1 call mapped, 0 not" in said
-    assert "v2: 1 request" in said
-    assert "original: 1 request, 0 tools reworded" in said
+    assert not lacking(said, "v1: 1 request, 1 tool reworded, 1 call mapped, 0 not", "v2: 1 request", "original: 1 req")
     written = json.loads(record.read_text())
     assert written["tools"] == request["tools"]
     assert written["usage"] == [{"tool": "find_rooms", "offered": 3, "called": 3}]
@@ -163,8 +159,7 @@ def test_an_mcp_server_that_is_a_command(variants, tmp_path):
         process.stdin.close()
         assert process.wait(30) == 1  # the server fails on what is no JSON, with its own status
         problems = process.stderr.read()
-    assert "v1: 3 requests, 2 tools reworded, 1 call mapped, 0 not" in problems
-    assert "tool 'late' has no variant" in problems
+    assert not lacking(problems, "v1: 3 requests, 2 tools reworded, 1 call mapped, 0 not", "'late' has no variant")
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     call = next(line for line in lines if "tools/call" in line["received"])
     assert [json.loads(call[text])["params"]["name"] for text in ("received", "sent")] == ["seek_places", "find_rooms"]
@@ -257,10 +252,8 @@ server.run()
 
 def test_client_and_server_of_the_package(tmp_path):
     mcp = pytest.importorskip("mcp")
-    record, server = (
-        ["--record", tmp_path / "tools.json"],
-        ["--mcp", "--", sys.executable, write(tmp_path / "a.py", PACKAGED)],
-    )
+    record = ["--record", tmp_path / "tools.json"]
+    server = ["--mcp", "--", sys.executable, write(tmp_path / "a.py", PACKAGED)]
 
     async def use(tool, arguments, *argv):
         heard = []

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kit import THOROUGH, cases, edit, json_of, lacking, raised, rows_of, run, sample_dialogues, write
+from kit import THOROUGH, cases, edit, files_of, json_of, lacking, raised, rows_of, run, sample_dialogues, write
 
 from parapet.evaluation.results import ResultRow
 from parapet.pipelines.app import command_line
@@ -74,8 +74,7 @@ def suite(folder, *flags, output="out", status=0):
 
 def content(folder):
     """The files of an output, but for the suite's own state: it has times."""
-    files = (path for path in folder.rglob("*") if path.is_file() and FOLDER not in path.parts)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {name: data for name, data in files_of(folder).items() if FOLDER not in Path(name).parts}
 
 
 def append_to(folder, text):
@@ -104,10 +103,9 @@ def test_a_step_goes_on_without_what_failed(folder):
 def test_numbers_beside_those_of_a_paper_and_over_seeds(tmp_path):
     write(tmp_path / "a" / "numbers.json", '{"x": [{"y/z": 0.5, "none": null, "text": "1"}]}')
     assert pointed("@a/numbers.json#/x/0/y~1z", tmp_path) == 0.5
-    for missing in ("a/numbers.json#/x/0/none", "a/numbers.json#/x/0/text", "a/numbers.json#/x/1/y"):
-        assert pointed(f"@{missing}", tmp_path) is None
-    for missing in ("a/numbers.json#/w", "a/numbers.json#/x/0/y~1z/deeper", "b/numbers.json#/x"):
-        assert pointed(f"@{missing}", tmp_path) is None
+    for missing in ("x/0/none", "x/0/text", "x/1/y", "w", "x/0/y~1z/deeper"):
+        assert pointed(f"@a/numbers.json#/{missing}", tmp_path) is None
+    assert pointed("@b/numbers.json#/x", tmp_path) is None
     for values, of_paper, digits, shown in (
         ([52.04], 50.0, 1, "52.0\npaper 50.0, +2.0"),
         ([51.0, 53.0, 52.0], 50.0, 1, "52.0 ± 1.0\npaper 50.0, +2.0"),
@@ -265,12 +263,12 @@ def test_links_in_a_corpus_are_followed_and_the_suites_output_is_no_part_of_it(f
 
 
 def test_a_folder_of_other_files_is_refused(folder):
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = files_of(folder)
     for output in (".", "corpus"):
         for flags in ([], ["--dry_run"]):
             told = suite(folder, *flags, output=output, status=2).errors
             assert "contains files that no suite has written: choose a new folder" in told
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert files_of(folder) == before
 
 
 @pytest.mark.thorough
@@ -375,8 +373,7 @@ def test_the_results(made):
     assert not lacking(page, *shown, *links)
     assert "Small <suite>" not in page
     assert all((out / path).is_file() for path in linked)
-    manifest = json_of(out / "run.json")
-    assert manifest["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
+    assert json_of(out / "run.json")["steps"]["sets/typos"]["sha256"] == State(out).hash_of(out / "sets/typos")
 
 
 def test_what_lacks_an_input_is_left_out_with_what_needs_it(folder):

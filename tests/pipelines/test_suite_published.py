@@ -119,8 +119,7 @@ def test_a_system_of_sgdx_is_trained_on_each_training_set(system, model, tmp_pat
     assert {(step.options["preset"], step.options["checkpoint"]) for step in trainings} == {("sgdx", "net")}
     others = ["@back_translated_training_set/backtrans", "@training_sets/oracle", "@training_sets/corrupted"]
     assert [step.options["train"] for step in trainings] == [str(tmp_path), *others]
-    compared = steps[f"Table-3-{system}"].options["systems"]
-    assert list(compared) == ["none", "backtrans", "oracle", "corrupted"]
+    assert list(steps[f"Table-3-{system}"].options["systems"]) == ["none", "backtrans", "oracle", "corrupted"]
 
 
 def test_steps_on_the_corpus_take_the_split_that_systems_are_scored_on(tmp_path):
@@ -141,8 +140,7 @@ def test_steps_that_need_what_is_left_out_are_left_out_or_compare_the_rest(tmp_p
     compared = Graph(predicted).steps["Table-3-T5DST"].options
     assert compared["systems"] == {"none": "@scores/T5DST", "oracle": "@scores/T5DST-oracle"}
     for only in states:  # nothing to compare, or no baseline
-        suite = read_suite("sgdx", [f"corpus.sgd={folder}", only])
-        assert "Table-3-T5DST" not in Graph(suite).steps
+        assert "Table-3-T5DST" not in Graph(read_suite("sgdx", [f"corpus.sgd={folder}", only])).steps
 
 
 def test_the_page_says_what_the_numbers_that_are_missing_need(tmp_path):
@@ -180,9 +178,8 @@ def test_detectors_and_gpt2_are_trained_on_foreign_turns_and_on_reminders(tmp_pa
     given = [*given, "inputs.gpt2=gpt2"]
     steps = Graph(read_suite("raddle", given)).steps
     assert [name for name in steps if name.startswith("Table-6")] == []
-    assert {name for name in steps if name.startswith("Table-7-GPT-2")} == {
-        f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")
-    }
+    parts = {f"Table-7-GPT-2{part}" for part in ("", "-predictions", "-states", "-responses")}
+    assert {name for name in steps if name.startswith("Table-7-GPT-2")} == parts
     steps = Graph(read_suite("raddle", [*given, "inputs.foreign=own", "inputs.reddit=chat"])).steps
     assert steps["Table-6-GPT-2-20"].options["train"] == ["@ood_training-20/ood-20"]
     assert {steps[f"ood_training-{rate}"].options["split"] for rate in (10, 20, 50)} == {"train,test"}

@@ -46,8 +46,7 @@ def compose(schemas, answers, output):
 
 
 def test_hits_ask_for_each_tool_and_parameter(openai, tmp_path):
-    made = run("hits", schemas=openai / "trips.json", output=tmp_path / "hits")
-    assert not made.errors.count("warning")
+    assert not run("hits", schemas=openai / "trips.json", output=tmp_path / "hits").errors.count("warning")
     pages = rows_of(tmp_path / "hits/manifest.jsonl")
     assert {page["task_id"] for page in pages} == {"trips:names", "trips:descriptions"}
     assert [page["element_ids"] for page in pages] == [IDS + NAMES_ONLY, IDS]
@@ -72,9 +71,8 @@ def test_variants_have_the_dialect_and_nothing_but_other_names_and_descriptions(
         jsonschema.Draft202012Validator.check_schema(schema)
         of_parcel = names["parameters"]["send_parcel"]
         assert [*schema["properties"]] == [of_parcel[f"/properties/{name}"] for name in PARCEL["properties"]]
-        assert [of_parcel[f"/properties/{name}"] for name in ("sender", "receiver", "note")] == [
-            rows[element, "name", k] for element in NAMES_ONLY
-        ]
+        others = [of_parcel[f"/properties/{name}"] for name in ("sender", "receiver", "note")]
+        assert others == [rows[element, "name", k] for element in NAMES_ONLY]
         user = rows[IDS[2], "name", k]
         assert user == of_parcel["/properties/user_id"] == names["parameters"]["book_trip"]["/properties/user_id"]
         assert schema["properties"][user]["description"] == rows[IDS[2], "description", k]
@@ -293,11 +291,7 @@ def test_names_that_collide_in_a_task_are_not_used(place):
     "change flags reason",
     ({"variants/v2/names.json": "[]"}, {}, "names.json: "),
     ({}, {"mapping": "position"}, "unknown flag --mapping"),
-    (
-        {"variants/v1/tools.json": TASKS},
-        {},
-        "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_trip'",
-    ),
+    ({"variants/v1/tools.json": TASKS}, {}, "does not belong to tools.json: toolset 'trips_0', tool 'travel.book_"),
     ({"given/tasks.jsonl": "\n"}, {}, "contains no tasks"),
     ({}, {"tasks": ["given/tasks.jsonl", f"given/{TRUTHS}"]}, "--tasks: two of the files have the same name"),
     ({}, {"variants": sample_root()}, "the variant has no names.json, as variants of tools have"),

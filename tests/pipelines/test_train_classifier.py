@@ -86,21 +86,20 @@ def test_a_corpus_its_variants_and_sets(sample, tmp_path):
     model = trained(tmp_path / "model", train=[sample, other], split="test", dev=sample, dev_split="test")
     sets = {"variants": variants, "sets": f"reversed={other}"}
     one = run("predict", "classifier", model=model, **sets, quiet=True, output=tmp_path / "one")
-    by_set = {
-        name: {
-            (row["dialogue_id"], row["turn"]): (row["predicted"], row["label"])
-            for row in rows_of(tmp_path / "one" / "predictions" / name / "test" / "intent.jsonl")
-        }
-        for name in ("original", "v1", "reversed")
-    }
-    assert by_set["original"] == by_set["v1"] == by_set["reversed"]
-    assert len(by_set["original"]) == 49
-    assert "BookRepair" in {label for _, label in by_set["original"].values()}
+
+    def said(name):
+        rows = rows_of(tmp_path / "one" / "predictions" / name / "test" / "intent.jsonl")
+        return {(row["dialogue_id"], row["turn"]): (row["predicted"], row["label"]) for row in rows}
+
+    original = said("original")
+    assert original == said("v1") == said("reversed")
+    assert len(original) == 49
+    assert "BookRepair" in {label for _, label in original.values()}
     counts = one.manifest["counts"]
     assert (counts["turns/v1"], counts["answered"]) == (49, 147)
     given = {"task": "intent", "reference": sample, "predictions": tmp_path / "one" / "predictions"}
     metrics = run("evaluate", **sets, **given, output=tmp_path / "scores").json("metrics.json")
-    right = sum(predicted == label for predicted, label in by_set["v1"].values())
+    right = sum(predicted == label for predicted, label in original.values())
     names = ("#ALL", "#MEAN", "original", "v1", "reversed")
     assert {name: of["accuracy"] for name, of in metrics.items()} == dict.fromkeys(names, pytest.approx(right / 49))
 

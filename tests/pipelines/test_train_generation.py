@@ -101,10 +101,9 @@ def test_the_reranker_raises_sgsacc(made, tuned, tmp_path):
     toy = made / "toy"
     given = {"train": toy, "checkpoint": made / "t5", "learning_rate": 0.015, "epochs": 5, **LEARNING, "quiet": True}
     weak = run("train", "ft_t5", **given, output=tmp_path / "weak").folder
-    said = {
-        name: predicted(weak, tmp_path / name, toy, *flags, candidates=5) / "original" / FILE
-        for name, flags in {"plain": [], "ranked": ["--rerank", "lexical"]}.items()
-    }
+    flags = {"plain": [], "ranked": ["--rerank", "lexical"]}
+    folders = {name: predicted(weak, tmp_path / name, toy, *of, candidates=5) for name, of in flags.items()}
+    said = {name: folder / "original" / FILE for name, folder in folders.items()}
     plain, ranked = (scores(path, toy, tmp_path / f"s-{name}")["#ALL"]["sgsacc"] for name, path in said.items())
     assert ranked > plain
     pairs = list(zip(*map(rows_of, said.values()), strict=True))

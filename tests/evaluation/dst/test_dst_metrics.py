@@ -40,9 +40,8 @@ def test_equals_the_official_scoring(real_data, name):
         assert metrics[key] == pytest.approx({name: value for name, value in of.items() if value != "NA"}, abs=1e-12)
     if name == "fuzzy":  # so is the plain reference
         plain = evaluate(pairs, {raw["service_name"]: raw for raw in splits["dev"].raw}, seen)
-        assert {key: of[METRICS[JOINT]] for key, of in plain.items()} == pytest.approx(
-            {key: of[METRICS[JOINT]] for key, of in expected.items()}, abs=1e-12
-        )
+        found, wanted = ({key: of[METRICS[JOINT]] for key, of in some.items()} for some in (plain, expected))
+        assert found == pytest.approx(wanted, abs=1e-12)
 
 
 SERVICE = service("Cafes_1", [slot("kind", "", "tea", "coffee"), slot("time"), slot("street")], (), "Cafes")
@@ -110,9 +109,8 @@ def plain_sensitivity(values, zero):
 
 def plain_interval(dialogues, of_turns, seed, replicates):
     """The percentiles of the mean when each dialogue counts as often as its weight says."""
-    weights = (
-        np.array([statistics.weights(seed, name, replicates) for name in dialogues]) * np.isfinite(of_turns)[:, None]
-    )
+    drawn = [statistics.weights(seed, name, replicates) for name in dialogues]
+    weights = np.array(drawn) * np.isfinite(of_turns)[:, None]
     with np.errstate(invalid="ignore"):
         return np.nanquantile(np.nan_to_num(of_turns) @ weights / weights.sum(axis=0), [0.025, 0.975])
 
@@ -129,8 +127,7 @@ def test_sensitivity_of_random_predictions_is_the_plain_one(seed, n_variants, n,
     scores = [scores_of(places, row) for row in values]
     for zero in statistics.POLICIES:
         expected, of_frames = plain_sensitivity(values, zero)
-        sensitivity = parapet.schema_sensitivity(scores, zero=zero)
-        assert sensitivity == pytest.approx(expected, abs=1e-12, nan_ok=True)
+        assert parapet.schema_sensitivity(scores, zero=zero) == pytest.approx(expected, abs=1e-12, nan_ok=True)
         interval = parapet.schema_sensitivity_interval(scores, zero=zero, replicates=200, seed=seed)
         low, high = (math.nan, math.nan)
         if not math.isnan(expected):
@@ -149,8 +146,7 @@ def test_intervals_across_turns_are_of_the_products():
     assert scores.interval("average_goal_accuracy", replicates=300) != pytest.approx(expected, abs=1e-3)
     # Of the services Cafes_1 only the second frames count.
     of_service = scores.interval(services="Cafes_1", replicates=300)
-    expected = plain_interval(["d0", "d1"], np.array([0.5, 0.0]), "0", 300)
-    assert of_service == pytest.approx(expected, abs=1e-12)
+    assert of_service == pytest.approx(plain_interval(["d0", "d1"], np.array([0.5, 0.0]), "0", 300), abs=1e-12)
 
 
 def scores_of(places, values, across_turn=False):

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import ONE_EPOCH, SEED, cases
+from msgspec.structs import replace
 from tiny_checkpoints import save_bert, save_t5
 from tiny_dialogues import FOOD, TAXI, texts, write_corpus
 
@@ -53,8 +54,7 @@ def loaded(bert):
 
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory):
-    folder = save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())
-    return inspect(str(folder), saving.BY_MODEL["t5dst"])
+    return inspect(str(save_t5(tmp_path_factory.mktemp("t5") / "t5", texts())), saving.BY_MODEL["t5dst"])
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +126,8 @@ def test_what_a_turn_changes():
     memory.states["Food_1"] = State("FindFood", [], {"dish": ["a soup", "soup"]})
 
     def label(slot, **values):
-        return rules.slot_label(
-            FOODS, slot, memory, State("FindFood", ["dish"], values), "opa, with pizza, down the hill"
-        )
+        after = State("FindFood", ["dish"], values)
+        return rules.slot_label(FOODS, slot, memory, after, "opa, with pizza, down the hill")
 
     assert label(DISH, dish=["pizza"]) == Label(0, (10, 15), True, "user")
     assert label(DISH, dish=["soup"]) == label(DISH) == Label(0, None, True)
@@ -151,15 +150,12 @@ def test_the_rules():
     assert rules.value_of(AREA, Decision(3), "") == "south"
     assert rules.value_of(AREA, Decision(3, yes=True), "") == ""  # a requested slot has no possible value
     assert rules.value_of(AREA, Decision(0), "up there") == ""
-    one = rules.next_state(
-        rules.START, FOODS, "FindFood", ["phone"], {"dish": "soup", "area": "south", "phone": "12"}, {}, {}
-    )
+    said = {"dish": "soup", "area": "south", "phone": "12"}
+    one = rules.next_state(rules.START, FOODS, "FindFood", ["phone"], said, {}, {})
     assert one == State("FindFood", ["phone"], {"dish": ["soup"], "area": ["south"]})
     # What is said goes before what is copied, and that from another service before what the system gave.
-    two = rules.next_state(
-        one, FOODS, "NONE", [], {"dish": "curry"}, {"place": "Opa"}, {"place": "Roma", "dish": "pizza"}
-    )
-    assert two == State("NONE", [], {"dish": ["curry"], "area": ["south"], "place": ["Opa"]})
+    two = rules.next_state(one, FOODS, "NONE", [], {"dish": "stew"}, {"place": "Opa"}, {"place": "Roma", "dish": "pie"})
+    assert two == State("NONE", [], {"dish": ["stew"], "area": ["south"], "place": ["Opa"]})
     assert (one.slot_values["dish"], State("NONE", [], {})) == (["soup"], rules.START)
     asked = [("goal", "Opa"), ("goal", "Roma"), ("goal", "Turin"), ("seats", "2")]
     decisions = iter([Decision(yes=True, score=3), Decision(yes=True, score=4), Decision(score=5), Decision(), None])
@@ -230,13 +226,12 @@ def test_what_is_learned_from(loaded, frames):
     # them a turn of Taxi_1, with two slots.
     expected = {"intents": 18 * 3 + 12, "combine": 18 * 3 * 4 - 12 + 12 * 2, "copy_slot": 18, "cross_copy": 30}
     assert {kind: len(one) for kind, one in questions.items()} == expected
-    answers = {
-        kind: sum((one.option, one.place, one.requested) != (0, None, False) for one in some)
-        for kind, some in labels.items()
-    }
-    assert (answers["copy_slot"], answers["cross_copy"]) == (12, 12)
+
+    def answers(kind):
+        return sum((one.option, one.place, one.requested) != (0, None, False) for one in labels[kind])
+
     # A dish and an area in each; a phone in six; seats in twelve.
-    assert answers["combine"] == 18 * 2 + 6 + 12
+    assert [answers(kind) for kind in ("copy_slot", "cross_copy", "combine")] == [12, 12, 18 * 2 + 6 + 12]
 
 
 def test_predictions_of_sgp_dst_depend_on_the_example_alone(loaded, frames):
@@ -419,7 +414,7 @@ def test_elements(elements, loaded):
         assert torch.allclose(both.values[0, place], vector(slot, value), atol=1e-5)
     assert (both.counts.tolist()[:2], both.owners.tolist()[:2]) == ([[2, 4], [1, 2]], [[0, 0], [0, 0]])
     assert (both.categorical.tolist()[:2], both.free.tolist()[:2]) == ([[1], [1]], [[0, 2], [0, -1]])
-    bare = msgspec.structs.replace(TAXIS, slots=[], intents=[])
+    bare = replace(TAXIS, slots=[], intents=[])
     alone = elements.elements([bare])
     assert [column.shape[1] for column in alone] == [1, 1, 1, 2, 1, 1, 1]  # no dimension is empty
     assert torch.equal(elements.elements([TAXIS]).slots[0], both.slots[1, :2])
@@ -440,9 +435,8 @@ def test_what_a_turn_changes_for_sgd_baseline(elements):
     other = label(dish=["dontcare"], area=["dontcare"], place=["Opa"])
     assert other == Outputs([1], [0, 0, 0, 0], [ANY], [IGNORED], [ANY, NEW], [IGNORED, 0], [IGNORED, 0])
     assert label(area=["east"]).values == [IGNORED]
-    assert baseline.next_state(row, some, before) == State(
-        "BookTable", [], {"dish": ["pizza"], "area": ["north"], "place": ["Zum Hirsch"]}
-    )
+    after = State("BookTable", [], {"dish": ["pizza"], "area": ["north"], "place": ["Zum Hirsch"]})
+    assert baseline.next_state(row, some, before) == after
     # A value that neither utterance has is not predicted; the others stay.
     assert baseline.next_state(row, other, before).slot_values == {"dish": ["dontcare"], "area": ["dontcare"]}
     assert baseline.next_state(row, nothing, before).slot_values == before.slot_values
@@ -512,9 +506,8 @@ def test_choices_are_those_of_a_plain_loop(elements):
     with torch.no_grad():
         scores = net_of(elements.encoder)(batch)
     generator = torch.Generator().manual_seed(SEED)
-    noise = Outputs(
-        *(torch.where(one > sgp_dst.NEVER, torch.randn(one.shape, generator=generator), one) for one in scores)
-    )
+    drawn = [torch.randn(one.shape, generator=generator) for one in scores]
+    noise = Outputs(*(torch.where(one > sgp_dst.NEVER, of, one) for one, of in zip(scores, drawn, strict=True)))
     options, leads = baseline.choose(noise, batch)
     for i, row in enumerate(rows):
         expected, lead = plain_choice(Outputs(*(column[i].tolist() for column in noise)), row.service)
@@ -542,13 +535,10 @@ def test_the_loss_is_the_plain_one():
 
 @pytest.mark.parametrize("kept", [["dish"], ["area"], ["phone"]])
 def test_services_may_lack_a_kind_of_slot(kept, bert, frames):
-    intent = msgspec.structs.replace(FOODS.intents[0], required_slots=[], optional_slots=dict.fromkeys(kept, "x"))
+    intent = replace(FOODS.intents[0], required_slots=[], optional_slots=dict.fromkeys(kept, "x"))
     slots = [slot for slot in FOODS.slots if slot.name in kept]
-    service = msgspec.structs.replace(FOODS, slots=slots, intents=[intent])
-    rows = [
-        msgspec.structs.replace(frame, asked=msgspec.structs.replace(frame.asked, service=service, frames=()))
-        for frame in frames[:4]
-    ]
+    service = replace(FOODS, slots=slots, intents=[intent])
+    rows = [replace(frame, asked=replace(frame.asked, service=service, frames=())) for frame in frames[:4]]
     learner = baseline.BaselineLearner(SgdBaselineConfig(checkpoint=bert.path, max_length=64), bert, rows, rows)
     learner.loss(torch.arange(4)).backward()
     assert 0 <= learner.dev() <= 1
@@ -678,7 +668,7 @@ def test_predictions_of_t5dst_depend_on_the_example_alone(loaded_t5, frames):
 
 def test_inputs_and_answers_keep_to_their_lengths(t5, frames):
     """A dialogue and a value of thousands of tokens: the schema is whole, an answer has its end."""
-    asked = msgspec.structs.replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
+    asked = replace(frames[0].asked, history=(("USER", "pizza or curry " * 900),))
     long = Labelled(asked, State("NONE", [], {"dish": ["soup " * 900]}))
     config = T5DstConfig(
         checkpoint="t5", max_output=256, prompts="slots", answers="raw", equal_values="random", negatives=1.0,

@@ -28,9 +28,8 @@ from parapet.transforms.core.checkpoints import inspect
 from parapet.transforms.perturb.ood.plan import FALLBACKS
 
 OF = SERVICE_MARK
-KNOWN = systems.Database(
-    Knowledge({"Inns_1": [row for city in CITIES for stars in STARS for row in inns(city, stars)]})
-)
+INNS = [row for city in CITIES for stars in STARS for row in inns(city, stars)]
+KNOWN = systems.Database(Knowledge({"Inns_1": INNS}))
 NAMES = st.sampled_from(["a", "b c", "Ü_1", "<x>"])
 
 
@@ -178,9 +177,8 @@ def test_acts_come_back(gpt2, monkeypatch):
     monkeypatch.setattr(soloist, "go_on", lambda *_: next(outputs))
     model = soloist.Soloist(learner.card, learner.net.model, learner.tokens, KNOWN, torch.device("cpu"), 8)
     replies = model.answers(STEPS[:3])
-    assert [(reply.belief, reply.response, reply.acts) for reply in replies] == [
-        (systems.belief_of(step.belief), step.response, systems.acts_of(step.acts)) for step in STEPS[:3]
-    ]
+    wanted = [(systems.belief_of(step.belief), step.response, systems.acts_of(step.acts)) for step in STEPS[:3]]
+    assert [(reply.belief, reply.response, reply.acts) for reply in replies] == wanted
     assert [kind.act for reply in replies for kind in reply.acts["Inns_1"]] == ["REQUEST", "OFFER", "INFORM"]
 
 

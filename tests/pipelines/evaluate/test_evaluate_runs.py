@@ -1,7 +1,6 @@
 """Several runs of a system: repeated answers of endpoints, repeated models, folders of runs, and what all show."""
 
 import csv
-import json
 import random
 import shutil
 from statistics import fmean, stdev
@@ -45,8 +44,8 @@ def agent(tmp_path):
 
 
 def evaluate(folder, output="out", **flags):
-    variants = {"variants": folder / "variants"}
-    return run("evaluate", task="tool_calls", reference=TASKS, output=folder / output, **variants, **flags)
+    given = {"task": "tool_calls", "reference": TASKS, "variants": folder / "variants"}
+    return run("evaluate", **given, output=folder / output, **flags)
 
 
 def coefficient(values):
@@ -99,8 +98,7 @@ def test_comparisons_show_means_and_mark_noise(agent, tmp_path):
     said = run("compare", "--systems", *systems, output=tmp_path / "board").output
     numbers = {name: of_all_runs(tmp_path / name) for name in ("random", "others")}
     mean, deviation = (100 * numbers["random"]["v1", metric] for metric in ("accuracy", "accuracy_sd"))
-    assert f"{mean:.1f} ± {deviation:.1f} ≈" in said
-    assert "≈ may differ from the original by chance only" in said
+    assert not lacking(said, f"{mean:.1f} ± {deviation:.1f} ≈", "≈ may differ from the original by chance only")
     rows = csv.DictReader((tmp_path / "board/table.csv").open())
     table = {(row["system"], row["set"], row["metric"]): row for row in rows}
     passed = pytest.approx(numbers["random"]["original", "pass^3"])
@@ -150,8 +148,7 @@ def test_repeated_answers_of_an_endpoint(agent, tmp_path):
         once = (tmp_path / f"once/predictions/{name}/tasks.jsonl").read_bytes()
         assert (tmp_path / f"calls/predictions/run-0/{name}/tasks.jsonl").read_bytes() == once
         assert (tmp_path / f"calls/predictions/run-1/{name}/tasks.jsonl").read_bytes() != once
-    counts = json_of(tmp_path / "calls/run.json")["counts"]
-    assert counts["called/run-2/predictions/v2/tasks.jsonl"] == 40
+    assert json_of(tmp_path / "calls/run.json")["counts"]["called/run-2/predictions/v2/tasks.jsonl"] == 40
     evaluate(tmp_path, predictions=tmp_path / "calls")
     single = evaluate(tmp_path, "single", predictions=tmp_path / "once")
     assert {row.run for row in read_results(tmp_path / "out/results.parquet")} == {0, 1, 2, None}
@@ -192,14 +189,15 @@ def test_what_repeats_need(agent, tmp_path):
 
 def test_repeats_in_a_suite(agent, tmp_path):
     system = '[[systems]]\nname = "{}"\nrepeats = 2\n{}\n'
+    for file in ("tasks.jsonl", "possible_answer/tasks.jsonl"):
+        write(tmp_path / "few" / file, rows_of(TASKS.parent / file)[:5])
     with ChatServer(by_seed) as server:
-        text = f'[corpus]\ntasks = "{TASKS}"\n'
+        text = f'[corpus]\ntasks = "{tmp_path}/few/tasks.jsonl"\n'
         text += system.format("class", f'model = "{agent}:Agent"\nmodel_args = {{ right = 0.5 }}')
         text += system.format("endpoint", f'endpoint = "{server.url}"\nmodel = "m"\nstyle = "tools"')
         run("suite", write(tmp_path / "suite.toml", text), output=tmp_path / "suite")
     for name in ("class", "endpoint"):
-        manifest = json_of(tmp_path / f"suite/scores/{name}/tool_calls/run.json")
-        assert list(manifest["runs"]) == ["run-0", "run-1"]
+        assert list(json_of(tmp_path / f"suite/scores/{name}/tool_calls/run.json")["runs"]) == ["run-0", "run-1"]
     assert "class" in (tmp_path / "suite/index.html").read_text()
     assert '"class","tool_calls","original","all","pass^2"' in (tmp_path / "suite/table.csv").read_text()
-    assert json.loads((tmp_path / "suite/run.json").read_text())["failed"] == {}
+    assert json_of(tmp_path / "suite/run.json")["failed"] == {}

@@ -7,7 +7,7 @@ import shutil
 
 import kit
 import pytest
-from kit import cases, dialogues_of, edit, json_of, refused_at_once, rows_of, run, write
+from kit import cases, dialogues_of, edit, json_of, lacking, refused_at_once, rows_of, run, write
 
 from parapet.schemas.layout import sample_root
 
@@ -117,12 +117,10 @@ def test_sets_that_cannot_be_scored(roots, tmp_path, fails):
 
 
 def intents(root):
-    """Of each user turn with a state, the active intent by service; of two the user turns to the last."""
-    found = {
-        (id_, turn): {frame["service"]: frame["state"]["active_intent"] for frame in of["frames"] if "state" in frame}
-        for id_, turn, of in turns_of(root, "USER")
-    }
-    return {place: frames for place, frames in found.items() if frames}
+    """Of each user turn with a state, the active intent of the service that the user turns to: the last."""
+    frames = {(id_, turn): of["frames"] for id_, turn, of in turns_of(root, "USER")}
+    states = {place: [frame["state"] for frame in some if "state" in frame] for place, some in frames.items()}
+    return {place: some[-1]["active_intent"] for place, some in states.items() if some}
 
 
 def test_intents_of_turns_with_several_frames(tmp_path, fails):
@@ -136,9 +134,8 @@ def test_intents_of_turns_with_several_frames(tmp_path, fails):
     first = kit.turn("USER", "turn 0", said("A_1", "Find", "INFORM_INTENT"))
     second = kit.turn("USER", "turn 1", said("A_1", "Find"), said("B_1", "Book", "INFORM_INTENT"))
     kit.corpus(tmp_path / "corpus", services, test=[kit.dialogue("1", first, second)])
-    find, book, late = (
-        {"dialogue_id": "1", "turn": turn, "predicted": name} for turn, name in enumerate(("Find", "Book", "Find"))
-    )
+    names = enumerate(("Find", "Book", "Find"))
+    find, book, late = ({"dialogue_id": "1", "turn": turn, "predicted": name} for turn, name in names)
     corpus = ["--reference", tmp_path / "corpus"]
     of_turns = write(tmp_path / "turns.jsonl", [find, book])
     assert evaluate("intent", tmp_path / "one", *corpus, "--predictions", of_turns)["#ALL"]["accuracy"] == 1
@@ -156,7 +153,7 @@ def test_intents_under_the_names_of_a_variant(tmp_path):
     variant = tmp_path / "variants" / "v1" / "test"
     for path in (sample / "test").glob("*.json"):
         write(variant / path.name, path.read_bytes().replace(b"BookRepair", b"ReserveMending"))
-    labels = {place: list(of.values())[-1] for place, of in intents(sample).items()}
+    labels = intents(sample)
     assert "BookRepair" in labels.values()
     for name, put in (("original", "BookRepair"), ("v1", "ReserveMending")):
         write(tmp_path / "said" / f"{name}.jsonl", [
@@ -324,10 +321,7 @@ def test_answers_task_by_task(tmp_path, fails):
     assert (only["OOV"], set(only)) == (metrics["OOV"], {"#ALL", "#MEAN", "OOV", "typos"})
     (tmp_path / "empty").mkdir()
     for flags, reason in (
-        (
-            [*plain, "--sets", f"heard={babi / 'oov'}"],
-            f"{tmp_path}/said/heard: contains no answers: expected task1-tst",
-        ),
+        ([*plain, "--sets", f"heard={babi / 'oov'}"], f"{tmp_path}/said/heard: contains no answers: expected task1"),
         ([*plain, "--sets", f"original={babi / 'oov'}"], "the name 'original' is taken by the files of --reference"),
         ([*plain, "--sets", f"x={tmp_path / 'empty'}"], "contains no test files: expected .txt"),
         (["--predictions", tmp_path / "said"], "--reference: is required, unless --sets is given: name the test files"),
@@ -355,27 +349,23 @@ def sets_in(folder):
     return [f"{name}={folder}/sets/{name}" for name in ("v1", "v2")]
 
 
-@cases(
-    "argv",
-    ("dst", "--model=names"),
-    ("dst", "--predictions={}/states"),
-    ("response", "--predictions=reference"),
-    ("generation", "--predictions=reference"),
-    ids=" ".join,
-)
-def test_only_dialogues_that_all_sets_have_are_scored(argv, folder):
-    flags = {"task": argv[0], "reference": folder / "original"}
-    argv = argv[1].format(folder)
+OF_REFERENCE = [f"{task} --predictions=reference" for task in ("response", "generation")]
+
+
+@cases("line", "dst --model=names", "dst --predictions={}/states", *OF_REFERENCE)
+def test_only_dialogues_that_all_sets_have_are_scored(line, folder):
+    task, argv = line.format(folder).split(" ", 1)
+    flags = {"task": task, "reference": folder / "original"}
     for name in ("original", "states/original"):
         edit(folder / name / TEST_FILE, lambda dialogues: dialogues[:6])
     for name in ("sets/v1", "states/v1"):
         edit(folder / name / TEST_FILE, more)
     whole = run("evaluate", argv, **flags, output=folder / "alone").json("metrics.json")
     result = run("evaluate", argv, **flags, sets=sets_in(folder), output=folder / "out")
-    assert "the sets have different dialogues: only the 6 that all of them have are compared" in result.errors
-    assert ", without 34 of v1, 2 of v2" in result.errors
+    told = "the sets have different dialogues: only the 6 that all of them have are compared"
+    assert not lacking(result.errors, told, ", without 34 of v1, 2 of v2")
     numbers = result.json("metrics.json")
-    if flags["task"] == "dst":
+    if task == "dst":
         sets = result.json("robustness.json")["sets"]
         assert len({of_set["failures"]["frames"] for of_set in sets.values()}) == 1
         assert sets["v1"]["metrics"] == sets["original"]["metrics"] == numbers == whole

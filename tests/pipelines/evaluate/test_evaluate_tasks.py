@@ -17,12 +17,8 @@ def evaluate(task, out, *flags, **more):
 
 def turns_of(speaker):
     """The place and the content of a speaker's turns in the sample."""
-    return [
-        ({"dialogue_id": dialogue["dialogue_id"], "turn": i}, turn)
-        for dialogue in sample_dialogues()
-        for i, turn in enumerate(dialogue["turns"])
-        if turn["speaker"] == speaker
-    ]
+    turns = [(one["dialogue_id"], i, turn) for one in sample_dialogues() for i, turn in enumerate(one["turns"])]
+    return [({"dialogue_id": name, "turn": i}, turn) for name, i, turn in turns if turn["speaker"] == speaker]
 
 
 INTENTS = [
@@ -253,11 +249,9 @@ def predicted(folder, task, rows, name="predictions"):
 def test_the_output_of_predict_is_taken_as_predictions(sample, tmp_path):
     intents = [{**place, "predicted": turn["frames"][0]["state"]["active_intent"]} for place, turn in turns_of("USER")]
     folder = predicted(tmp_path / "intents", "intent", intents)
-    given = [
-        evaluate("intent", tmp_path / f"out{i}", reference=sample, predictions=path).json("metrics.json")
-        for i, path in enumerate((folder, folder / "predictions"))
-    ]
-    assert given[0] == given[1]
+    one = evaluate("intent", tmp_path / "one", reference=sample, predictions=folder)
+    two = evaluate("intent", tmp_path / "two", reference=sample, predictions=folder / "predictions")
+    assert one.json("metrics.json") == two.json("metrics.json")
     responses = [{**place, "response": turn["utterance"]} for place, turn in turns_of("SYSTEM")]
     folder = predicted(tmp_path / "responses", "responses", responses, "responses")
     write(folder / "predictions/original/test/dialogues_001.json", [])

@@ -46,10 +46,8 @@ def test_diff_says_what_changed_and_what_the_version_should_be(first, second):
 
 
 def test_diff_of_the_same_is_fine(first):
-    assert (
-        run("release", "diff", first, first.parent).output
-        == "little 1.0.0 -> little 1.0.0\n\nthe releases do not differ\n"
-    )
+    told = run("release", "diff", first, first.parent).output
+    assert told == "little 1.0.0 -> little 1.0.0\n\nthe releases do not differ\n"
 
 
 def test_diff_of_a_release_that_is_not_whole_or_whose_checksums_contradict_each_other(first, tmp_path):
