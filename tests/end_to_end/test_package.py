@@ -25,7 +25,7 @@ from typing import NamedTuple
 import pytest
 import setuptools
 import yaml
-from kit import json_of, write
+from kit import cases, json_of, write
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -316,9 +316,6 @@ def test_files_that_comments_and_documents_name_exist():
 
 # requirements/: what is locked fits setup.py, is exact, has hashes, and is what ``make``, images and CI install.
 
-FILES = sorted((ROOT / "requirements").glob("*.txt"))
-HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}")
-
 
 def locked(path):
     """Canonical name to the requirements, several where markers tell them apart; each exact and with hashes."""
@@ -331,7 +328,7 @@ def locked(path):
         requirement = Requirement(first)
         assert re.fullmatch(r"==[^,*]+", str(requirement.specifier)), first
         assert hashes, first
-        assert all(HASH.fullmatch(line) for line in hashes), first
+        assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}", line) for line in hashes), first
         found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
     return found
 
@@ -347,7 +344,7 @@ def setup():
     return given
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.stem)
 def test_versions_are_exact_with_hashes_and_the_same_in_all_files(path):
     everything = locked(ROOT / "requirements" / "test.txt")
     for name, requirements in locked(path).items():
@@ -436,7 +433,7 @@ def installed_in_image(root, lock, missing="none"):
     return ended.returncode, log.read_text().splitlines()
 
 
-@pytest.mark.parametrize(("lock", "files"), [("core", ["core"]), ("demo", ["torch-cpu", "demo"])])
+@cases("lock files", ("core", ["core"]), ("demo", ["torch-cpu", "demo"]))
 def test_the_users_image_installs_the_lock_file_that_is_named(lock, files, tmp_path):
     assert re.findall(r"^ARG LOCK=(.*)$", USER_RECIPE, re.M) == ["core"]
     assert (ROOT / "requirements" / f"{lock}.txt").is_file()

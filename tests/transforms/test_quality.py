@@ -45,8 +45,7 @@ def test_values_are_kept_where_the_text_or_the_annotation_has_them(no_nets):
     lower, lost = with_city("bus to fresno"), with_city("A bus to Fresnoville.")
     replaced = with_city("A bus to Reno.", span("city", "A bus to Reno.", "Reno"))
     assert [changed(before, after)[0].kept for after in (lower, lost, replaced)] == [(True,), (False,), (True,)]
-    turns = [changed(before, after)[0] for after in (lower, lost)]
-    assert quality_of(turns)["values_kept"] == 0.5
+    assert quality_of([changed(before, after)[0] for after in (lower, lost)])["values_kept"] == 0.5
 
 
 def test_page_and_card_say_it(no_nets, tmp_path):

@@ -176,5 +176,4 @@ def test_calls_in_the_syntax_of_python(text, calls):
                                   "<function=fly><parameter=" * 40_000, "<function=fly><parameter=a>" * 40_000,
                                   "```tool_code x" + " " * 500_000 + "y", "fly()" + "\n" * 500_000])  # fmt: skip
 def test_hostile_texts_take_no_time(text):
-    reply = read_reply(of(content=text))
-    assert written_calls(reply.text, TOOLS) == []
+    assert written_calls(read_reply(of(content=text)).text, TOOLS) == []

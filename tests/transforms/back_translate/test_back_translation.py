@@ -73,10 +73,7 @@ def test_the_farthest_of_the_good_ones_is_used():
     assert rows["slot/recipient", "description"].text == "It is the name of the recipient."
 
 
-NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
-
-
-@given(NAMES, st.data())
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True), st.data())
 def test_names_end_unique_and_each_is_new_or_original(originals, data):
     rows = []
     for name in originals:

@@ -175,8 +175,7 @@ NO_RULE = Rewrite(reason="no_rule")
 )
 def test_the_gate(kind, before, after, reason):
     values = ["Fresno", "May 2nd"]
-    answers = {marked(said(before, *values)): after}
-    made = rewriter(answers).rewrite(said(before, *values), kind, NO_RULE)
+    made = rewriter({marked(said(before, *values)): after}).rewrite(said(before, *values), kind, NO_RULE)
     if reason:
         assert made == Rewrite(reason="no_rule", refused=(f"llm: {reason}",))
     else:

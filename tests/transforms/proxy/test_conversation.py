@@ -134,8 +134,7 @@ def test_what_does_not_change_keeps_its_bytes():
     fields = fields_of(body)
     reworded = reworded_request(fields, RewordedTools(fields["tools"], VARIANT))
     assert {name for name in fields if reworded[name] is not fields[name]} == {"tools"}
-    new = bytes(encoded(reworded))
-    assert not lacking(new, *kept)
+    assert not lacking(bytes(encoded(reworded)), *kept)
     assert reworded_request(fields, RewordedTools(fields["tools"], None)) is fields
     answer = Answer(RewordedTools(fields["tools"], VARIANT), Statistics(Counter()), {})
     text = b'{"choices": [{"message": {"content": "hi", "tool_calls": null}, "x": 1.10}]}'
@@ -233,8 +232,7 @@ def test_a_variant_that_gives_two_parameters_one_name_is_not_used():
 def test_tools_with_other_parameters_hosted_and_broken_ones_pass():
     changed = {**BOOK, "parameters": {"type": "object", "properties": {"value": {}, "more": {}}}}
     tools = [CHAT.tool(SEARCH), CHAT.tool(changed), {"type": "web_search"}, {"type": "function", "function": 3}]
-    request = {**chat(), "tools": tools}
-    at_model, *_ = sent(request, VARIANT)
+    at_model, *_ = sent({**chat(), "tools": tools}, VARIANT)
     assert at_model["tools"][1:] == tools[1:]
     reworded = RewordedTools(encoded(tools), VARIANT)
     assert (reworded.reworded, reworded.hosted, [*reworded.by_original]) == (1, 1, ["search", "book"])
@@ -288,8 +286,7 @@ def test_a_custom_tool_gets_text():
 def renamings(seed):
     draw = random.Random(seed)
     tool = Tool({"name": "a", "parameters": schema_of(draw)})
-    forth = renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
-    return draw, tool, forth
+    return draw, tool, renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -159,18 +159,12 @@ def test_counts_that_do_not_balance():
 FERNS = Value("water the ferns", "water the ferns")
 
 
-FIVE = Value("5 pm", "17:00")
-
-
-TUESDAY = Value("Tuesday", "2019-03-05", "on ")
-
-
 def test_a_pattern():
     pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
     assert [pattern.says(slots) for slots in ([NAME], [NAME, REPEATS], [DATE])] == [True, True, False]
-    line = pattern.line({NAME: FERNS, DATE: TUESDAY})
+    line = pattern.line({NAME: FERNS, DATE: Value("Tuesday", "2019-03-05", "on ")})
     assert line.utterance == "Remind me to water the ferns on Tuesday."
     assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
     more = {DATE: Value("tomorrow", "2019-03-02"), REPEATS: Value("daily", "daily", phrase="each day")}
-    line = pattern.line({NAME: FERNS, TIME: FIVE, **more})
+    line = pattern.line({NAME: FERNS, TIME: Value("5 pm", "17:00"), **more})
     assert line.utterance == "Remind me to water the ferns tomorrow at 5 pm each day."

@@ -63,7 +63,6 @@ def test_the_same_rows_give_the_same_bytes(given, order):
     assert [Translation(**row) for row in back.to_pylist()] == sorted(merged)
 
 
-texts_of_all_kinds = st.sets(st.text(max_size=30), max_size=60)
 limits_of_all_kinds = st.builds(Limits, texts=st.integers(1, 10), codepoints=st.integers(1, 60))
 
 
@@ -77,7 +76,7 @@ def count_greedily(lengths, limits):
     return batches
 
 
-@given(texts_of_all_kinds, limits_of_all_kinds)
+@given(st.sets(st.text(max_size=30), max_size=60), limits_of_all_kinds)
 def test_each_text_is_in_one_batch_within_the_limits(texts, limits):
     batches, too_long = make_batches(texts, "en", "ko", limits)
     assert [text for batch in batches for text in batch.texts] == sorted(texts - set(too_long))

@@ -73,18 +73,14 @@ class _Reader(HTMLParser):
         self.shown, self.places = shown, list[str]()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for _, value in attrs:
-            self._add(" ".join(part for part in (value or "").split() if not _is_field(part)))
+        for parts in ((value or "").split() for _, value in attrs):
+            self._add(" ".join(part for part in parts if not FIELD.fullmatch(re.sub(r"-[hevm]$", "", part))))
 
     def _add(self, text: str) -> None:
         if text.strip() and text.strip() not in self.shown:
             self.places.append(text)
 
     handle_data = handle_comment = handle_decl = unknown_decl = handle_pi = _add
-
-
-def _is_field(text: str) -> bool:
-    return FIELD.fullmatch(re.sub(r"-[hevm]$", "", text)) is not None
 
 
 SERVICES = [hostile_service(), big_service(), *corpus()]

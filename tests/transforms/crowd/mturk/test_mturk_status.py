@@ -149,8 +149,7 @@ def test_a_deleted_hit_is_told_and_the_rest_goes_on(out):
     out.work(DESCRIPTIONS, [2])
     out.ok("collect")
     kept = out.lines()
-    hit_id = out.hit_id(NAMES)
-    out.server.delete_hit(hit_id)
+    out.server.delete_hit(out.hit_id(NAMES))
     out.work(OTHER, [3])
     out.ok("collect")
     assert f"1 HITs were deleted at MTurk: make new HITs for the answers that they lacked: {NAMES}" in out.err

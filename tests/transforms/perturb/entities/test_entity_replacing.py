@@ -287,8 +287,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
-    perturbation = UnseenEntities(training=sample)
-    replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
+    replacer = fitted(UnseenEntities(training=sample), corpus).of((corpus.files[0].relative, 0))
     raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
     rng, done = random.Random("generated"), 0
     for _ in range(MUTATED // 2):

@@ -230,9 +230,6 @@ def test_they_still_take_turns(speakers):
         assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
 
 
-CONFIG = plans.Config(("0.1", "0.5"), "s", ("train",))
-
-
 def places(split, domain, n):
     return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
@@ -242,7 +239,7 @@ def utterances_about(domain, n):
 
 
 def rates(*of):
-    return msgspec.structs.replace(CONFIG, rates=of)
+    return plans.Config(of, "s", ("train",))
 
 
 def test_nobody_hears_of_his_own_domain():
