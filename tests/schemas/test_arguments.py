@@ -38,8 +38,7 @@ OF_LIST = {"repo": "project", "date": "when", "open": "pending"}
     ('{"name": "search", "sort": "userId"}', '{"name": "look_up", "sort": "clientNo"}'),
 )  # fmt: skip
 def test_identifiers_are_replaced_and_words_are_not(text, replaced):
-    mentions = Mentions(TOOLS, {"search": OF_SEARCH, "list_issues": OF_LIST})
-    assert mentions.replaced(text, OF_SEARCH) == replaced
+    assert Mentions(TOOLS, {"search": OF_SEARCH, "list_issues": OF_LIST}).replaced(text, OF_SEARCH) == replaced
 
 
 def call(name, arguments):

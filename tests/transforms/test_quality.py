@@ -32,8 +32,7 @@ def test_changed_and_new_turns_are_drawn():
 
 def test_similarity_is_summed_up(no_nets):
     same, other = Changed("1", 0, "", "a bus", "A bus!"), Changed("1", 0, "", "a bus", "who won")
-    assert quality_of([same]) == {"turns": 1, "similarity": 1}
-    assert quality_of([same, other])["similarity"] == 0.5
+    assert (quality_of([same]), quality_of([same, other])["similarity"]) == ({"turns": 1, "similarity": 1}, 0.5)
     assert quality_of([Changed("1", 0, "", "", "new")]) == {"turns": 1, "similarity": None}
 
 

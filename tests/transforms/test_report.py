@@ -144,8 +144,7 @@ def test_any_label_and_value_can_be_drawn(rows, name):
 
 
 def test_bars_are_as_long_as_their_values():
-    dots = [Dot("a", 1), Dot("b", 2), Dot("c", 0), Dot("d", None)]
-    shown = of_sections(reports.Bars(title="", dots=dots))
+    shown = of_sections(reports.Bars(title="", dots=[Dot("a", 1), Dot("b", 2), Dot("c", 0), Dot("d", None)]))
     assert re.findall('class="bar s1" style="width: ([0-9.]+)%"', shown) == ["50.0", "100.0", "0.0"]
     texts = [("50.0", "1"), ("100.0", "2"), ("0.0", "0"), ("0.0", "–")]
     assert re.findall('<b style="left: ([0-9.]+)%">([^<]+)<', shown) == texts
@@ -166,8 +165,7 @@ def test_dots_lie_on_the_axis_within_their_intervals():
 def test_the_chart_of_sets_says_what_costs_most():
     rows = [("original", "ours", 0.631, 0.6, 0.66), ("v4", "ours", 0.5, 0.4, 0.6), ("v5", "ours", 0.31, 0.3, 0.32)]
     drawn = reports.sets_chart("JGA", rows)
-    assert drawn.note == "At worst, ours falls from 63.1% to 31.0% (v5)."
-    assert drawn.references == {"ours": 0.631}
+    assert (drawn.note, drawn.references) == ("At worst, ours falls from 63.1% to 31.0% (v5).", {"ours": 0.631})
     both = [*rows, ("original", "theirs", 0.2, None, None), ("v4", "theirs", 0.1, None, None)]
     note = "At worst, ours falls from 63.1% to 31.0% (v5), theirs from 20.0% to 10.0% (v4)."
     assert reports.sets_chart("JGA", both).note == note

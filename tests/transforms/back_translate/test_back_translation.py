@@ -36,8 +36,7 @@ def test_a_text_is_translated_alone_and_in_phrases():
     ]
     transfer = ["transfer money", "i want to transfer money.", "transfer money: sends cash"]
     assert [text.lower() for text in sources["intent_0", "name"]] == transfer
-    assert sources["slot_1", "description"] == []
-    assert sources["service", "description"] == ["Handles accounts."]
+    assert (sources["slot_1", "description"], sources["service", "description"]) == ([], ["Handles accounts."])
 
 
 @cases(

@@ -88,8 +88,7 @@ def test_spreadsheets_separate_cells_otherwise(delimiter, encoding):
     rows = [{"AssignmentId": f"3{n}", "Answer.slot_0": text} for n, text in enumerate(("a, b", "c; d", "e\tf"))]
     text = table(*rows, {"WorkTimeInSeconds": "60,5", "AcceptTime": ""}).decode().replace('","', f'"{delimiter}"')
     *found, last = read_csv(text.encode(encoding))
-    assert [one.answers["slot_0"] for one in found] == ["a, b", "c; d", "e\tf"]
-    assert last.work_seconds == 60
+    assert ([one.answers["slot_0"] for one in found], last.work_seconds) == (["a, b", "c; d", "e\tf"], 60)
 
 
 def test_the_requesters_rejections_count():
@@ -501,8 +500,7 @@ def test_values_of_a_table_need_not_be_text():
 def test_a_line_of_json_is_the_same_record(row):
     (line,) = read_file("table", json.dumps(row).encode())
     (record,) = read_row(row, KEY, "table: row 1")
-    assert record == line
-    assert record.answers["slot_0"] == "where_to"
+    assert (record, record.answers["slot_0"]) == (line, "where_to")
 
 
 @given(st.dictionaries(NAMES, VALUES), st.sampled_from([ROW, item(), COLLECTED, {}]))

@@ -15,7 +15,6 @@ from parapet.transforms.crowd import report as crowd_report
 from parapet.transforms.crowd.report import (
     ReviewItem,
     missing_answers,
-    neighbours,
     review_order,
     review_pages,
     review_sheet,
@@ -97,7 +96,7 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
     others = {answer for i, answer in enumerate(answers) if i != own[2] % len(answers) and answer[1] != "rejected"}
     ranked = sorted(others, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
     if own[1] != "rejected":
-        shown, more = neighbours(answers, own[:2])
+        shown, more = crowd_report.neighbours(answers, own[:2])
         assert (shown, more) == (ranked[: crowd_report.MAX_NEIGHBOURS], len(ranked) - len(shown))
 
 

@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 
-import pytest
 from apis import CHAT, DIALECTS
 from kit import cases, lacking
 from msgspec import Raw
@@ -32,14 +31,13 @@ def sent(request, variant, perturb=None):
     return json.loads(bytes(encoded(reworded))), Answer(tools, statistics, repeated), statistics
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("seed", range(60))
+@cases("dialect", *DIALECTS)
+@cases("seed", *range(60))
 def test_random_calls_come_back(dialect, seed):
     draw = random.Random(seed)
     functions, variant = toolset(seed)
     past, calls = random_calls(draw, functions), random_calls(draw, functions)
-    definitions = [dialect.tool(each) for each in functions]
-    request = dialect.request(definitions, past, draw.choice(functions)["name"])
+    request = dialect.request([dialect.tool(each) for each in functions], past, draw.choice(functions)["name"])
     at_model, answer, statistics = sent(request, variant)
     ((chosen, _),) = in_variant([(dialect.past(request)[1], {})], functions, variant)
     assert dialect.past(at_model) == (in_variant(past, functions, variant), chosen)
@@ -148,8 +146,7 @@ def test_what_does_not_change_keeps_its_bytes():
 def test_halves_of_surrogate_pairs_do_not_keep_tools_from_being_reworded():
     body = json.dumps(chat({"role": "user", "content": "cut \ud83d"})).encode()
     new = json.loads(ModelSide(VARIANT, Record(None)).request("/chat/completions", body, {}).body)
-    assert new["messages"][0]["content"] == "cut ?"
-    assert new["tools"][0]["function"]["name"] == "find"
+    assert (new["messages"][0]["content"], new["tools"][0]["function"]["name"]) == ("cut ?", "find")
 
 
 @cases(
@@ -289,7 +286,7 @@ def renamings(seed):
     return draw, tool, renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@cases("seed", *range(300))
 def test_there_and_back_in_pieces(seed):
     draw, tool, forth = renamings(seed)
     back = forth.reversed()
@@ -307,7 +304,7 @@ def test_there_and_back_in_pieces(seed):
         assert (there.held, again.held, there.unknown, again.unknown) == ("",) * 4
 
 
-@pytest.mark.parametrize("seed", range(50))
+@cases("seed", *range(50))
 def test_a_value_passes_at_once_and_a_key_when_it_is_known(seed):
     draw, tool, forth = renamings(seed)
     text = json.dumps(arguments_of(draw, tool.parameters.root, tool.parameters.root))

@@ -191,11 +191,10 @@ def dialogues(draw):
             "requested_slots": st.lists(slot, max_size=3),
             "slot_values": record(service, values),
         }
-        call = {"method": intent, "parameters": record(service, words)}
         optional = {
             "actions": st.lists(action, max_size=3),
             "state": st.fixed_dictionaries(state),
-            "service_call": st.fixed_dictionaries(call),
+            "service_call": st.fixed_dictionaries({"method": intent, "parameters": record(service, words)}),
             "service_results": st.lists(record(service, words), max_size=3),
         }
         spans = st.lists(st.fixed_dictionaries({"slot": slot, "start": st.integers(0, 9)}), max_size=2)

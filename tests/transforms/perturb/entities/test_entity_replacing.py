@@ -152,8 +152,7 @@ def test_dishes_become_food():
 
 def test_a_town_in_a_slot_for_airports():
     made = replace(marked("USER", "from Oakland to JFK Airport", ("airport", "Oakland"), ("airport", "JFK Airport")))
-    kinds = {row["value"][0]: row["kind"] for row in made.rows}
-    assert kinds == {"Oakland": "city", "JFK Airport": "airport"}
+    assert {row["value"][0]: row["kind"] for row in made.rows} == {"Oakland": "city", "JFK Airport": "airport"}
     assert "Airport" not in utterances(made)[0].partition(" to ")[0]
 
 

@@ -131,9 +131,8 @@ def test_parts_of_names():
 
 
 def test_dates_and_times():
-    day = date(2019, 7, 22)
     like = ["2019-03-05", "March 5th", "march 5th", "Mar 5", "the 5th", "next Tuesday", "5th of March"]
-    assert [kinds.said_date(day, one) for one in like] == [
+    assert [kinds.said_date(date(2019, 7, 22), one) for one in like] == [
         "2019-07-22", "July 22nd", "july 22nd", "Jul 22", "the 22nd", "next Tuesday", "22nd of July",
     ]  # fmt: skip
     assert [kinds.ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 30)] == [
