@@ -85,6 +85,7 @@ def test_what_does_not_hold_is_told_with_its_place(tmp_path, place, value, probl
 
 @cases("content where reason", (json.dumps(RAW).encode(), "", "Expected `array`, got `object`"),
         (b'[{"dialogue_id": "1",\n "services": [}]', "line 2 column 15", "not JSON: Expecting value"),
+        (b'[{"dialogue_id": "caf\xe9"}]', "", "not UTF-8 at byte 21"),
         (json.dumps([changed(["turns", 1, "speaker"], "BOT")]).encode(), "[0].turns[1].speaker", "Invalid enum value"),
         (json.dumps([RAW, {"dialogue_id": "2"}]).encode(), "[1]", "missing required field `services`"),
         (json.dumps([changed([*FRAME, "slots", 0, "start"], "10")]).encode(), "[0].turns[0].frames[0].slots[0].start",

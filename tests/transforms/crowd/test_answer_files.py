@@ -134,6 +134,8 @@ def test_blank_rows_are_nothing():
     rows = [header, blank, row, b'"' + blank.replace(b",", b'","') + b'"', b",,", b" , ;", b""]
     assert [one.source for one in read_csv(b"\r\n".join(rows))] == ["names.csv: row 3"]
     assert len(read_csv(table({}).replace(b"\r\n", b",,\r\n"))) == 1  # nor are columns without a name anything
+    found = read_api(b"", item(), b"  \r", item(AssignmentId="3B"))
+    assert [one.source for one in found] == ["api.jsonl: row 2", "api.jsonl: row 4"]
 
 
 def test_a_file_that_is_none_of_answers_ends_the_run_before_its_end(tmp_path, monkeypatch):
@@ -371,11 +373,6 @@ def test_a_key_that_stands_twice_and_what_python_prints_is_told(line, key):
     assert reasons(between(line.encode())) == [("api.jsonl: row 2", expected)]
     ((_, reason),) = reasons(between(str(item()).encode()))
     assert "use json.dumps" in reason
-
-
-def test_blank_lines_are_nothing():
-    found = read_api(b"", item(), b"  \r", item(AssignmentId="3B"))
-    assert [one.source for one in found] == ["api.jsonl: row 2", "api.jsonl: row 4"]
 
 
 COLLECTED = {
