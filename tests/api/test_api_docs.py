@@ -33,8 +33,7 @@ def test_the_examples_of_a_public_name(name, tmp_path, monkeypatch):
     found = PUBLIC[name]
     assert inspect.getdoc(found), name
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    module = importlib.import_module(found.__module__)
-    for example in doctest.DocTestFinder().find(found, name, module):
+    for example in doctest.DocTestFinder().find(found, name, importlib.import_module(found.__module__)):
         runner.run(example)
     assert not runner.failures
     assert name.rpartition(".")[2] in WITHOUT or runner.tries
@@ -96,7 +95,6 @@ def test_it_runs_in_a_checkout_that_is_not_installed():
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 (PROGRAM,) = re.findall(r"^```python run\n(.*?)^```$", PAGE, re.M | re.S)
 
 
@@ -107,7 +105,7 @@ def test_the_blocks_run_in_order(sample, tmp_path, monkeypatch, capsys):
     for path in (sample / "crowd").iterdir():
         shutil.copy(path, tmp_path)
     names = {}
-    for block in BLOCKS:
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S):
         exec(compile(block, "docs/python.md", "exec"), names)
     assert isinstance(names["corpus"], Corpus)
     assert capsys.readouterr().out.splitlines() == [

@@ -22,7 +22,6 @@ WHO, DID, WHAT = (
 )
 FOREIGN = [f"The {who} {did} his {what} twice" for who, did, what in product(WHO, DID, WHAT)]
 ONE_ENV = {"env": "none"}
-FEW = {"least_changed": 0}
 HEARD = {"snr": (6, 2, -1, -4)}
 
 
@@ -53,7 +52,7 @@ CASES = {
     "paraphrase": ("paraphrase", "dev", {"seed": "Zz"}, ONE_ENV, {}),
     "own texts": ("ood", "sample", {"seed": "b"}, {"rates": "0.02,0.06"}, {"rates": [0.02, 0.06]}),
     "a source": ("ood", "test", {"source": "{source}"}, {"rates": "0.3,0.8,0.1"}, {"rates": [0.3, 0.8, 0.1]}),
-    "generated values": ("unseen_entities", "sample", {"training": "{sample}"}, FEW, {}),
+    "generated values": ("unseen_entities", "sample", {"training": "{sample}"}, {"least_changed": 0}, {}),
     "speech": ("speech_errors", "some", HEARD, {"wer": "0.1,0.3"}, {"wer": (0.1, 0.3)}),
 }
 

@@ -157,9 +157,8 @@ def test_bad_predictions_are_refused_with_place_and_reason(tmp_path):
     assert refused(CORPUS, PREDICTIONS[1:]) == f"predictions: there is no prediction for dialogue {first!r}"
     assert "that the reference lacks" in refused(DIALOGUES[1:], PREDICTIONS, schemas=CORPUS.services("test"))
     assert refused(CORPUS, [*PREDICTIONS, PREDICTIONS[0]]) == f"predictions: dialogue {first!r} appears twice"
-    no_frame = edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())
     lacks = f"predictions: {first} turns[0] {frame}: there is no frame of this service in the turn"
-    assert refused(CORPUS, no_frame) == lacks
+    assert refused(CORPUS, edited(lambda dialogue: dialogue["turns"][0]["frames"].clear())) == lacks
     assert f"predictions: {first}: " in refused(CORPUS, edited(lambda dialogue: dialogue["turns"].pop()))
     odd = edited(lambda dialogue: dialogue["turns"][0]["frames"][0]["state"].update(slot_values=3))
     assert refused(CORPUS, odd).startswith("predictions[0]: [0].turns[0].frames[0].state.slot_values: Expected")

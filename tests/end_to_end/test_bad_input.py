@@ -5,8 +5,7 @@ import json
 import lzma
 
 import kit
-import pytest
-from kit import json_of, lacking, quoted, refused, rows_of, write
+from kit import cases, json_of, lacking, quoted, refused, rows_of, write
 
 from parapet.schemas import layout
 
@@ -114,7 +113,7 @@ def test_hostile_and_broken_api_lines_cost_themselves_alone(tmp_path):
     assert "ABCDEFG1" not in (tmp_path / "out/dead_letters.jsonl").read_text()
 
 
-@pytest.mark.parametrize(("kind", "compress"), [("gz", gzip.compress), ("xz", lzma.compress)])
+@cases("kind compress", ("gz", gzip.compress), ("xz", lzma.compress))
 def test_a_compressed_file_is_read_whole_or_refused(kind, compress, tmp_path, table):
     data = quoted(table[:31]).encode()
     whole = write(tmp_path / f"whole.csv.{kind}", compress(data[:9_000]) + compress(data[9_000:]))

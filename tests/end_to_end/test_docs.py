@@ -59,9 +59,7 @@ OTHER_FLAGS = {
     *("--copy_files", "--bundle", "--insecure-ignore-tlog", "--no-deps"),  # the last two are others'
 }
 
-_FILE_NAME = re.compile(r"# ([\w./-]+\.\w+)\n")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]+")
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
 _REASON_ID = re.compile(r"""f?"([a-z]+(?:_[a-z]+)*): """)
 # What differs from run to run, and what is put for it.
 _VOLATILE = (
@@ -91,7 +89,7 @@ def blocks(text):
 
 def save_file(block, folder):
     """Writes the file that a block prints; returns whether it is one."""
-    name = _FILE_NAME.match(block.content)
+    name = re.match(r"# ([\w./-]+\.\w+)\n", block.content)
     if name:
         content = block.content.partition("\n")[2] if ".json" in name[1] else block.content  # JSON has no comments
         write(folder / name[1], content)
@@ -284,7 +282,7 @@ def anchors(text):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    for link in _LINK.findall(PAGES[page]):
+    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
         if link.startswith(("https://", "http://")):
             continue
         path, _, anchor = link.partition("#")

@@ -93,8 +93,7 @@ def page(request, window):
         troubles.append(str(error))
 
     def says(message):
-        if message.type == "error":
-            troubles.append(message.text)
+        troubles.extend([message.text] if message.type == "error" else [])
 
     window.on("pageerror", fails)
     window.on("console", says)

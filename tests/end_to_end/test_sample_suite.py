@@ -240,10 +240,8 @@ def test_the_release_is_whole_and_is_loaded(tools, tmp_path):
     card = (root / "README.md").read_text()
     assert "| v3 | test | 40 | 160 |" in card
     assert "function-calling" in card
-    records = mlcroissant.Dataset(str(root / "croissant.json")).records("v5")
-    assert len(list(records)) == 40
-    data = (root / "bfcl/v3/names.json").read_bytes()
-    assert json.loads(data).keys() == {"choice_0", "choice_1", "choice_2"}
+    assert len(list(mlcroissant.Dataset(str(root / "croissant.json")).records("v5"))) == 40
+    assert json.loads((root / "bfcl/v3/names.json").read_bytes()).keys() == {"choice_0", "choice_1", "choice_2"}
 
 
 TASKS_OF_RELEASE = RELEASE.partition("[[corpora]]")[0] + '[[tasks]]\nkind = "original"\n'

@@ -38,8 +38,7 @@ OF_LIST = {"repo": "project", "date": "when", "open": "pending"}
     ('{"name": "search", "sort": "userId"}', '{"name": "look_up", "sort": "clientNo"}'),
 )  # fmt: skip
 def test_identifiers_are_replaced_and_words_are_not(text, replaced):
-    mentions = Mentions(TOOLS, {"search": OF_SEARCH, "list_issues": OF_LIST})
-    assert mentions.replaced(text, OF_SEARCH) == replaced
+    assert Mentions(TOOLS, {"search": OF_SEARCH, "list_issues": OF_LIST}).replaced(text, OF_SEARCH) == replaced
 
 
 def call(name, arguments):
@@ -70,8 +69,7 @@ def call(name, arguments):
 def test_earlier_calls_are_renamed_and_what_users_say_and_tools_return_stays(part, renamed):
     properties = {name: {} for name in OF_SEARCH}
     names = {f"/properties/{old}": new for old, new in OF_SEARCH.items()}
-    renaming = Parameters({"properties": properties}).renaming(names)
-    mentions = mentions_of(TOOLS, {"search": renaming})
+    mentions = mentions_of(TOOLS, {"search": Parameters({"properties": properties}).renaming(names)})
     assert mentions.task({"question": [[part]]}) == {"question": [[renamed]]}
     assert mentions.rest({"messages": [part]}) == {"messages": [renamed]}
 
@@ -84,8 +82,7 @@ def test_the_choice_of_a_tool_is_renamed(choice):
 
 
 def test_names_that_change_places_are_replaced_once():
-    mentions = Mentions({"do_a": "do_b", "do_b": "do_a"}, {})
-    assert mentions.replaced("do_a, then do_b", {}) == "do_b, then do_a"
+    assert Mentions({"do_a": "do_b", "do_b": "do_a"}, {}).replaced("do_a, then do_b", {}) == "do_b, then do_a"
 
 
 @cases(
@@ -208,10 +205,8 @@ def test_no_old_name_is_left_in_any_variant(content):
     variant = json.loads(file.variant_files({toolset.name: ToolVariant(names, {})})["tools.json"])
     old = [name for name in NAMES if name in used]
     # What only other tools have is left where it is merely quoted: it is rather a value.
-    found = [leak for leak in leaks(variant, old) if leak[0] not in ("", "description", "instructions")]
-    assert found == []
-    shaped = [name for name in old if not name.islower() or "_" in name]
-    assert [*leaks(variant, shaped)] == []
+    assert [leak for leak in leaks(variant, old) if leak[0] not in ("", "description", "instructions")] == []
+    assert [*leaks(variant, [name for name in old if not name.islower() or "_" in name])] == []
     for before, after in zip(strings(content), strings(variant), strict=True):
         if before[0] == "description":
             assert before[1].count("Of one city at a date.") == after[1].count("Of one city at a date.")

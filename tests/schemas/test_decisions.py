@@ -2,7 +2,6 @@ import csv
 import io
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, decisions_csv, raised
@@ -37,8 +36,7 @@ DRAWN = st.builds(Decision, KEYS, st.sampled_from(VERDICTS), TRICKY, TRICKY, TRI
 def test_what_is_written_is_read_back(drawn):
     decisions = [msgspec.structs.replace(one, text=f"{one.text}x") if one.decision == "fix" else one for one in drawn]
     good, bad = parse(decisions_csv(decisions))
-    assert bad == []
-    assert [msgspec.structs.replace(one, source="") for one in good] == decisions
+    assert (bad, [msgspec.structs.replace(one, source="") for one in good]) == ([], decisions)
 
 
 @given(st.binary(max_size=200) | st.text(st.sampled_from('"",;\n\r\taccept fix:\0'), max_size=80).map(str.encode))
@@ -68,12 +66,11 @@ def test_bad_rows_and_their_reasons():
 
 def test_the_same_answer_decided_twice():
     good, bad = parse(HEADER + "a:slot_0,accept,,,EL\na:slot_0,Accept,,,EL\na:slot_0,reject,,,EL\n")
-    assert [d.decision for d in good] == ["accept"]
-    assert len(bad) == 1
+    assert ([d.decision for d in good], len(bad)) == (["accept"], 1)
     assert bad[0][:2] == (4, "decided twice, differently: the decision in row 2, 'accept', is used")
 
 
-@pytest.mark.parametrize("length", [MAX_CELL, MAX_CELL + 1, 10 * 2**20])
+@cases("length", MAX_CELL, MAX_CELL + 1, 10 * 2**20)
 def test_long_texts(length):
     limit = csv.field_size_limit()
     for text in ("x" * length, "=" + "x" * (length - 1)):
@@ -103,9 +100,9 @@ def test_a_long_cell_that_is_not_ours_is_no_matter():
     assert ([d.response_id for d in good], bad, parse(HEADER)) == (["a:slot_0"], [], ([], []))
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@cases("encoding", "utf-8", "utf-8-sig", "utf-16")
+@cases("delimiter", ",", ";", "\t")
+@cases("end", "\n", "\r\n", "\r")
 def test_what_spreadsheets_save(encoding, delimiter, end):
     rows = [["Reviewer", "text", "decision ", "prompt", "response_id"], ["É", "straße", " FIX", "a; b, c", "3X:slot_0"]]
     good, bad = parse("".join(delimiter.join(f'"{cell}"' for cell in row) + end for row in rows).encode(encoding))

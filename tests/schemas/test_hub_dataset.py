@@ -15,11 +15,10 @@ ACTS = sorted({act["act"] for one in SAMPLE.dialogues("test") for turn in one["t
 SPEAKERS = ["USER", "SYSTEM"]
 # The labels stand in the rows as numbers; their names are where the real dataset has them.
 ACTIONS = {"actions": [{"act": [ClassLabel(names=ACTS)]}]}
-FEATURES = datasets.Features({"turns": {"speaker": [ClassLabel(names=SPEAKERS)], "frames": [ACTIONS]}})
 
 
 class Rows(list):
-    features = FEATURES
+    features = datasets.Features({"turns": {"speaker": [ClassLabel(names=SPEAKERS)], "frames": [ACTIONS]}})
 
 
 def columns(rows, *names):

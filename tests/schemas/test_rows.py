@@ -30,14 +30,13 @@ STATE = record(
     {"active_intent": TEXT, "requested_slots": TEXTS, "slot_values": st.dictionaries(TEXT, TEXTS, max_size=3)},
     {"score": st.floats(allow_nan=False, allow_infinity=False) | INT},
 )
-CALL = record({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=3)})
 FRAME = record(
     {"service": TEXT},
     {
         "slots": st.lists(SPAN, max_size=2),
         "actions": st.lists(ACTION, max_size=2),
         "state": STATE,
-        "service_call": CALL,
+        "service_call": record({"method": TEXT, "parameters": st.dictionaries(TEXT, TEXT, max_size=3)}),
         "service_results": st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
         "another_programs": TEXT,
     },
@@ -97,8 +96,7 @@ def test_dialogues_in_another_form_are_kept_in_source_json(sample):
     rows = dialogue_lines(json.dumps(items).encode(), "x.json", "x.json")
     assert [dialogue.dialogue_id for dialogue in rows.dialogues] == [items[0]["dialogue_id"], items[2]["dialogue_id"]]
     assert [(bad.dialogue_id, bad.where) for bad in rows.malformed] == [(items[1]["dialogue_id"], "turns[0].speaker")]
-    table = lines_table(rows.lines).to_pylist()
-    assert json.loads(table[1]["source_json"]) == items[1]
+    assert json.loads(lines_table(rows.lines).to_pylist()[1]["source_json"]) == items[1]
     raised(InputError, dialogue_lines, b"[3]", "x.json", "x.json", match="x.json: \\[0\\]: is not a dialogue")
 
 
@@ -148,8 +146,7 @@ def test_sgd_and_sgd_x_come_back_byte_for_byte(real_data):
     assert schemas
     for path in schemas if THOROUGH else schemas[::4]:
         raw = json.loads(data := path.read_bytes())
-        read = through_arrow(layouts.service_rows(raw, "v1", data), SERVICES)
-        assert schema_file(read) == data, path
+        assert schema_file(through_arrow(layouts.service_rows(raw, "v1", data), SERVICES)) == data, path
         assert schema_bytes(raw) == data
     assert dialogues
     for path in dialogues if THOROUGH else dialogues[::3]:

@@ -167,9 +167,8 @@ def test_names_are_replaced_in_required_references_defaults_and_calls_alone():
     assert written["properties"]["cabin"] == {**TOOLS[0][2]["properties"]["cabin"], "description": "Other words"}
     address = parcel.schema()["$defs"]["address"]
     assert (address["required"], address["default"]) == (["road"], {"road": "Main Street 1"})
-    call = ANSWERS[1]["ground_truth"][0]["send_parcel"]
     renamed = {"from": [{"road": ["Elm Road 2"]}], "receiver": [{"road": ["Oak Road 3"], "town": [""]}]}
-    assert parcel.arguments(call) == renamed
+    assert parcel.arguments(ANSWERS[1]["ground_truth"][0]["send_parcel"]) == renamed
     plain = {"user_id": "u7", "stops": [{"city": "Porto", "nights": 2}], "unknown": {"city": 1}}
     assert trip.arguments(plain) == {"client": "u7", "places": [{"town": "Porto", "length": 2}], "unknown": {"city": 1}}
 

@@ -15,9 +15,8 @@ from parapet.transforms.core.counts import Balance, CountKey, Counts, Exact, Tal
 from parapet.transforms.core.fence import Stopped, bad_record, trace_of
 from parapet.transforms.core.options import parse_share
 
-NAMES = st.sampled_from(["turns", "dialogues", "reason"])
 PARTS = st.sampled_from(["", "typos", "test", "no_rule"])
-KEYS = st.builds(CountKey, NAMES, PARTS, PARTS, PARTS)
+KEYS = st.builds(CountKey, st.sampled_from(["turns", "dialogues", "reason"]), PARTS, PARTS, PARTS)
 RATE_OF_AVAILABLE = Exact("varied", "turns", "r", lambda n: n // 2, total_set="k", available="able")
 
 

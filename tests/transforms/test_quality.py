@@ -32,8 +32,7 @@ def test_changed_and_new_turns_are_drawn():
 
 def test_similarity_is_summed_up(no_nets):
     same, other = Changed("1", 0, "", "a bus", "A bus!"), Changed("1", 0, "", "a bus", "who won")
-    assert quality_of([same]) == {"turns": 1, "similarity": 1}
-    assert quality_of([same, other])["similarity"] == 0.5
+    assert (quality_of([same]), quality_of([same, other])["similarity"]) == ({"turns": 1, "similarity": 1}, 0.5)
     assert quality_of([Changed("1", 0, "", "", "new")]) == {"turns": 1, "similarity": None}
 
 
@@ -45,8 +44,7 @@ def test_values_are_kept_where_the_text_or_the_annotation_has_them(no_nets):
     lower, lost = with_city("bus to fresno"), with_city("A bus to Fresnoville.")
     replaced = with_city("A bus to Reno.", span("city", "A bus to Reno.", "Reno"))
     assert [changed(before, after)[0].kept for after in (lower, lost, replaced)] == [(True,), (False,), (True,)]
-    turns = [changed(before, after)[0] for after in (lower, lost)]
-    assert quality_of(turns)["values_kept"] == 0.5
+    assert quality_of([changed(before, after)[0] for after in (lower, lost)])["values_kept"] == 0.5
 
 
 def test_page_and_card_say_it(no_nets, tmp_path):

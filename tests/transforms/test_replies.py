@@ -1,6 +1,5 @@
 """Answers of OpenAI-compatible servers: each form of text, reasoning and calls on the wire, and what is no answer."""
 
-import pytest
 from kit import cases, raised
 
 from parapet.transforms.core import replies
@@ -172,9 +171,8 @@ def test_calls_in_the_syntax_of_python(text, calls):
     assert replies.python_calls(text) == calls
 
 
-@pytest.mark.parametrize("text", ["{" * 500_000, '{"a" ' * 100_000, "<think>" * 100_000, "[find(" * 50_000,
-                                  "<function=fly><parameter=" * 40_000, "<function=fly><parameter=a>" * 40_000,
-                                  "```tool_code x" + " " * 500_000 + "y", "fly()" + "\n" * 500_000])  # fmt: skip
+@cases("text", "{" * 500_000, '{"a" ' * 100_000, "<think>" * 100_000, "[find(" * 50_000,
+       "<function=fly><parameter=" * 40_000, "<function=fly><parameter=a>" * 40_000,
+       "```tool_code x" + " " * 500_000 + "y", "fly()" + "\n" * 500_000)  # fmt: skip
 def test_hostile_texts_take_no_time(text):
-    reply = read_reply(of(content=text))
-    assert written_calls(reply.text, TOOLS) == []
+    assert written_calls(read_reply(of(content=text)).text, TOOLS) == []

@@ -116,17 +116,14 @@ def unfinished(tmp_path_factory):
 @cases("line", "statistics --variants OUT", "rewrite --variants OUT/v1", "perturb typos --sgd OUT/v1/test/schema.json")
 def test_an_unfinished_output_is_refused_by_every_command(unfinished, tmp_path, line):
     words = [word.replace("OUT", str(unfinished)) for word in line.split()]
-    assert f"{unfinished}: has dead_letters.jsonl but no run.json" in kit.refused_at_once(
-        *words, output=tmp_path / "new"
-    )
+    told = kit.refused_at_once(*words, output=tmp_path / "new")
+    assert f"{unfinished}: has dead_letters.jsonl but no run.json" in told
 
 
 def test_another_output_below_one_is_its_own(output):
     run(output / "deeper/other", FIRST)
     assert check_published(output) is not None
-    found = check_published(output / "deeper/other/v1")
-    assert found is not None
-    assert found.folder == str(output / "deeper/other")
+    assert check_published(output / "deeper/other/v1").folder == str(output / "deeper/other")
 
 
 # --- what is not of Parapet ------------------------------------------------------------------------------------------

@@ -24,8 +24,6 @@ from parapet.transforms.crowd.mturk import batch as batches
 # Random points of all commands; PARAPET_KILLS=210 takes two minutes.
 KILLS = int(os.environ.get("PARAPET_KILLS", "12"))
 
-DAY_AND_HOUR = 25 * 3_600  # after this no request token is known any more
-
 
 class Stage(msgspec.Struct):
     """A command with the state of the world before it.
@@ -154,7 +152,7 @@ def test_nothing_is_made_or_paid_twice(stages):
             if trial % 4 == 3:  # the rerun is killed as well
                 killed[stage.name] += once(KILL_BEFORE, chosen.randint(1, stage.operations.total()))
             if late:
-                server.advance(DAY_AND_HOUR)
+                server.advance(25 * 3_600)  # after this no request token is known any more
             for _ in range(2 if trial % 8 == 0 else 1):  # once more changes nothing either
                 once()
                 assert facts(server, world.batch) == stage.after, where

@@ -15,9 +15,8 @@ from parapet.transforms.anonymise.replacing import Chat, ChatTurn, Mention, Rule
 from parapet.transforms.report.text import clean
 
 MARKED = re.compile(r"\[([A-Z]+):([^\]|]+)(?:\|([^\]]+))?\]")
-REGIONS = ("US", "GB")
-NO_LISTS = Rules()
 KINDS = list(replacing.KINDS)
+NO_LISTS = Rules()
 
 
 def labelled(line):
@@ -38,7 +37,7 @@ def measured(lines):
     missed, wrong = [], []
     for line in lines.splitlines():
         text, gold = labelled(line)
-        mentions = settled(text, [*numbers_in(text, REGIONS), *replacing.names_in(text)])
+        mentions = settled(text, [*numbers_in(text, ("US", "GB")), *replacing.names_in(text)])
         covered = {i for one in mentions for i in range(one.start, one.end)}
         for one in gold:
             if all(i in covered for i in range(one.start, one.end) if text[i].isalnum()):

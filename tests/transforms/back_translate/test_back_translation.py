@@ -36,8 +36,7 @@ def test_a_text_is_translated_alone_and_in_phrases():
     ]
     transfer = ["transfer money", "i want to transfer money.", "transfer money: sends cash"]
     assert [text.lower() for text in sources["intent_0", "name"]] == transfer
-    assert sources["slot_1", "description"] == []
-    assert sources["service", "description"] == ["Handles accounts."]
+    assert (sources["slot_1", "description"], sources["service", "description"]) == ([], ["Handles accounts."])
 
 
 @cases(
@@ -73,10 +72,7 @@ def test_the_farthest_of_the_good_ones_is_used():
     assert rows["slot/recipient", "description"].text == "It is the name of the recipient."
 
 
-NAMES = st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True)
-
-
-@given(NAMES, st.data())
+@given(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True), st.data())
 def test_names_end_unique_and_each_is_new_or_original(originals, data):
     rows = []
     for name in originals:

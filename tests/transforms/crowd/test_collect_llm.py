@@ -43,10 +43,8 @@ def said(body):
 
 
 def collect(hits, server, output, status=0, **flags):
-    return run(
-        *("collect", "llm"), hits=hits, endpoint=server.url, model="m", output=output, parallel_calls=1, status=status,
-        **flags,
-    )  # fmt: skip
+    usual = {"hits": hits, "endpoint": server.url, "model": "m", "output": output, "parallel_calls": 1}
+    return run("collect", "llm", status=status, **usual, **flags)
 
 
 def test_the_prompt_is_what_people_see(hits, sheets):

@@ -101,11 +101,10 @@ PLACES = (
     "green place/town name/area/region/title/spot/garden/label/county/quarter/district/street/square/map point/corner/"
     "village/landmark/zone/address line/borough"
 )
-COMMON = st.sampled_from(PLACES.split("/"))
 
 
 @settings(max_examples=30)
-@given(st.lists(COMMON, min_size=5, max_size=8, unique=True), st.integers(0, 3))
+@given(st.lists(st.sampled_from(PLACES.split("/")), min_size=5, max_size=8, unique=True), st.integers(0, 3))
 def test_names_are_those_of_a_plain_reference(texts, seed):
     batch = compose(assignments({**NAMES, "slot_1": texts}), seed=seed)
     ours = [variant["slots"][1]["name"] for variant in batch.variants["Parks_1"]]
@@ -127,8 +126,7 @@ def test_a_reviewers_rejection_holds_for_all_who_gave_the_same_words_unless_one_
 
 
 def test_partial_does_not_make_up_what_nobody_has_answered():
-    answers = assignments(NAMES, {**DESCRIPTIONS, "service": []})
-    batch = compose(answers, allow_partial=True)
+    batch = compose(assignments(NAMES, {**DESCRIPTIONS, "service": []}), allow_partial=True)
     short = [(short.place, short.have, short.filled) for short in batch.outcomes[0].short]
     assert (batch.variants, short) == ({}, [("service", 0, ())])
 
@@ -201,16 +199,13 @@ def test_what_is_missing_in_assignments_is_told():
     assert workers.startswith("1 assignment without a WorkerId (first names.csv: row 11): ")
 
 
-LETTERS = "abcd"
-
-
 @st.composite
 def services(draw):
     """Few texts, few distances, so that names collide and tie; one distance for a text within an element."""
     n = draw(st.integers(2, 3))
     elements = []
     for i in range(draw(st.integers(1, 4))):
-        texts = draw(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True))
+        texts = draw(st.lists(st.sampled_from("abcd"), max_size=4, unique=True))
         elements.append(Candidates(f"e{i}", texts, [float(draw(st.integers(1, 2))) for _ in texts]))
     return elements, n
 
@@ -330,14 +325,12 @@ def test_ties_go_to_the_earlier_texts():
 
 
 vet_service, conclude_service = Vetting.vet_service, schema_task.conclude_service
-VET_ALL_BUT_ONE = lambda *args: vet_service(*args)[1:]  # noqa: E731
-CONCLUDE_ALL_BUT_ONE = lambda raw, vetted, *args: conclude_service(raw, vetted[1:], *args)  # noqa: E731
 
 
 @cases(
     "holder name lossy balance",
-    (Vetting, "vet_service", VET_ALL_BUT_ONE, "answers_given"),
-    (schema_task, "conclude_service", CONCLUDE_ALL_BUT_ONE, "answers: "),
+    (Vetting, "vet_service", lambda *args: vet_service(*args)[1:], "answers_given"),
+    (schema_task, "conclude_service", lambda raw, found, *args: conclude_service(raw, found[1:], *args), "answers: "),
 )
 def test_what_gets_lost_fails_the_run(holder, name, lossy, balance, tmp_path, monkeypatch):
     monkeypatch.setattr(holder, name, lossy)

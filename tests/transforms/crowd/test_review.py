@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 
 from parapet.schemas.decisions import restore
 from parapet.transforms.crowd import report as crowd_report
-from parapet.transforms.crowd.report import (
-    ReviewItem,
-    missing_answers,
-    neighbours,
-    review_order,
-    review_pages,
-    review_sheet,
-    visible,
-)
+from parapet.transforms.crowd.report import ReviewItem, missing_answers, review_order, review_pages, review_sheet
 
 EXPLANATIONS = {"oov": "Has a word that is in no dictionary.", "near_original": "Very near the <original>."}
 HOSTILE = [
@@ -76,13 +68,16 @@ def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
     assert sorted(reader.tags + ([] if text not in ("", canonical or "x") else ["p", "bdi"])) == sorted(plain.tags)
     assert not [a for a in reader.attributes if a[1].startswith("on") or a[1] in ("src", "autofocus")]
     shown = "".join(data for _, attrs, data in reader.texts if attrs.get("class", "").startswith("answer"))
-    assert (shown, reader.json()["items"]) == (visible(canonical or "x") + "\n", [["A000:slot_2", canonical or "x"]])
+    assert (shown, reader.json()["items"]) == (
+        crowd_report.visible(canonical or "x") + "\n",
+        [["A000:slot_2", canonical or "x"]],
+    )
 
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_hostile_texts_stay_cells(prompt, canonical, other):
     [row] = sheet([item(prompt=prompt, canonical=canonical or "x", neighbours=[(other, "used")])])
-    assert restore(row["prompt"]) == visible(prompt).encode("utf-8", "replace").decode()
+    assert restore(row["prompt"]) == crowd_report.visible(prompt).encode("utf-8", "replace").decode()
     assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in row.values())
 
 
@@ -97,7 +92,7 @@ def test_neighbours_are_those_of_a_list_of_all_others(answers, data):
     others = {answer for i, answer in enumerate(answers) if i != own[2] % len(answers) and answer[1] != "rejected"}
     ranked = sorted(others, key=lambda answer: (answer[1] != "used", answer[1], answer[0]))
     if own[1] != "rejected":
-        shown, more = neighbours(answers, own[:2])
+        shown, more = crowd_report.neighbours(answers, own[:2])
         assert (shown, more) == (ranked[: crowd_report.MAX_NEIGHBOURS], len(ranked) - len(shown))
 
 

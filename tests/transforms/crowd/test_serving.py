@@ -189,8 +189,7 @@ def test_the_progress_page_is_for_the_requester_and_shows_no_names(tmp_path, hit
         person(it).work()
         requester = Person(it.invitation(0))
         page = requester.join()
-        assert page.url.path == "/progress"
-        assert requester.get("/").status_code == 403
+        assert (page.url.path, requester.get("/").status_code) == ("/progress", 403)
         assert not lacking(page.text, "1 of 4 assignments are done", "Parcels_1:names", "Parcels_1:descriptions")
         assert "Example" not in page.text
         assert person(it, 2).get("/progress").status_code == 403

@@ -192,7 +192,6 @@ def test_hardly_any_published_paraphrase_falls(real_data):
 
 DATA = os.environ.get("PARAPET_DATA")
 real = pytest.mark.skipif(not DATA, reason="PARAPET_DATA is not set: the real SGD data are not at hand")
-BAD = rows_of(Path(__file__).parent / "bad_answers.csv")
 SLOTS = {"origin": "City where the bus starts", "date": "Day of the journey", "fare": "Price of a ticket"}
 BUSES = service("Buses_1", list(map(slot, SLOTS, SLOTS.values())), [intent("FindBus", "Look for a bus")], "Bus tickets")
 
@@ -283,8 +282,7 @@ def test_what_no_person_writes(text, boilerplate, kind):
 @pytest.mark.skipif(not meaning.has_model(), reason="the extra meaning is not installed")
 def test_names_that_have_nothing_to_do_with_their_element_are_held():
     texts = {"slot_0": ["starting city", "departure place"], "slot_1": ["travel day"], "slot_2": ["ticket price"]}
-    elements = elements_of(parse_service(BUSES), "names")
-    slots = [element for element in elements if element.kind == "slot"]
+    slots = [element for element in elements_of(parse_service(BUSES), "names") if element.kind == "slot"]
     judge = Meaning("names", slots, texts, "MiniLM")
     limits = THRESHOLDS["MiniLM", "names"]
     salad = {key: judge.doubt(slots[0], made_up(key, 4)).reason(limits) for key in map(str, range(20))}
@@ -298,7 +296,7 @@ def test_most_bad_answers_are_found():
     sgd, sgd_x = Path(DATA) / "sgd", Path(DATA) / "sgd" / "sgd_x" / "data"
     originals, variants = services_of(sgd), [services_of(sgd_x / f"v{k}") for k in range(1, 6)]
     found = defaultdict(list)
-    for row in BAD:
+    for row in rows_of(Path(__file__).parent / "bad_answers.csv"):
         name, task = row["element_id"].partition("/")[0], row["task"]
         elements = elements_of(parse_service(originals[name]), task)
         said = [elements_of(parse_service(of[f"{name}{k}"]), task) for k, of in enumerate(variants, 1)]

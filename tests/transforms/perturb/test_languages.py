@@ -59,7 +59,6 @@ SHORT = (
     *("Amelie. Le Fabuleux Destin d'Amélie Poulain", "gimme sth cheap lol nah k thx bye"),
     *("u got any rooms 4 2nite?? idk mayb downtown ty", "I WANT A TABLE FOR TWO IN BOSTON"),
 )
-PERTURBATIONS = ("typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
 ALONE = ("café", "naïve", "🙂", "👍🏽", "👨‍👩‍👧", "–", "São Paulo", "…", "€20", "“ok”", "½")
 
 
@@ -102,7 +101,7 @@ def test_names_and_short_answers_are_of_no_other_language(text):
     assert language_of(text) in ("en", "")
 
 
-@cases("name", *PERTURBATIONS)
+@cases("name", "typos", "verbose", "simple", "paraphrase", "unseen_entities", "ood", "speech_errors")
 def test_a_corpus_in_another_language_is_refused(name, tmp_path):
     here = corpus(tmp_path / "sgd", train=dialogues_in("fr"), test=dialogues_in("fr"))
     assert f"--sgd: {name} only knows texts in en" in refused("perturb", name, sgd=here, output=tmp_path / "out")
@@ -127,8 +126,7 @@ def test_single_dialogues_in_other_languages_stay_as_they_are_and_are_counted(na
     for dialogues in files:
         assert [talk for talk in dialogues if talk["dialogue_id"][:3] in ("de_", "ja_")] == others
         assert dialogues[:5] != sample_dialogues()[:5] or len(files) > 1
-    in_memory = parapet.perturb(here, "typos")
-    assert list(in_memory.dialogues("test"))[-3:] == others
+    assert list(parapet.perturb(here, "typos").dialogues("test"))[-3:] == others
 
 
 @pytest.mark.parametrize("name", ["typos", "verbose", "simple", "paraphrase"])

@@ -191,7 +191,6 @@ def test_any_turn_keeps_its_spans(words, acts, drawn, kind, perturb_values):
 
 FILE = resources.files("parapet.transforms.perturb").joinpath("paraphrases.toml")
 TABLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
-VERBS = frozenset(TABLE["verbs"]["events"])
 
 # Written anew, not those of the rules: words that turn what a sentence says into its opposite.
 NO = re.compile(r"\b(?:no|not|nope|nah|never|nothing|without|cannot)\b|n['’]t\b", re.IGNORECASE)
@@ -252,8 +251,7 @@ def test_greetings_and_thanks_are_not_doubled(text):
 
 
 def test_a_long_quotation_is_rephrased_inside():
-    text = '"' + "I have told you all about the house. " * 8 + 'Can you find it?"'
-    for new in drawn(text):
+    for new in drawn('"' + "I have told you all about the house. " * 8 + 'Can you find it?"'):
         assert new[0] == new[-1] == '"'
         assert new[-2] in "?."
         assert ("?" in new) != any(start in new for start in ("I'd ", "I need ", "Please ", "It would ", "I'm ")), new
@@ -303,8 +301,7 @@ def test_values_and_what_is_denied_are_kept(words, valued, seed):
 
 
 def test_a_turn_without_end():
-    endless = said("Yes, I want to find a bus to Fresno, and what is the price? " * 400)
-    new = rephrased(endless, b"0").text
+    new = rephrased(said("Yes, I want to find a bus to Fresno, and what is the price? " * 400), b"0").text
     assert new.count("Fresno") == 400
     assert new.count("to find a bus") < 300
     for part in ("can you " * 9_000, "a" * 60_000, "." * 60_000, "no, " * 9_000, " " * 60_000, "7 " * 9_000):
@@ -323,12 +320,11 @@ def test_a_turn_without_end():
     ("where is the hotel that you found and the bar", None),
 )
 def test_a_question_inside_another_sentence(question, expected):
-    assert english.embedded(question, VERBS) == expected
+    assert english.embedded(question, frozenset(TABLE["verbs"]["events"])) == expected
 
 
 def test_forms_of_verbs():
-    doubling = TABLE["verbs"]["doubling"]
-    forms = {verb: english.ing_form(verb, doubling) for verb in TABLE["verbs"]["all"]}
+    forms = {verb: english.ing_form(verb, TABLE["verbs"]["doubling"]) for verb in TABLE["verbs"]["all"]}
     expected = {"see": "seeing", "make": "making", "get": "getting", "buy": "buying", "give": "giving", "do": "doing"}
     assert ({verb: forms[verb] for verb in expected}, len(set(forms.values()))) == (expected, len(forms))
     thirds = {"have": "has", "be": "is", "go": "goes", "fly": "flies", "play": "plays", "finish": "finishes"}

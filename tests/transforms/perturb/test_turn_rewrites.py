@@ -175,8 +175,7 @@ NO_RULE = Rewrite(reason="no_rule")
 )
 def test_the_gate(kind, before, after, reason):
     values = ["Fresno", "May 2nd"]
-    answers = {marked(said(before, *values)): after}
-    made = rewriter(answers).rewrite(said(before, *values), kind, NO_RULE)
+    made = rewriter({marked(said(before, *values)): after}).rewrite(said(before, *values), kind, NO_RULE)
     if reason:
         assert made == Rewrite(reason="no_rule", refused=(f"llm: {reason}",))
     else:
@@ -232,17 +231,15 @@ def wordy(body):
     text = body["messages"][-1]["content"].replace("[", "").replace("]", "")
     if "Thank" in text:
         return "As an AI language model, I have no opinion."
-    more = "twice" in body["messages"][0]["content"]
     polite = f"I was wondering if it would be possible to ask: {text[0].lower()}{text[1:]}"
-    return polite if more else text.split(".")[0]
+    return polite if "twice" in body["messages"][0]["content"] else text.split(".")[0]
 
 
 @pytest.fixture
 def buses(tmp_path):
     acts = frame(SERVICE, slots=[span("to", BUS, "Fresno"), span("date", BUS, "May 2nd")], state=state(to=["Fresno"]))
-    plain = frame(SERVICE, state=state())
     others = ("Thank you so much for that help.", "Yes.")
-    turns = [turn("USER", BUS, acts), *(turn("USER", text, plain) for text in others)]
+    turns = [turn("USER", BUS, acts), *(turn("USER", text, frame(SERVICE, state=state())) for text in others)]
     return corpus(tmp_path / "buses", [service(SERVICE, [])], test=[dialogue("1", *turns)])
 
 

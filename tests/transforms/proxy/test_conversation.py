@@ -4,7 +4,6 @@ import json
 import random
 from collections import Counter
 
-import pytest
 from apis import CHAT, DIALECTS
 from kit import cases, lacking
 from msgspec import Raw
@@ -32,14 +31,13 @@ def sent(request, variant, perturb=None):
     return json.loads(bytes(encoded(reworded))), Answer(tools, statistics, repeated), statistics
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("seed", range(60))
+@cases("dialect", *DIALECTS)
+@cases("seed", *range(60))
 def test_random_calls_come_back(dialect, seed):
     draw = random.Random(seed)
     functions, variant = toolset(seed)
     past, calls = random_calls(draw, functions), random_calls(draw, functions)
-    definitions = [dialect.tool(each) for each in functions]
-    request = dialect.request(definitions, past, draw.choice(functions)["name"])
+    request = dialect.request([dialect.tool(each) for each in functions], past, draw.choice(functions)["name"])
     at_model, answer, statistics = sent(request, variant)
     ((chosen, _),) = in_variant([(dialect.past(request)[1], {})], functions, variant)
     assert dialect.past(at_model) == (in_variant(past, functions, variant), chosen)
@@ -134,8 +132,7 @@ def test_what_does_not_change_keeps_its_bytes():
     fields = fields_of(body)
     reworded = reworded_request(fields, RewordedTools(fields["tools"], VARIANT))
     assert {name for name in fields if reworded[name] is not fields[name]} == {"tools"}
-    new = bytes(encoded(reworded))
-    assert not lacking(new, *kept)
+    assert not lacking(bytes(encoded(reworded)), *kept)
     assert reworded_request(fields, RewordedTools(fields["tools"], None)) is fields
     answer = Answer(RewordedTools(fields["tools"], VARIANT), Statistics(Counter()), {})
     text = b'{"choices": [{"message": {"content": "hi", "tool_calls": null}, "x": 1.10}]}'
@@ -149,8 +146,7 @@ def test_what_does_not_change_keeps_its_bytes():
 def test_halves_of_surrogate_pairs_do_not_keep_tools_from_being_reworded():
     body = json.dumps(chat({"role": "user", "content": "cut \ud83d"})).encode()
     new = json.loads(ModelSide(VARIANT, Record(None)).request("/chat/completions", body, {}).body)
-    assert new["messages"][0]["content"] == "cut ?"
-    assert new["tools"][0]["function"]["name"] == "find"
+    assert (new["messages"][0]["content"], new["tools"][0]["function"]["name"]) == ("cut ?", "find")
 
 
 @cases(
@@ -233,8 +229,7 @@ def test_a_variant_that_gives_two_parameters_one_name_is_not_used():
 def test_tools_with_other_parameters_hosted_and_broken_ones_pass():
     changed = {**BOOK, "parameters": {"type": "object", "properties": {"value": {}, "more": {}}}}
     tools = [CHAT.tool(SEARCH), CHAT.tool(changed), {"type": "web_search"}, {"type": "function", "function": 3}]
-    request = {**chat(), "tools": tools}
-    at_model, *_ = sent(request, VARIANT)
+    at_model, *_ = sent({**chat(), "tools": tools}, VARIANT)
     assert at_model["tools"][1:] == tools[1:]
     reworded = RewordedTools(encoded(tools), VARIANT)
     assert (reworded.reworded, reworded.hosted, [*reworded.by_original]) == (1, 1, ["search", "book"])
@@ -288,11 +283,10 @@ def test_a_custom_tool_gets_text():
 def renamings(seed):
     draw = random.Random(seed)
     tool = Tool({"name": "a", "parameters": schema_of(draw)})
-    forth = renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
-    return draw, tool, forth
+    return draw, tool, renamings_of([tool], {"a": reworded_at_random(tool, "b", draw)})[1]["a"]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@cases("seed", *range(300))
 def test_there_and_back_in_pieces(seed):
     draw, tool, forth = renamings(seed)
     back = forth.reversed()
@@ -310,7 +304,7 @@ def test_there_and_back_in_pieces(seed):
         assert (there.held, again.held, there.unknown, again.unknown) == ("",) * 4
 
 
-@pytest.mark.parametrize("seed", range(50))
+@cases("seed", *range(50))
 def test_a_value_passes_at_once_and_a_key_when_it_is_known(seed):
     draw, tool, forth = renamings(seed)
     text = json.dumps(arguments_of(draw, tool.parameters.root, tool.parameters.root))

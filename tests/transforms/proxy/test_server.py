@@ -43,8 +43,7 @@ def test_random_calls_come_back_over_http(dialect, streamed):
                 assert in_variant(calls, functions, variant) == app.calls[seed]
                 n += len(calls)
             table = client.get("/parapet/statistics").json()["v1"]
-        assert table["requests"] == 40
-        assert table["calls_mapped"] == n
+        assert (table["requests"], table["calls_mapped"]) == (40, n)
         assert not table["calls_unmapped"]
 
 
@@ -84,8 +83,7 @@ def test_requests_pass_with_their_headers_query_and_bytes():
         (request, body), *_ = app.requests
         assert body == b"\xff\0raw"
         assert (request.url.path, request.url.query) == ("/v1/files", "a=1&b=%2F")
-        assert request.headers["authorization"] == "Bearer k"
-        assert request.headers["user-agent"] == "agent"
+        assert (request.headers["authorization"], request.headers["user-agent"]) == ("Bearer k", "agent")
         assert request.headers["accept-encoding"] == client.headers["accept-encoding"]
         assert request.headers["x-own"].encode("latin-1") == headers["x-own"]
         for path in ("/models", "/v1/models", "/x/original/models", "/x/v1/v1/models"):
@@ -100,8 +98,7 @@ def test_variants_by_path_and_statistics():
         for path in ("/x/v1/v1/chat/completions", "/x/v1/chat/completions", "/x/original/chat/completions"):
             client.post(path, json=REQUEST)
         names = [json.loads(body)["tools"][0]["function"]["name"] for _, body in app.requests]
-        assert names == ["find", "find", "search"]
-        assert json.loads(app.requests[-1][1]) == REQUEST
+        assert (names, json.loads(app.requests[-1][1])) == (["find", "find", "search"], REQUEST)
         spaced = json.dumps(REQUEST, indent=1).encode()
         client.post("/x/original/responses", content=spaced)
         assert app.requests[-1][1] == spaced
@@ -147,8 +144,7 @@ def test_sizes_are_limited(monkeypatch):
         assert not app.requests
         assert client.post("/chat/completions", json=REQUEST).status_code == 502
         assert client.get("/models").content == long  # passes as it arrives
-    event = b"data: " + long
-    reply = answering(event, kind="text/event-stream")
+    reply = answering(b"data: " + long, kind="text/event-stream")
     with between(reply) as (client, *_), pytest.raises(httpx.RemoteProtocolError):
         client.post("/chat/completions", json=REQUEST)
 
@@ -289,8 +285,7 @@ def test_an_mcp_server_over_http(is_streamed):
             headers = {"mcp-method": "tools/call", "mcp-name": "find"}
             (params,) = ask(client, "tools/call", call, **headers)["result"]["content"]
             assert params == {**call, "name": "search", "arguments": {"query": {"text": 1}}}
-            assert app.requests[-1][0].headers["mcp-name"] == "search"
-            assert app.requests[-1][0].url.path == "/mcp"
+            assert (app.requests[-1][0].headers["mcp-name"], app.requests[-1][0].url.path) == ("search", "/mcp")
             prompt = {"name": "find", "arguments": {"text": "1"}}
             assert ask(client, "prompts/get", prompt, **{"mcp-name": "find"})["result"]["content"] == [prompt]
             assert app.requests[-1][0].headers["mcp-name"] == "find"

@@ -3,7 +3,6 @@
 from collections import Counter
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import raised
@@ -140,8 +139,8 @@ def test_what_is_made_again_differs_from_all(monkeypatch):
 def test_more_than_there_are(monkeypatch):
     monkeypatch.setattr(corpus, "digest_of", lambda _: text_digest("always the same"))
     monkeypatch.setattr(corpus, "simulate", lambda *_: ({}, None))
-    with pytest.raises(InputError, match="--dialogues: there are fewer different dialogues than this"):
-        corpus.choose_attempts("0", [("train", 0, text_digest("always the same") * 2)])
+    attempts, told = [("train", 0, text_digest("always the same") * 2)], "there are fewer different dialogues than this"
+    raised(InputError, corpus.choose_attempts, "0", attempts, match=f"--dialogues: {told}")
 
 
 def test_counts_that_do_not_balance():
@@ -152,25 +151,19 @@ def test_counts_that_do_not_balance():
     raised(RuntimeError, check_invariants, counts, config.invariants(), match="do not balance for dialogues in train")
     counts.add("dialogues", split="train")
     check_invariants(counts, config.invariants())
-    with pytest.raises(RuntimeError, match="1 of 2 dialogues are the same as another one"):
-        corpus.metadata_files(counts, {}, [text_digest("a"), text_digest("a")], [], config)
+    told, same = "1 of 2 dialogues are the same as another one", [text_digest("a")] * 2
+    raised(RuntimeError, corpus.metadata_files, counts, {}, same, [], config, match=told)
 
 
 FERNS = Value("water the ferns", "water the ferns")
 
 
-FIVE = Value("5 pm", "17:00")
-
-
-TUESDAY = Value("Tuesday", "2019-03-05", "on ")
-
-
 def test_a_pattern():
     pattern = pattern_of("Remind me to {reminder_name}[ <on>{date}][ at {time}][ <often>].")
     assert [pattern.says(slots) for slots in ([NAME], [NAME, REPEATS], [DATE])] == [True, True, False]
-    line = pattern.line({NAME: FERNS, DATE: TUESDAY})
+    line = pattern.line({NAME: FERNS, DATE: Value("Tuesday", "2019-03-05", "on ")})
     assert line.utterance == "Remind me to water the ferns on Tuesday."
     assert line.spans == ((NAME, 13, 28), (DATE, 32, 39))
     more = {DATE: Value("tomorrow", "2019-03-02"), REPEATS: Value("daily", "daily", phrase="each day")}
-    line = pattern.line({NAME: FERNS, TIME: FIVE, **more})
+    line = pattern.line({NAME: FERNS, TIME: Value("5 pm", "17:00"), **more})
     assert line.utterance == "Remind me to water the ferns tomorrow at 5 pm each day."

@@ -138,9 +138,8 @@ def check_options(said, facts, simulated):
     """All that the request finds is listed; the best rated are offered first; the last is always accepted."""
     assert sorted(facts) == sorted(one.name for one in WORLD.found[simulated.requests[-1]])
     assert len(facts) >= 3
-    best = sorted(facts, key=lambda name: -int(facts[name]["R_rating"]))
     offered = [text.split()[-1] for letter, text in said if letter == "O"]
-    assert offered == best[: len(offered)]
+    assert offered == sorted(facts, key=lambda name: -int(facts[name]["R_rating"]))[: len(offered)]
 
 
 def check_answers(said, facts):

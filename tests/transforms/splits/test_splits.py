@@ -40,8 +40,7 @@ SLOTS = st.lists(SLOT, min_size=1, max_size=12, unique=True)
 def test_names_are_unique_and_no_other_original(slots, operation, replace, order, seed):
     """Few words, so that nearly everything collides."""
     raw = service_of(slots, ["GetA", "GetB", "BGet", "AGetB"])
-    changed = corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed))
-    typed = parse_service(changed)
+    typed = parse_service(corrupted(raw, corruption_of(raw, operation, Rates(replace, order), seed)))
     names = by_position(parse_service(raw), typed)
     for renamed in (names.slots, names.intents):
         assert len(set(renamed.values())) == len(renamed)
@@ -54,8 +53,7 @@ def test_a_collision_is_drawn_anew():
     """Three words have two orders in which none stays: where one is taken, the other is found."""
     raw = service_of(["a_b_c", "b_c_a"], ["Get"])
     for seed in map(str, range(10)):
-        changed = corrupted(raw, corruption_of(raw, "order", Rates(1, 1), seed))
-        assert changed["slots"][0]["name"] == "c_a_b"
+        assert corrupted(raw, corruption_of(raw, "order", Rates(1, 1), seed))["slots"][0]["name"] == "c_a_b"
 
 
 @cases("operation", *OPERATIONS)
@@ -186,9 +184,6 @@ def test_lists_that_are_not_of_sets(text, said):
 # Which dialogues a domain gets.
 
 
-RULE = Rule(("Bars",), (2, 4), 3, "train", "test", False, "0")
-
-
 def one(draw, slots="", name="", said=""):
     name = name or f"d{draw}"
     digest = (said or name).encode()
@@ -232,7 +227,7 @@ ONE = st.builds(
 )
 def test_the_choice_is_that_of_a_plain_list(found, multi_domain):
     """The same as with all candidates in memory, as (part, candidate), sorted."""
-    rule = msgspec.structs.replace(RULE, multi_domain=multi_domain)
+    rule = msgspec.structs.replace(Rule(("Bars",), (2, 4), 3, "train", "test", False, "0"), multi_domain=multi_domain)
     usable = sorted(pair for pair in found if pair[1].alone or multi_domain)
     kept = {"test": [], "train": []}
     for part, candidate in usable:

@@ -23,9 +23,8 @@ from parapet.transforms.translate.memory import Batch, Limits
 from parapet.transforms.translate.translate import Known, OneWay, Untranslated, _Translate
 
 TEXTS = [f"the city's number {n}" for n in range(10)]
-LIMITS = Limits(texts=1024, codepoints=57)  # three texts
 BATCHES = [tuple(TEXTS[i : i + 3]) for i in range(0, 10, 3)]
-
+LIMITS = Limits(texts=1024, codepoints=57)  # three texts
 KEPT = []
 QUICK = {"first_wait": 0.001, "longest_wait": 0.002, "patience": 5}
 

@@ -36,8 +36,6 @@ TAXI_NAMES = matching.Names(
 BUS_NAMES = matching.Names("Bus_11", {"GetBus": "BuySeat"}, {"to": "goal", "count": "seats"})
 NAMES = {"Taxi_1": TAXI_NAMES, "Bus_1": BUS_NAMES}
 
-RAW = msgspec.to_builtins([TAXI, BUS])
-
 
 def renamed(service, names):
     raw = msgspec.to_builtins(service)
@@ -55,7 +53,7 @@ VARIANT = [renamed(TAXI, TAXI_NAMES), renamed(BUS, BUS_NAMES)]
 def corpus(tmp_path):
     """Both services in train, one in test; v1 of both, v2 and v10 empty but for their schemas."""
     for split, n in (("train", 2), ("test", 1)):
-        write(tmp_path / "sgd" / split / "schema.json", RAW[:n])
+        write(tmp_path / "sgd" / split / "schema.json", msgspec.to_builtins([TAXI, BUS])[:n])
         write(tmp_path / "sgd" / split / "dialogues_001.json", [])
         for variant in ("v1", "v2", "v10"):
             write(tmp_path / "variants" / variant / split / "schema.json", VARIANT[:n])
@@ -193,11 +191,10 @@ def dialogues(draw):
             "requested_slots": st.lists(slot, max_size=3),
             "slot_values": record(service, values),
         }
-        call = {"method": intent, "parameters": record(service, words)}
         optional = {
             "actions": st.lists(action, max_size=3),
             "state": st.fixed_dictionaries(state),
-            "service_call": st.fixed_dictionaries(call),
+            "service_call": st.fixed_dictionaries({"method": intent, "parameters": record(service, words)}),
             "service_results": st.lists(record(service, words), max_size=3),
         }
         spans = st.lists(st.fixed_dictionaries({"slot": slot, "start": st.integers(0, 9)}), max_size=2)

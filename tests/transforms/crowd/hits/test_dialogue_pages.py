@@ -14,15 +14,7 @@ from page_form import html_of
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.crowd.hits import dialogue_pages
-from parapet.transforms.crowd.hits.dialogue_pages import (
-    bold_pieces,
-    dialogue_paths,
-    group_items,
-    marks,
-    render_judged,
-    speakable,
-    turn_task_id,
-)
+from parapet.transforms.crowd.hits.dialogue_pages import group_items, marks, render_judged, speakable, turn_task_id
 from parapet.transforms.crowd.hits.page import (
     MAX_BYTES,
     PlainAct,
@@ -144,7 +136,7 @@ def kept(turn, before=None):
 
 
 def bold(turn):
-    return [text for text, is_bold in bold_pieces(speakable(turn.utterance), marks(turn)) if is_bold]
+    return [text for text, is_bold in dialogue_pages.bold_pieces(speakable(turn.utterance), marks(turn)) if is_bold]
 
 
 def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
@@ -184,7 +176,7 @@ def test_bold_is_the_value_and_nothing_else(before, value, after):
     start = len(before)
     turn = Turn("USER", before + value + after, [Frame("A", [SlotSpan("x", start, start + len(value))])])
     assert kept(turn) == [("x", speakable(value))]
-    pieces = bold_pieces(speakable(turn.utterance), marks(turn))
+    pieces = dialogue_pages.bold_pieces(speakable(turn.utterance), marks(turn))
     assert "".join(text for text, _ in pieces) == speakable(turn.utterance)
     assert [text for text, is_bold in pieces if is_bold] == [speakable(value)]
     # What stands on either side is what is left of it.
@@ -235,7 +227,7 @@ def test_nothing_that_mturk_refuses_is_left(text):
 def test_a_file_given_twice_is_read_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ["test", "test/dialogues_001.json", write(tmp_path / "test/dialogues_001.json", "[]")]
-    assert [file.relative for file in dialogue_paths(given)] == ["test/dialogues_001.json"]
+    assert [file.relative for file in dialogue_pages.dialogue_paths(given)] == ["test/dialogues_001.json"]
 
 
 TEXTS = st.text(max_size=30)

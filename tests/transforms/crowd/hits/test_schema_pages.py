@@ -20,14 +20,7 @@ from parapet.transforms.crowd.hits.dialogue_pages import page_name
 from parapet.transforms.crowd.hits.make_hits import plan_units
 from parapet.transforms.crowd.hits.page import Part, Settings, fit, page_html, requester_html
 from parapet.transforms.crowd.hits.page import shown as shown_text
-from parapet.transforms.crowd.hits.schema_pages import (
-    ambiguous_elements,
-    choose_cue,
-    questions_of,
-    read_cues,
-    render_service,
-    revealed_by,
-)
+from parapet.transforms.crowd.hits.schema_pages import ambiguous_elements, choose_cue, render_service, revealed_by
 from parapet.transforms.crowd.hits.terms import RATINGS, REWRITES, WORDING, estimated_seconds, seconds_allowed
 from parapet.transforms.report.text import name_words
 
@@ -73,8 +66,8 @@ class _Reader(HTMLParser):
         self.shown, self.places = shown, list[str]()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for _, value in attrs:
-            self._add(" ".join(part for part in (value or "").split() if not _is_field(part)))
+        for parts in ((value or "").split() for _, value in attrs):
+            self._add(" ".join(part for part in parts if not FIELD.fullmatch(re.sub(r"-[hevm]$", "", part))))
 
     def _add(self, text: str) -> None:
         if text.strip() and text.strip() not in self.shown:
@@ -83,17 +76,13 @@ class _Reader(HTMLParser):
     handle_data = handle_comment = handle_decl = unknown_decl = handle_pi = _add
 
 
-def _is_field(text: str) -> bool:
-    return FIELD.fullmatch(re.sub(r"-[hevm]$", "", text)) is not None
-
-
 SERVICES = [hostile_service(), big_service(), *corpus()]
 
 
 @cases("task", *TASKS)
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_no_hidden_text_in_the_bytes_of_any_page(service, task):
-    questions = list(questions_of(service, task, ambiguous_elements(service)))
+    questions = list(schema_pages.questions_of(service, task, ambiguous_elements(service)))
     # The service's description is shown as those of its elements are; that it adds nothing to them is tested below.
     shown = [text for question in questions for text in (question.prompt, question.values, question.meaning)]
     shown.append(choose_cue(service, task, "auto"))
@@ -206,7 +195,8 @@ def test_a_long_description_is_cut_between_words():
     (b"service_name,cue\nPayment_1,\xff", "not UTF-8 at byte"),
 )
 def test_cues_that_cannot_be_used(tmp_path, content, message):
-    raised(InputError, read_cues, write(tmp_path / "cues.csv", content), {"Payment_1": PAYMENT}, match=message)
+    path = write(tmp_path / "cues.csv", content)
+    raised(InputError, schema_pages.read_cues, path, {"Payment_1": PAYMENT}, match=message)
 
 
 def test_names_of_generic_words_tell_nothing():
@@ -218,7 +208,9 @@ def test_names_of_generic_words_tell_nothing():
 
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
-    assert next(iter(questions_of(service, "descriptions", frozenset()))).values.endswith("58, 59 and 1,940 more")
+    assert next(iter(schema_pages.questions_of(service, "descriptions", frozenset()))).values.endswith(
+        "58, 59 and 1,940 more"
+    )
 
 
 #

@@ -75,15 +75,12 @@ def test_faults_change_nothing(bench, expected, seed):
     assert (paid, len(bench.hit_ids())) == (bench.snapshot()["balance"]["paid"], 4)
 
 
-HTML = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
-
-
 def check_told(bench, operation, run):
     """Runs an action while calls of the operation are answered with a page: it says so in one clear line."""
 
     def hook(call):
         if call.operation == operation and call.outcome == "ok":
-            call.answer = HTML
+            call.answer = b"<!DOCTYPE html><html><title>Log in to the network</title></html>"
 
     bench.server.on_response(hook)
     error = bench.err_of(1, run())
@@ -111,9 +108,6 @@ def test_an_odd_answer_to_a_payment_is_no_payment_until_mturk_says_so(bench):
     assert sorted(row["kind"] for row in bench.ledger()) == ["bonus", "reward", "reward", "reward"]
 
 
-DAY = 25 * 3_600
-
-
 def there(bench):
     """What there is at MTurk, all of which costs."""
     found = bench.snapshot()
@@ -137,7 +131,7 @@ def test_an_old_copy_of_the_journal_asks_and_pays_for_nothing_again(bench, hits,
     bench.ok("topup", "--hits", more)
     bonuses = bench.file("bonuses.csv", f"assignment_id,amount,reason\n{made[0]},0.25,Thanks\n")
     bench.ok("pay", "--all", "--bonuses", bonuses)
-    bench.server.advance(DAY)
+    bench.server.advance(25 * 3_600)
     before = there(bench)
     assert len(before["hits"]) == 5
     whole = (bench.batch / "journal.jsonl").read_bytes().splitlines(keepends=True)

@@ -156,8 +156,7 @@ def test_feedback_is_never_too_long_and_says_how_many():
 
 def test_every_assignment_gets_one_verdict():
     reasons = {"3A": [""], "3B": ["blank", ""], "3C": [""], "3D": ["blank"]}  # the empty ones: used, or dead letters
-    audit = {each: Audited(Counter(found)) for each, found in reasons.items()}
-    feedback = decide(audit, True, {"3A": "no"})
+    feedback = decide({each: Audited(Counter(found)) for each, found in reasons.items()}, True, {"3A": "no"})
     assert feedback == {"3A": "no", "3B": "", "3C": "", "3D": feedback_of({"blank": 1})}
 
 
@@ -277,8 +276,7 @@ def test_every_odd_submission_is_somewhere_and_is_paid(bench, sample, tmp_path):
     made = {}
     for n, (name, post) in enumerate(POSTS.items()):
         assignment_id = bench.accept(hit_id, worker(n))
-        submitted = [("assignmentId", assignment_id), *(post or [("slot_0", "x")])]
-        bench.server.submit(assignment_id, submitted)
+        bench.server.submit(assignment_id, [("assignmentId", assignment_id), *(post or [("slot_0", "x")])])
         if not post:
             bench.server.recycle(assignment_id, worker(n), "<Q/>")
         made[name] = assignment_id

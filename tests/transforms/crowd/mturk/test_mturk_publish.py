@@ -174,8 +174,7 @@ def test_a_page_changed_by_hand_is_not_published(bench, copy):
 
 
 def test_from_ten_workers_on_the_fee_is_higher(bench, hits, tmp_path):
-    ten = cut(hits, tmp_path / "ten", [NAMES], assignments=10)
-    assert bench.publish(hits=ten) == 0
+    assert bench.publish(hits=cut(hits, tmp_path / "ten", [NAMES], assignments=10)) == 0
     assert "$16.38 with fees" in bench.out  # 10 * 1.17 * 1.4
     assert bench.snapshot()["balance"]["held"] == bench.open().hits()[bench.hit_id(NAMES)].reward * 14
     assert bench.status()["total"]["committed"] == "16.38"

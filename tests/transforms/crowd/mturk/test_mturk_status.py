@@ -149,8 +149,7 @@ def test_a_deleted_hit_is_told_and_the_rest_goes_on(out):
     out.work(DESCRIPTIONS, [2])
     out.ok("collect")
     kept = out.lines()
-    hit_id = out.hit_id(NAMES)
-    out.server.delete_hit(hit_id)
+    out.server.delete_hit(out.hit_id(NAMES))
     out.work(OTHER, [3])
     out.ok("collect")
     assert f"1 HITs were deleted at MTurk: make new HITs for the answers that they lacked: {NAMES}" in out.err
@@ -178,10 +177,9 @@ def test_a_file_that_is_not_ours_is_an_error_with_its_row(out):
 
 
 def test_the_block_list_holds_from_the_first_minute(bench):
-    path = bench.file("blocked.txt", f"{worker(1)}\n")
     order = []
     bench.server.on_request(lambda call: order.append(call.operation))
-    bench.ok("publish", "--block_list", path)
+    bench.ok("publish", "--block_list", bench.file("blocked.txt", f"{worker(1)}\n"))
     assert order.index(GRANT) < order.index("CreateHIT")
     assert bench.refused(NAMES, worker(1)) == "not_qualified"
 
@@ -192,8 +190,7 @@ def test_the_limit_of_the_pages_holds_from_collecting_on(bench, hits, tmp_path):
     bench.work(NAMES, [1])
     assert bench.refused(OTHER, worker(1)) == ""  # nobody has looked yet
     bench.ok("collect")
-    assert bench.refused(OTHER, worker(1)) == "not_qualified"
-    assert bench.refused(OTHER, worker(2)) == ""
+    assert (bench.refused(OTHER, worker(1)), bench.refused(OTHER, worker(2))) == ("not_qualified", "")
     status = bench.status()
     assert (status["most_per_worker"], status["max_per_worker"]) == (1, 1)
     bench.work(NAMES, [2])

@@ -46,8 +46,7 @@ def marked(speaker, utterance, *values, unmarked=()):
 
 def replace(raw, seed="0", kinds=KINDS, **more):
     """The dialogue with other values."""
-    replacer = Replacer(seed, kinds, TRAINING, **more)
-    return replaced(raw, msgspec.convert(raw, Dialogue), replacer)
+    return replaced(raw, msgspec.convert(raw, Dialogue), Replacer(seed, kinds, TRAINING, **more))
 
 
 def spans_of(raw):

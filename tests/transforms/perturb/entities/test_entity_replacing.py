@@ -152,8 +152,7 @@ def test_dishes_become_food():
 
 def test_a_town_in_a_slot_for_airports():
     made = replace(marked("USER", "from Oakland to JFK Airport", ("airport", "Oakland"), ("airport", "JFK Airport")))
-    kinds = {row["value"][0]: row["kind"] for row in made.rows}
-    assert kinds == {"Oakland": "city", "JFK Airport": "airport"}
+    assert {row["value"][0]: row["kind"] for row in made.rows} == {"Oakland": "city", "JFK Airport": "airport"}
     assert "Airport" not in utterances(made)[0].partition(" to ")[0]
 
 
@@ -287,8 +286,7 @@ def test_mutated_dialogues_are_replaced_or_refused(sample):
     """Nothing but InputError is raised, no value of training is taken; that slots' kinds are told from them as well."""
     corpus = read_corpus(sample, ["train", "dev", "test"])
     schemas = list(corpus.folders.values())
-    perturbation = UnseenEntities(training=sample)
-    replacer = fitted(perturbation, corpus).of((corpus.files[0].relative, 0))
+    replacer = fitted(UnseenEntities(training=sample), corpus).of((corpus.files[0].relative, 0))
     raws = [raw for file in corpus.files for raw in json.loads(Path(file.path).read_bytes())]
     rng, done = random.Random("generated"), 0
     for _ in range(MUTATED // 2):

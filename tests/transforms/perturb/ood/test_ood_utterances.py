@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import kit
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit import cases, frame, raised, state, write
@@ -230,9 +229,6 @@ def test_they_still_take_turns(speakers):
         assert new["turns"][row["turn"]]["utterance"] == row["utterance"]
 
 
-CONFIG = plans.Config(("0.1", "0.5"), "s", ("train",))
-
-
 def places(split, domain, n):
     return [plans.Place(stable_hash(split, str(i)), split, f"{split}/a.json", 0, i, (domain,)) for i in range(n)]
 
@@ -242,16 +238,15 @@ def utterances_about(domain, n):
 
 
 def rates(*of):
-    return msgspec.structs.replace(CONFIG, rates=of)
+    return plans.Config(of, "s", ("train",))
 
 
 def test_nobody_hears_of_his_own_domain():
     about_a = utterances_about("A", 1)
     (found,), _ = plans.plan(rates("0.5"), places("train", "B", 2), about_a, {"train": 2})
     assert [found[1].utterance] == about_a
-    there = places("train", "A", 2)
     few = "too few places or foreign utterances for ood-50 of train"
-    raised(InputError, plans.plan, rates("0.5"), there, about_a, {"train": 2}, match=few)
+    raised(InputError, plans.plan, rates("0.5"), places("train", "A", 2), about_a, {"train": 2}, match=few)
 
 
 def test_utterances_are_used_again_after_all_others():
@@ -288,8 +283,8 @@ def test_the_highest_rate_can_be_had_and_no_higher():
     missing = r"too few.*lower --rates to 0\.3 or less, the highest"
     raised(InputError, plans.plan, rates("0.5"), there, pool, turns, match=missing)
     assert len(plans.plan(rates("0.3"), there, pool, turns)[0]) == 30
-    with pytest.raises(InputError, match="no rate is possible, or use another --source"):
-        plans.plan(rates("0.5"), there[30:], pool, {"train": 70})
+    few = "no rate is possible, or use another --source"
+    raised(InputError, plans.plan, rates("0.5"), there[30:], pool, {"train": 70}, match=few)
 
 
 def test_fallbacks_fit_what_was_said():

@@ -88,7 +88,7 @@ def test_a_turn_that_is_not_heard_stays_as_it_was():
     row = found.row
     assert (row["status"], row["reason"], row["voice"], row["noise"]) == ("failed", "quota: used up", "heart", "pink")
     assert row["original"] == row["utterance"] == UTTERANCE
-    assert row["spoken"] == "at seven thirty p m in san jose please"
+    assert row["spoken"] == RIGHT
     assert (row["words"], row["wer"], row["snr"], row["seconds"], row["hypothesis"]) == (0, None, None, None, "")
     kept = [("San Jose", "kept", UTTERANCE.index("San Jose")), ("", "kept", 90)]
     assert [(one["value"], one["status"], one["heard_start"]) for one in row["slots"]] == kept
@@ -96,7 +96,6 @@ def test_a_turn_that_is_not_heard_stays_as_it_was():
 
 
 PARTS = ["At", "7:30 pm", "San Jose,", "please.", "(two)", "$5.50", "I'd", "like", "the", "drop-off", "21st", "A"]
-BLANKS = st.sampled_from([" ", "  ", ", ", " - "])
 
 
 def misheard(draw, utterance):
@@ -114,7 +113,7 @@ def turns_heard(draw):
     """A sentence with some of its parts as values, and its words with some wrong, lost or more."""
     utterance, slots = "", []
     for i, part in enumerate(draw(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7))):
-        utterance += draw(BLANKS) if utterance else ""
+        utterance += draw(st.sampled_from([" ", "  ", ", ", " - "])) if utterance else ""
         if draw(st.booleans()):
             value = part.strip(",.()")
             start = len(utterance) + part.index(value)
@@ -132,8 +131,7 @@ def test_each_span_that_is_left_is_its_value(turn):
     assert [one["slot"] for one in kept] == [row["slot"] for row in replaced.row["slots"] if row["status"] == "kept"]
     for one in kept:
         value = raw["utterance"][before[one["slot"]]["start"] : before[one["slot"]]["exclusive_end"]]
-        text = after["utterance"][one["start"] : one["exclusive_end"]]
-        assert letters(text) == letters(value)
+        assert letters(after["utterance"][one["start"] : one["exclusive_end"]]) == letters(value)
     if words == replaced.row["spoken"]:
         assert len(kept) == len(before)
     # By an own look: a value whose words stand nowhere together in what was heard cannot be kept.
@@ -167,7 +165,6 @@ PIECES = [
     *["At", "7:30", "pm", ",", " ", " ", " ", ". ", "(", ")", "-", "2-3", "$5.50", "café", "Mr.", "😀"],
     *["4star", "St. ", "I'm", "\n", "12", "o'clock", "ﬁ"],
 ]
-UTTERANCES = st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 
 
 def heard_right(aligned):
@@ -195,7 +192,7 @@ def test_the_text():
     assert alignment.alignment_text(reference, heard, aligned) == "i want three>tree a> b c >the"
 
 
-@given(UTTERANCES, st.data())
+@given(st.one_of(st.text(max_size=30), st.lists(st.sampled_from(PIECES), max_size=14).map("".join)), st.data())
 def test_what_is_found_is_what_was_said(utterance, data):
     heard = misheard(data.draw, utterance)
     start = data.draw(st.integers(0, len(utterance)))
@@ -253,8 +250,6 @@ SETS = alignment.Calibration(RATIOS, (0.1, 0.2, 0.3))
 
 DRAW = st.one_of(st.integers(0, DRAWS - 1), st.sampled_from([0, DRAWS // 2 - 1, DRAWS // 2, DRAWS - 1]))
 
-RATE = "at these signal-to-noise ratios the word error rate is"
-
 
 def plain_share(draw, level):
     """The quantile of the triangular distribution by bisection of its cumulative distribution function."""
@@ -279,10 +274,10 @@ HEARD = st.integers(1, 12).flatmap(lambda words: st.tuples(st.just(words), ERROR
 TURNS = st.lists(st.tuples(HEARD, DRAW), min_size=1, max_size=12)
 
 
-def searched(errors, words, *draws, plan=SETS):
+def searched(errors, words, *draws):
     """What a text is heard through, and as."""
     heard = {}
-    while (snr := plan.next_ratio(heard, words, draws)) is not None:
+    while (snr := SETS.next_ratio(heard, words, draws)) is not None:
         assert snr not in heard
         heard[snr] = errors[RATIOS.index(snr)]
     return heard
@@ -363,6 +358,6 @@ def test_each_hundredth_of_a_percent_has_its_own_name(n):
 def test_a_target_that_the_whole_does_not_have(target):
     bins = [(0, (10_000, 2000)), (400, (0, 1000)), (700, (0, 2000))]
     hint = "a higher --snr" if target == 0.1 else "a lower --snr"
-    said = f"{RATE} 20.0% to 50.0%, but the target is {target:.1%}; {hint} causes "
+    said = f"the word error rate is 20.0% to 50.0%, but the target is {target:.1%}; {hint} causes "
     raised(InputError, alignment.with_levels, alignment.Calibration(RATIOS, (target,)), bins, match=re.escape(said))
     assert alignment.with_levels(alignment.Calibration(RATIOS, (0.29,)), iter(bins)).levels == (400,)

@@ -77,8 +77,7 @@ def test_voices_that_cannot_be_used(voice, told, speaker, tmp_path, monkeypatch)
 
 def words_of(listener, text, sound):
     reference = text.split()
-    heard = [word.text for word in spoken_words(listener.hear(sound))]
-    return align(reference, respelled(reference, heard))
+    return align(reference, respelled(reference, [word.text for word in spoken_words(listener.hear(sound))]))
 
 
 def test_whole_turns_are_heard_and_the_same_in_any_order(listener, speaker):

@@ -20,7 +20,6 @@ from parapet.transforms.perturb.speech.azure import AzureRecogniser, AzureSynthe
 
 VOICE = "en-US-JennyNeural"
 TEXTS = ["hello there", "i'd like a table for two", "at seven", "in san jose please", "thank you"]
-QUICK = {"patience": 20}
 both = cases("kind", AzureSynthesiser, AzureRecogniser)
 
 
@@ -32,7 +31,7 @@ def environment(monkeypatch):
 
 
 def opened(kind, server, **given):
-    return kit.opened(kind(endpoint=server.url, **{**QUICK, **given}))
+    return kit.opened(kind(endpoint=server.url, **{"patience": 20, **given}))
 
 
 def asked(engine, text=TEXTS[0]):

@@ -146,9 +146,8 @@ def test_what_is_said_in_a_file(tmp_path):
         kit.dialogue(name, *(turn for text in of for turn in (kit.turn("USER", text), kit.turn("SYSTEM", "Yes?"))))
         for name, of in texts.items()
     ]
-    found = list(occurrences_of(file_of(tmp_path, some), SPEAKERS))
     expected = [("a", 0, 0, "at seven thirty p m please"), ("a", 0, 4, "yes"), ("é", 1, 0, "yes")]
-    assert found == [
+    assert list(occurrences_of(file_of(tmp_path, some), SPEAKERS)) == [
         (
             spoken.Utterance(voice_of(name, SPEAKERS), text),
             spoken.Occurrence("test/dialogues_001.json", position, turn, draw_of(name, turn, SPEAKERS), storable(name)),

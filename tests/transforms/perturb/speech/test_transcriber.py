@@ -17,8 +17,7 @@ from parapet.transforms.perturb.speech.sound import make_noise
 from parapet.transforms.perturb.speech.spoken import Utterance
 from parapet.transforms.perturb.speech.transcribing import Channel, Outcome, Transcriber
 
-RATIOS = (60.0, 55.0)  # dB: letters are told apart through either
-CALIBRATION = Calibration(RATIOS, (0.6,))
+CALIBRATION = Calibration((60.0, 55.0), (0.6,))  # dB: letters are told apart through either
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
 TOP, STEP, HOLD = 30000, 2200, 64  # the first level, between two letters, and how many samples one lasts
 
@@ -119,8 +118,7 @@ def refuses(text):
 def test_what_failed_is_not_kept_and_asked_again(tmp_path):
     listener = Listener()
     listener.answer = refuses
-    transcriber = Transcriber(channel_of(tmp_path, Speaker(), listener))
-    outcomes = transcribe(transcriber, TEXTS)
+    outcomes = transcribe(Transcriber(channel_of(tmp_path, Speaker(), listener)), TEXTS)
     assert outcomes[TEXTS[2]] == Outcome({}, "unavailable: try later")
     assert words(outcomes)["hello"] == {"hello"}
     del listener.answer
