@@ -165,17 +165,17 @@ def test_a_plugin_that_returns_other_sets(sets, corpora, site, tmp_path):
 FAULTS = {
     "typos": ("perturb typos", "perturb.variations.user_turns"),
     "planned": ("language_variations --kinds simple --env 0.5 --split test", "perturb.variations.user_turns"),
-    "ood": ("ood --rates 0.2", "perturb.ood.plan.places_of"),
+    "ood": ("ood --rates 0.2", "perturb.ood.perturbation.places_of"),
     "unseen_entities": ("unseen_entities", "perturb.entities.perturbation.replaced"),
     "studied": ("unseen_entities", "perturb.entities.perturbation.distinct_annotations"),
     "spoken": ("speech_errors --wer 0.8 --snr=-12,30 --longest 25 --split test", "perturb.speech.spoken.voice_of"),
     "rewrite": ("rewrite --variants {corpus}/../variants", "variants.perturbation.Places"),
-    "augment": ("augment --sets none", "splits.augment.augmenting.row_of"),
+    "augment": ("augment --sets none", "splits.augment.row_of"),
     "few_shot": ("few_shot --sizes 2 --test 2", "splits.few_shot.candidates_of"),
 }
 
 
-@pytest.mark.parametrize("name", some(FAULTS, "typos", "few_shot"))
+@pytest.mark.parametrize("name", some(FAULTS, "typos", "augment", "few_shot"))
 @cases("error", ERRORS[0], *(pytest.param(error, marks=pytest.mark.thorough) for error in ERRORS[1:]))
 def test_a_fault_costs_the_record(name, error, corpora, without, tmp_path, monkeypatch):
     line, target = FAULTS[name]

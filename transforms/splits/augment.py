@@ -29,7 +29,7 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.rows import DIALOGUES, dialogue_row, parquet_bytes
 from parapet.schemas.service import Element, Service, elements_of, parse_service
 from parapet.transforms.core import fence, progress, runs
-from parapet.transforms.core.counts import Balance, Counts, Invariant, dead_dialogue, id_of, of_variants
+from parapet.transforms.core.counts import Balance, Counts, Invariant, Tally, dead_dialogue, id_of, of_variants
 from parapet.transforms.core.files import SetFiles, write_staged
 from parapet.transforms.perturb.corpora import read_items
 from parapet.transforms.report.numbers import Numbers, metrics_named, sections_of
@@ -327,6 +327,10 @@ class Plan(msgspec.Struct, frozen=True):
             options |= {"replace_rate": rates.replace, "order_rate": rates.order, "seed": self.corrupting.seed}
         return options
 
+    def tallies(self, counts: Counts) -> list[Tally]:
+        """Returns tallies of the dialogues that may be left out of each version."""
+        return of_variants(counts, self.augmentation.labels)
+
 
 class _Version(msgspec.Struct):
     """A version of the split's services: their names, and the services as in the variant's file."""
@@ -552,7 +556,7 @@ class Augment(beam.PTransform):
         published: beam.PCollection = outputs | "Finish" >> runs.FinishRun(
             self.info,
             partial(metadata_files, plan=self.plan),
-            tallies=partial(of_variants, variants=augmentation.labels),
+            tallies=self.plan.tallies,
             invariants=invariants_of(augmentation),
         )
         return published
