@@ -210,7 +210,8 @@ def test_a_newcomer_can_run_it_as_printed(page, tmp_path, monkeypatch):
     def output(program, code):
         result = subprocess.run(program, input=code, cwd=folder, capture_output=True, text=True)
         assert result.returncode == 0, f"{code}\nsays\n{result.stdout}{result.stderr}"
-        assert "warning:" not in result.stderr, f"{code}\nsays\n{result.stderr}"
+        told = re.sub("warning: left out: predictions.*", "", result.stderr)  # a system that needs a model
+        assert "warning:" not in told, f"{code}\nsays\n{result.stderr}"
         return result.stdout
 
     for block in blocks(PAGES[page]):

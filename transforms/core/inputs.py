@@ -92,7 +92,8 @@ def open_input(path: str) -> io.BufferedReader:
         if suffix := next((suffix for suffix, (kind, _) in _FORMATS.items() if kind == name), ""):
             reason = f"is a {name} file: rename it to end with {suffix}, so that it is decompressed"
         raise InputError(reason, path)
-    return handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(handle)  # a bucket's cannot peek
+    # A bucket's cannot peek.
+    return handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, handle))
 
 
 def check_input(path: str) -> None:
