@@ -217,7 +217,8 @@ def _originals(sets: Mapping[str, Set]) -> dict[str, str]:
 
 def originals_of(variant: str, services: Iterable[str], originals: Container[str]) -> dict[str, str]:
     """Maps a variant's names of services to the original's: ``Hotels_11`` of ``v1`` to ``Hotels_1``."""
-    shortened = ((name, name.removesuffix(variant.removeprefix("v"))) for name in services)
+    suffix = variant.removeprefix("v")
+    shortened = ((name, name.removesuffix(suffix)) for name in services)
     return {name: short if short in originals else name for name, short in shortened}
 
 
@@ -415,7 +416,8 @@ def predicted(
     for at in range(0, len(wanted), batch_size):
         batch = wanted[at : at + batch_size]
         states += [_state(*pair, named) for pair in zip(model.predict(batch), batch, strict=True)]
-        advance(reports * sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
+        if reports:
+            advance(sum(last[example.dialogue_id] == i for i, example in enumerate(batch, at)), "dialogues")
     by_id = {}
     for dialogue in references:
         turns = [state_frames.Turn(turn.speaker, []) for turn in dialogue.turns]

@@ -202,7 +202,8 @@ def as_said(slot: Slot, value: str, history: Sequence[tuple[str, str]]) -> str:
     if value.casefold() in (DONTCARE, "don't care", "dont care", "any"):
         return DONTCARE
     if slot.is_categorical:
-        return next((allowed for allowed in slot.possible_values if _key(allowed) == _key(value)), value)
+        wanted = _key(value)
+        return next((allowed for allowed in slot.possible_values if _key(allowed) == wanted), value)
     texts = [utterance for _, utterance in reversed(history)]
     return _in_same_letters(value, texts) or _same_moment(value, texts) or value
 

@@ -745,13 +745,14 @@ class SgpLearner(TrackerLearner):
         self.module = self.modules.to(self.device)
         self._read(train)
         self.steps = steps_of(config, {kind: len(examples_of_kind) for kind, examples_of_kind in self.examples.items()})
+        warmups = config.by_module("warmup")
         groups = [
             {**group, "module": kind}
             for kind in self.examples
             for group in groups_of(
                 [*self.modules.encoders[kind].named_parameters(), *self.modules.heads[kind].named_parameters()],
                 steps=self.steps[kind],
-                warmup=config.by_module("warmup")[kind],
+                warmup=warmups[kind],
             )
         ]
         self.total_steps = sum(self.steps.values())
@@ -770,8 +771,9 @@ class SgpLearner(TrackerLearner):
         texts = Texts(self.tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
         questions, labels, self.lost = questions_of(texts, frames, self.config.max_length)
         self.examples: dict[rules.Kind, Examples] = {}
+        shares = self.config.by_module("negatives")
         for kind, questions_of_kind in questions.items():
-            if len(examples := Examples(questions_of_kind, labels[kind], self.config.by_module("negatives")[kind])):
+            if len(examples := Examples(questions_of_kind, labels[kind], shares[kind])):
                 self.examples[kind] = examples
         firsts = [0]
         for example in self.examples.values():

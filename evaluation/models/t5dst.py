@@ -111,9 +111,10 @@ def target(
 
 def said_last(values: Sequence[str], history: Sequence[tuple[str, str]]) -> str:
     """Returns the equivalent value that was mentioned last; the first of several, or if none was mentioned."""
+    wanted = [value.casefold() for value in values]
     for _, utterance in reversed(history):
         lowered = utterance.casefold()
-        positions = [lowered.rfind(value.casefold()) for value in values]
+        positions = [lowered.rfind(value) for value in wanted]
         if max(positions) >= 0:
             return values[positions.index(max(positions))]
     return values[0]

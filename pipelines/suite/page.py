@@ -269,6 +269,7 @@ def check_gates(suite: SuiteFile, graph: Graph) -> None:
     from parapet.evaluation.results import OF_100, SENSITIVITY, VARIANTS, shown_metrics
 
     requested, averaged = (_metrics_in(suite.compare.get(key, [])) for key in ("metrics", "average"))
+    shown_sets = suite.compare.get("sets", [])
     known: dict[str, str] = {}  # the name of a number to its metric
     beginnings: tuple[str, ...] = ()  # of numbers on sets whose names are not known yet
     for step in (step for name, step in graph.steps.items() if name.startswith("scores/")):
@@ -281,7 +282,7 @@ def check_gates(suite: SuiteFile, graph: Graph) -> None:
         sets += [VARIANTS] if len(variants) > 1 or is_open else []
         for metric in [*(requested or shown_metrics(task)), *averaged]:
             for name in sets:
-                if name in (suite.compare.get("sets", []) or sets) and (metric != SENSITIVITY or name == VARIANTS):
+                if name in (shown_sets or sets) and (metric != SENSITIVITY or name == VARIANTS):
                     known |= dict.fromkeys(_names(system, metric, name), metric)
             beginnings += (f"{metric}.", f"{system}.{metric}.") if is_open else ()
     for gate, condition in suite.gates.items():

@@ -439,7 +439,8 @@ def read_sheet(path: str) -> tuple[list[Decision], list[DeadLetter]]:
 
 def read_lines(handle: io.BufferedReader, encoding: str = "utf-8") -> Iterator[str]:
     """Reads the lines of a file; what cannot be decoded is U+FFFD. A byte order mark overrides ``encoding``."""
-    encoding = next((name for mark, name in _BOMS.items() if handle.peek(4).startswith(mark)), encoding)
+    head = handle.peek(4)
+    encoding = next((name for mark, name in _BOMS.items() if head.startswith(mark)), encoding)
     return io.TextIOWrapper(handle, encoding, errors="replace", newline="")
 
 

@@ -502,7 +502,6 @@ _WARMER = 0.7  # temperature of later attempts, which would otherwise repeat the
 _LONGER = (1.3, 3.0)  # minimum and maximum length of a verbose turn, as a multiple of the original's
 _CHAT_SHORT = 50  # characters that any verbose turn may have
 _MOST_TOKENS = 200  # of an answer
-_CHAT_WORD = re.compile(r"\w+")
 
 
 class Rewriter:
@@ -585,7 +584,7 @@ def marked(user_turn: user_turns.UserTurn) -> str:
     """
     text, anchors = user_turn.utterance, anchors_of(user_turn)
     rest = edits.edited(text, [edits.Edit(anchor.start, anchor.end, "") for anchor in anchors])
-    if user_turn.wrong or not any(map(str.isalpha, rest)) or len(_CHAT_WORD.findall(text)) < SHORTEST:
+    if user_turn.wrong or not any(map(str.isalpha, rest)) or len(_WORD.findall(text)) < SHORTEST:
         return ""
     if "[" in text or "]" in text:
         return text
@@ -615,7 +614,7 @@ def chat_refusal(kind: str, before: str, after: str, values: Sequence[str]) -> s
     least, most = (round(factor * len(before)) for factor in _LONGER)
     if kind == "verbose" and not least <= len(after) <= max(most, _CHAT_SHORT):
         return LENGTH
-    if kind == "simple" and len(_CHAT_WORD.findall(after)) >= len(_CHAT_WORD.findall(before)):
+    if kind == "simple" and len(_WORD.findall(after)) >= len(_WORD.findall(before)):
         return LENGTH
     return refusal(before, after, values)
 

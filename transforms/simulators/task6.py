@@ -497,7 +497,8 @@ class Words:
     """
 
     def __init__(self, knowledge: Iterable[Restaurant], others: Iterable[str]) -> None:
-        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in (*QUERY, "name")}
+        slots = {*QUERY, "name"}
+        values = {value for restaurant in knowledge for slot, value in restaurant.items() if slot in slots}
         values |= set(others)
         several = sorted({value for value in values if " " in value}, key=lambda value: (-len(value), value))
         self._pattern = _any_of(several)

@@ -66,6 +66,13 @@ def texts_in(tokenizer, frames):
     return sgp_dst.Texts(tokenizer, ["", *(text for frame in frames for _, text in frame.asked.history)])
 
 
+def enlarge(heads, end):
+    """Multiplies weights, or a random model may say the same to all."""
+    for name, weight in heads.named_parameters():
+        if name.endswith(end):
+            weight.data.mul_(10)
+
+
 def decoded(tokenizer, batch, row, chosen=None):
     return str(tokenizer.decode(batch.tokens[row][(batch.mask if chosen is None else chosen)[row].bool()]))
 
@@ -239,9 +246,7 @@ def test_predictions_of_sgp_dst_depend_on_the_example_alone(loaded, frames):
     with torch.random.fork_rng():
         torch.manual_seed(SEED + 1)
         modules = sgp_dst.Modules([encoder] * len(rules.KINDS)).eval()
-    for name, weight in modules.heads.named_parameters():  # or a random model may say the same to all
-        if name.endswith("weight"):
-            weight.data.mul_(10)
+    enlarge(modules.heads, "weight")
     asked = [one.asked for one in frames[:12]]
     states = predicted_alike(lambda batch: sgp_dst.SgpTracker(tokenizer, modules, 128, batch), asked)
     assert len({str(state) for state in states}) > 1
@@ -546,9 +551,7 @@ def test_services_may_lack_a_kind_of_slot(kept, bert, frames):
 
 def test_predictions_of_sgd_baseline_depend_on_the_example_alone(loaded, elements, frames):
     net = net_of(loaded[1])
-    for name, weight in net.heads.named_parameters():  # or a random model may say the same to all
-        if name.endswith("scores.weight"):
-            weight.data.mul_(10)
+    enlarge(net.heads, "scores.weight")
     asked = [one.asked for one in frames[:12]]
     states = predicted_alike(lambda batch: baseline.BaselineTracker(elements, net, 64, batch), asked)
     assert len({str(state) for state in states}) > 1
