@@ -165,8 +165,10 @@ def _operation(utterance: str, words: Sequence[Range], i: int, kind: str, kept: 
         else:
             before = word[at : at + 2]
             text = before[::-1]
+        if text == before:
+            continue
         new = (word[:at] + text + word[at + len(before) :]).lower()
-        if text != before and new not in DECISIVE and new not in _common_words():
+        if new not in DECISIVE and new not in _common_words():
             return Operation(start + at, start + at + len(before), text, kind)
     return None
 
