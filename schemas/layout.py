@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 import orjson
@@ -31,6 +31,8 @@ from parapet.schemas.service import Service, parse_service
 
 if TYPE_CHECKING:
     from parapet.schemas.tools import ToolFile
+
+T = TypeVar("T")
 
 MANIFEST = "run.json"
 PREVIOUS = ".run.previous.json"  # while a run publishes: the manifest of the previous run, with the files of both
@@ -145,9 +147,8 @@ def _nearest(folder: Path) -> Output | None:
 
 def _output_at(folder: Path, below: str) -> Output | None:
     """Returns the output of a folder if the input is the folder itself or among the files of the run."""
-    with ThreadPoolExecutor(len(_TRACES)) as pool:  # a bucket answers one question after another slowly
-        contents = zip(_TRACES, pool.map(lambda name: _content(folder / name), _TRACES), strict=True)
-        traces = {name: data for name, data in contents if data is not None}
+    contents = zip(_TRACES, _of_each(folder, _TRACES, _content), strict=True)
+    traces = {name: data for name, data in contents if data is not None}
     if _RELEASE in traces and _SUMS not in traces:
         _check_release(traces[_RELEASE], folder, below)
     manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(traces.get(name)))}
@@ -169,6 +170,14 @@ def _output_at(folder: Path, below: str) -> Output | None:
             folder,
         )
     return None
+
+
+def _of_each(folder: Path, names: Iterable[str], ask: Callable[[Path], T]) -> list[T]:
+    paths = [folder / name for name in names]
+    if "://" not in str(folder):
+        return [*map(ask, paths)]
+    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
+        return [*pool.map(ask, paths)]
 
 
 def _content(path: Path) -> bytes | None:
@@ -219,9 +228,7 @@ def check_output(output: Output, flag: str = "") -> None:
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    with ThreadPoolExecutor(16) as pool:
-        sizes = pool.map(_size, [as_path(folder) / name for name in read])
-    for (name, facts), size in zip(read.items(), sizes, strict=True):
+    for (name, facts), size in zip(read.items(), _of_each(as_path(folder), read, _size), strict=True):
         # a suite lists the hashes of its files alone
         if size is None or size != (facts.get("bytes", size) if isinstance(facts, dict) else size):
             difference = "has been removed" if size is None else "has been changed"

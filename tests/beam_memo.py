@@ -19,8 +19,8 @@ from typing import Any
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.worker import statecache
-from apache_beam.transforms import core, ptransform, util
-from apache_beam.typehints import decorators
+from apache_beam.transforms import core, ptransform, userstate, util
+from apache_beam.typehints import decorators, trivial_inference
 
 
 @functools.cache
@@ -28,6 +28,8 @@ def install() -> None:
     """For this process."""
     _signatures()
     _options()
+    _specs()
+    _return_types()
     # Most of what is pickled was pickled before, by a run of the same pipeline.
     cloudpickle_pickler.bz2 = types.SimpleNamespace(compress=_small(bz2.compress), decompress=_small(bz2.decompress))
     statecache.get_deep_size = lambda *_: 100  # bytes: all together are far below the 100 MB that it may have
@@ -75,10 +77,48 @@ def _options() -> None:
             real(self, flags, **others)
         elif key not in parsed:
             real(self, flags)
-            parsed[key] = copy.deepcopy(self._visible_options)
+            parsed[key] = _copied(self._visible_options)
         else:
             logging.basicConfig()
-            self._flags, self._visible_options = flags, copy.deepcopy(parsed[key])
+            self._flags, self._visible_options = flags, _copied(parsed[key])
             self._all_options = dict(vars(self._visible_options))
 
     PipelineOptions.__init__ = init
+
+
+def _copied(options: Namespace) -> Namespace:
+    return Namespace(**{name: copy.copy(value) for name, value in vars(options).items()})
+
+
+def _specs() -> None:
+    """That no method of a DoFn asks for state or timers."""
+    real = userstate.get_dofn_specs
+    stateless = set()
+
+    def get_dofn_specs(dofn: core.DoFn) -> tuple[set[userstate.StateSpec], set[userstate.TimerSpec]]:
+        function = getattr(dofn, "_fn", None)  # of a DoFn that calls a function
+        kind = type(dofn) if function is None else getattr(function, "__code__", dofn)
+        if kind in stateless:
+            return set(), set()
+        states, timers = real(dofn)
+        if not states and not timers:
+            stateless.add(kind)
+        return states, timers
+
+    userstate.get_dofn_specs = get_dofn_specs
+
+
+def _return_types() -> None:
+    """Of functions, which Beam reads from their byte code."""
+    real = trivial_inference.infer_return_type
+    inferred: dict[Any, Any] = {}
+
+    def infer_return_type(asked: Any, inputs: list[Any], *options: Any, **more: Any) -> Any:
+        if not isinstance(asked, types.FunctionType) or asked.__closure__:  # which may say what it returns
+            return real(asked, inputs, *options, **more)
+        key = (asked.__code__, *map(str, inputs), *options, *more.items())
+        if key not in inferred:
+            inferred[key] = real(asked, inputs, *options, **more)
+        return inferred[key]
+
+    trivial_inference.infer_return_type = infer_return_type

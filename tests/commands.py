@@ -1,7 +1,9 @@
 """Command lines that run every command on small inputs, for the tests of all commands."""
 
+import fcntl
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -234,20 +236,39 @@ def inputs_of(argv: list[str], root: str) -> Iterator[tuple[int, str, str]]:
             yield i, flag, path_of(part)
 
 
+@contextmanager
+def alone(place: Path) -> Iterator[None]:
+    """Locks out the other processes of a test run, which share the folder."""
+    place.mkdir(exist_ok=True)
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def ready(place: Path, name: str) -> list[str]:
     """Returns a line after it has written its inputs and run the lines whose outputs it reads."""
+    with alone(place):
+        return _ready(place, name)
+
+
+def made(place: Path, name: str) -> Path:
+    """Returns the output of a line, which it runs if necessary."""
+    with alone(place):
+        return _made(place, name)
+
+
+def _ready(place: Path, name: str) -> list[str]:
     if not (place / "sgd").exists():
         write_inputs(place)
     out = place / "out"
     argv = lines(str(place), str(out))[name]
     for _, _, path in inputs_of(argv, f"{out}/"):
-        made(place, Path(path).relative_to(out).parts[0])
+        _made(place, Path(path).relative_to(out).parts[0])
     return argv
 
 
-def made(place: Path, name: str) -> Path:
-    """Returns the output of a line, which it runs if necessary."""
+def _made(place: Path, name: str) -> Path:
     output = place / "out" / name
     if not output.exists():
-        run(*ended(ready(place, name), str(output)))
+        run(*ended(_ready(place, name), str(output)))
     return output

@@ -69,6 +69,13 @@ def worker_key():
         yield
 
 
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """The folder in which all processes of a test run share the outputs of lines, each made when it is needed."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "lines"
+
+
 @pytest.fixture(autouse=True)
 def log_level():
     """Restores logging, which commands configure for their own process (``--quiet``)."""

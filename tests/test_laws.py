@@ -3,18 +3,17 @@
 Each law is tested once here, on a small line of each command (``commands.lines``), rather than command by command.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 
+import commands
 import killed
 import pytest
-from commands import ONE_PROCESS, ended, inputs_of, lines, made, nets, path_of, ready, registered, takes, write_inputs
+from commands import ended, inputs_of, made, path_of, ready
 from fuzzing.watching import CANARY, output_findings
 from kit import THOROUGH, TWO_WORKERS, edit, files_of, holding, json_of, lacking, raised, rows_of, run, write
 
@@ -24,13 +23,13 @@ from parapet.schemas.errors import InputError
 from parapet.schemas.layout import check_published
 from parapet.transforms.core.seeding import stable_hash
 
-NAMES = list(lines("", ""))
-LINES = lines("/place", "/place/out")
+NAMES = list(commands.lines("", ""))
+LINES = commands.lines("/place", "/place/out")
 SLOW = ("speech_errors", "suite", "train classifier")
 QUICK = [name for name in NAMES if THOROUGH or name not in SLOW]
-BEAM = [name for name in NAMES if LINES[name][0] not in ONE_PROCESS]
+BEAM = [name for name in NAMES if LINES[name][0] not in commands.ONE_PROCESS]
 SHOWN = ("hits", "compose", "compose_variations", "anonymise", "ood", "language_variations", "evaluate", "hits ratings")
-LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in takes("--max_bad")]
+LEAVE_OUT = [name for name in QUICK if "--sgd" in LINES[name] and LINES[name][0] in commands.takes("--max_bad")]
 INPUTS = [(name, i, flag) for name in QUICK for i, flag, _ in inputs_of(LINES[name], "/place")]
 # Commands whose tests use servers, or that write nothing.
 ELSEWHERE = {"check", "collect", "mturk", "doctor", "plan", "proxy"}
@@ -47,38 +46,11 @@ RARE = {
 }
 
 
-@pytest.fixture(scope="session")
-def place(tmp_path_factory):
-    """The folder in which all processes of a test run share the outputs of lines, each made when it is needed."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "laws"
-
-
-@contextmanager
-def alone(place):
-    """Locks out the other processes of a test run while outputs are made."""
-    place.mkdir(exist_ok=True)
-    with (place / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def output_of(place, name):
-    with alone(place):
-        return made(place, name)
-
-
-def argv_of(place, name):
-    """Returns a line on the shared inputs, which exist then."""
-    with alone(place):
-        return ready(place, name)
-
-
 def test_every_command_and_every_input_has_a_line():
     assert {line[0] for line in LINES.values()} == set(PIPELINES) - ELSEWHERE
-    every = [*LINES.values(), *nets("/place", "/place/out").values()]
+    every = [*LINES.values(), *commands.nets("/place", "/place/out").values()]
     known = {(argv[0], flag) for argv in every for _, flag, _ in inputs_of(argv, "/place")}
-    assert {(command, flag) for command, _, flag in registered() if command not in ELSEWHERE} - known == RARE
+    assert {(command, flag) for command, _, flag in commands.registered() if command not in ELSEWHERE} - known == RARE
 
 
 # The first line of each command, or all of them.
@@ -88,18 +60,18 @@ AGAIN = [name for name in QUICK if THOROUGH or name in FIRST]
 
 @pytest.mark.parametrize("name", AGAIN)
 def test_run_again_on_two_workers_over_its_own_output_it_writes_the_same_bytes(name, place, tmp_path):
-    first, out = output_of(place, name), tmp_path / "out"
+    first, out = made(place, name), tmp_path / "out"
     if name != "release":  # a published release never changes
         shutil.copytree(first, out)
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    run(*ended(argv_of(place, name), str(out)), *(TWO_WORKERS if name in BEAM else []))
+    run(*ended(ready(place, name), str(out)), *(TWO_WORKERS if name in BEAM else []))
     assert files_of(out) == files_of(first)
     assert any(path.stat().st_mtime_ns != before.get(path) for path in out.rglob("*"))
 
 
 @pytest.mark.parametrize("name", QUICK)
 def test_the_manifest_lists_the_files_and_their_bytes(name, place):
-    files = files_of(output_of(place, name))
+    files = files_of(made(place, name))
     if name == "release":
         sums = dict(line.split("  ")[::-1] for line in files.pop("sample/1.0.0/SHA256SUMS").decode().splitlines())
         files = {path.removeprefix("sample/1.0.0/"): data for path, data in files.items() if "latest" not in path}
@@ -138,7 +110,7 @@ def content_of(path):
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_data_is_that_on_record(name, place):
     """Compares outputs with the record, so that changes are deliberate: PARAPET_RECORD=1 writes the record anew."""
-    out, found = output_of(place, name), {}
+    out, found = made(place, name), {}
     for path in sorted(out.rglob("*")):
         inside = path.relative_to(out)
         if path.suffix in (".html", ".svg", ".json", ".jsonl", ".parquet", ".csv", ".txt", ".tsv") and not (
@@ -150,7 +122,7 @@ def test_the_data_is_that_on_record(name, place):
             found.setdefault(kind, hashlib.sha256()).update(json.dumps([path.name, content_of(path)]).encode())
     digests = {kind: digest.hexdigest()[:12] for kind, digest in found.items()}
     if os.environ.get("PARAPET_RECORD"):
-        with alone(place):
+        with commands.alone(place):
             edit(RECORD, lambda record: dict(sorted((record | {name: digests}).items())))
         return
     assert json.loads(RECORD.read_bytes())[name] == digests
@@ -162,13 +134,13 @@ KILLED = NAMES if THOROUGH else ["rewrite", "evaluate", "hits ratings", "restaur
 @pytest.mark.parametrize("name", KILLED)
 def test_killed_at_a_file_and_run_again_it_writes_the_same_bytes(name, place, tmp_path):
     """``make test-faults`` kills some commands at every operation; a reader then refuses the output."""
-    argv, out = ended(argv_of(place, name), str(tmp_path / "out")), tmp_path / "out"
-    count = len(files_of(output_of(place, name)))
+    argv, out = ended(ready(place, name), str(tmp_path / "out")), tmp_path / "out"
+    count = len(files_of(made(place, name)))
     assert killed.at_rename(stable_hash("kill", name) % count, argv) == -9
     if not (out / "run.json").exists() and out.exists() and any(out.iterdir()):
         raised(InputError, check_published, str(out))
     run(*argv)
-    assert files_of(out) == files_of(output_of(place, name))
+    assert files_of(out) == files_of(made(place, name))
 
 
 def spoiled(path, way, target):
@@ -194,7 +166,7 @@ def error_of(said):
 @pytest.mark.parametrize("way", ["missing", "empty", "garbage"])
 @pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
 def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, position, flag, way, place, tmp_path):
-    argv = argv_of(place, name)
+    argv = ready(place, name)
     path = Path(path_of(argv[position]))
     bad = spoiled(path, way, tmp_path / path.name)
     argv[position] = argv[position].replace(str(path), str(bad))
@@ -209,13 +181,13 @@ def test_a_bad_input_is_refused_by_name_before_anything_is_written(name, positio
 
 @pytest.mark.parametrize(("name", "position", "flag"), INPUTS)
 def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, flag, place, tmp_path):
-    """``make test-all`` tries every output and its parts, ``make test`` two outputs (docs/formats.md)."""
-    argv = argv_of(place, name)
+    """``make test-all`` tries every output and its parts, ``make test`` one output (docs/formats.md)."""
+    argv = ready(place, name)
     path = path_of(argv[position])
     others = [other for other in QUICK if other != name]
     first = stable_hash("other", f"{name} {position}") % len(others)
-    for other in others if THOROUGH else (others * 2)[first : first + 2]:
-        output = output_of(place, other)
+    for other in others if THOROUGH else others[first : first + 1]:
+        output = made(place, other)
         for value in (output, *sorted(output.glob("[!.]*"))) if THOROUGH else (output,):
             out = tmp_path / f"{other} {value.name}"
             line = [part.replace(path, str(value)) if i == position else part for i, part in enumerate(argv)]
@@ -241,7 +213,7 @@ def bad_corpus(tmp_path_factory, sample):
 @pytest.mark.parametrize("name", LEAVE_OUT)
 def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tmp_path):
     out = str(tmp_path / "out")
-    argv = [part.replace(f"{place}/sgd", str(bad_corpus)) for part in argv_of(place, name)]
+    argv = [part.replace(f"{place}/sgd", str(bad_corpus)) for part in ready(place, name)]
     argv = [part for i, part in enumerate(argv) if "--max_bad" not in argv[max(0, i - 1) : i + 1]]
     assert not lacking(run(*ended([*argv, "--max_bad", "0%"], out), status=1).errors, "not_sgd", "--max_bad")
     assert not Path(out, "run.json").exists()
@@ -259,8 +231,8 @@ def test_a_bad_record_is_a_dead_letter_up_to_max_bad(name, place, bad_corpus, tm
 @pytest.mark.parametrize("name", QUICK)
 def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
     """The output path may be the input itself, a file, or another command's output."""
-    argv = argv_of(place, name)
-    shutil.copytree(output_of(place, "hits names" if name.split()[0] != "hits" else "reminders"), tmp_path / "others")
+    argv = ready(place, name)
+    shutil.copytree(made(place, "hits names" if name.split()[0] != "hits" else "reminders"), tmp_path / "others")
     (tmp_path / "file").write_text("mine")
     corpora = {path for _, _, path in inputs_of(argv, f"{place}/sgd") if Path(path).is_dir()}
     takes_any = name == "release"  # it writes next to existing files
@@ -276,7 +248,7 @@ def test_what_stands_where_the_output_goes_is_not_lost(name, place, tmp_path):
 @pytest.mark.parametrize("name", QUICK)
 def test_output_and_inputs_are_apart(name, place):
     """An output that is an input, lies inside one or contains one is refused before anything is written."""
-    argv = argv_of(place, name)
+    argv = ready(place, name)
     for _, flag, path in inputs_of(argv, f"{place}/"):
         if flag in ("", "--memory", "--decisions") or name.startswith("release"):
             continue  # no flag, or a file that a run may read again
@@ -290,14 +262,14 @@ def test_output_and_inputs_are_apart(name, place):
 
 @pytest.mark.parametrize("name", QUICK)
 def test_an_empty_output_is_refused(name, place):
-    assert "--output: is empty: give a path" in run(*ended(argv_of(place, name), ""), status=2).errors
+    assert "--output: is empty: give a path" in run(*ended(ready(place, name), ""), status=2).errors
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory):
     """The inputs with markup and control characters in texts by people: turns, answers, chats."""
     place = tmp_path_factory.mktemp("hostile")
-    write_inputs(place)
+    commands.write_inputs(place)
     text = f" {CANARY}\x1b[31m\u202e"
 
     def dialogues(found):

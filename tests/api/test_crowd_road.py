@@ -35,7 +35,10 @@ def line_of(row):
 
 @cases(
     "flags",
-    ["--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
+    pytest.param(
+        ["--runner=FnApiRunner", "--direct_num_workers=2", "--direct_running_mode=multi_processing"],
+        marks=pytest.mark.thorough,
+    ),
     ["--runner=PortableRunner", "--job_endpoint=embed", "--environment_type=LOOPBACK"],
 )
 @pytest.mark.usefixtures("bundled_sample")

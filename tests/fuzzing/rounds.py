@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import os
 import re
 import shutil
 import time
@@ -50,7 +51,7 @@ class Found(NamedTuple):
 
 def findings(place: Path, line: str, position: int, file: str, data: bytes) -> list[Finding]:
     """Runs a line with other bytes in one file of an input: all that is wrong."""
-    argv, folder = ready(place, line), place / "fuzzed"
+    argv, folder = ready(place, line), place / f"fuzzed-{os.getpid()}"
     path = Path(path_of(argv[position]))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
