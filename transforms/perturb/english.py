@@ -57,7 +57,9 @@ _OPENS = (
     r"(?:(?:can|could|would|will) you\b|(?:can|could|may) i\b|i(?:'(?:d|m|ll|ve))?\b"
     r"|what(?:'s| is| are| was| were| time| else)\b|where (?:is|are)\b|when (?:is|does|do|will)\b"
     r"|how (?:much|many|long|about|does|do|is|are)\b|who (?:is|are)\b|is (?:it|there)\b|are (?:there|they)\b"
-    r"|do (?:you|they)\b|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b)"
+    r"|do (?:you|they)\b|which \w+ (?:do|does|is|are|will)\b|does (?:it|the|this|that)\b|thanks\b|thank you\b|please\b"
+    r"|(?:can|could|will|would|should) (?:we|they|it|he|she)\b"
+    r"|(?:can|could|will|would|should|do|does|did|is|has) (?:any|some|every)(?:one|body|thing)\b)"
 )
 _MAY_OPEN = (
     rf"(?:{_OPENS}|(?:what|where|when|how|which|who|that(?: ?'s)?|it|this|sounds|no|not|yes|bye|goodbye"

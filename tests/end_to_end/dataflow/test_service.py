@@ -114,7 +114,7 @@ PERTURBED = ["Perturb/Sets/Write file", "Perturb/Finish/Publish"]
 STEPS = {
     **dict.fromkeys(("rewrite", "language_variations", "unseen_entities", "ood", "speech_errors"), PERTURBED),
     "compose": ["Compose"],
-    "compose_variations": ["Compose"],
+    "compose_variations": ["Dedupe", "RewriteTurns", "WriteComposition/Publish"],
     "hits": ["MakeHits/Make HITs/Write file", "MakeHits/Finish/Publish"],
     "statistics": ["Measure", "Write/Write file", "Publish/Publish"],
     "back_translate": ["Back-translate/There", "Back-translate/Back", "Make files", "Publish/Publish"],
