@@ -170,6 +170,15 @@ def error_of(page, field):
     return place.inner_text()
 
 
+def refuse_one(page, field, message, server):
+    page.click("button")
+    assert error_of(page, field).startswith(message)
+    assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
+    assert page.evaluate("document.activeElement.id") == field
+    assert fits(page)
+    assert not server.posted
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_preview_is_disabled_and_says_so(page, server, task):
     page.goto(url(server, task, "?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE"))
@@ -214,12 +223,7 @@ def test_no_answers_and_wrong_ones_are_refused_with_a_message(page, server, task
     assert not server.posted
     for changes, wrong, message in [*WRONG, ({field: copy}, field, "This only repeats the text above")]:
         fill(page, {**answers(task), **changes})
-        page.click("button")
-        assert error_of(page, wrong).startswith(message)
-        assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
-        assert page.evaluate("document.activeElement.id") == wrong
-        assert fits(page)
-        assert not server.posted
+        refuse_one(page, wrong, message, server)
         # Mended, the message goes at once.
         page.fill(f"#{wrong}", "something else")
         assert error_of(page, wrong) == ""
@@ -320,12 +324,7 @@ def test_wrong_rewritings_are_refused_with_a_message(page, dialogues):
     fill(page, REWRITES)
     for field, text, message in WRONG_REWRITES:
         page.fill(f"#{field}", text)
-        page.click("button")
-        assert error_of(page, field).startswith(message)
-        assert page.locator("#hit-wrong").inner_text() == "1 answer needs another look."
-        assert page.evaluate("document.activeElement.id") == field
-        assert fits(page)
-        assert not dialogues.posted
+        refuse_one(page, field, message, dialogues)
         page.fill(f"#{field}", REWRITES[field])
         assert error_of(page, field) == ""
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import release_folder as folder
+from commands import RELEASE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit import cases, lacking, raised, write
@@ -81,41 +82,25 @@ def test_what_cannot_be_is_said(made, said, place):
     assert said in str(raised(InputError, make_plan, made, place)).replace(f"{place}/", "")
 
 
-GOOD = """
-name = "my_set"
-version = "1.0.0"
-licence = "CC0-1.0"
-description = "A set."
-
-[[authors]]
-name = "Ada"
-
-[[corpora]]
-path = "sgd"
-name = "original"
-kind = "original"
-"""
-
-
 def read(folder, text):
     read_config(write(folder / "release.toml", text))
 
 
 @cases(
     "old new said",
-    ('name = "my_set"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
-    ("my_set", "../up", "release.toml: name: must consist of letters"),
+    ('name = "sample"\nversion = "1.0.0"\n', "", "release.toml: lacks name, version; docs/release.md shows"),
+    ("sample", "../up", "release.toml: name: must consist of letters"),
     ("1.0.0", "1.0", "release.toml: version: '1.0' must be MAJOR.MINOR.PATCH"),
-    ("A set.", " ", "release.toml: description: must not be empty"),
+    ("The sample.", " ", "release.toml: description: must not be empty"),
     ('kind = "original"', "kind = 3", "release.toml: corpora[0].kind: Expected `str`, got `int`"),
     ('kind = "original"', 'kind = "o"\nkindd = 1', "corpora[0]: Object contains unknown field `kindd`"),
-    ('version = "1.0.0"', 'version = "1.0.0"\nhub = "my_set"', "hub: 'my_set' must be OWNER/NAME"),
-    ('name = "my_set"', "name = my_set", "release.toml: not TOML: "),
+    ('version = "1.0.0"', 'version = "1.0.0"\nhub = "sample"', "hub: 'sample' must be OWNER/NAME"),
+    ('name = "sample"', "name = sample", "release.toml: not TOML: "),
     ('[[authors]]\nname = "Ada"', "authors = []", "release.toml: authors: must name at least one author"),
 )
 def test_a_wrong_file_is_refused(old, new, said, tmp_path):
-    assert old in GOOD
-    assert said in str(raised(InputError, read, tmp_path, GOOD.replace(old, new)))
+    assert old in RELEASE
+    assert said in str(raised(InputError, read, tmp_path, RELEASE.replace(old, new)))
 
 
 def test_no_file(tmp_path):
@@ -123,8 +108,8 @@ def test_no_file(tmp_path):
 
 
 def test_a_license_is_a_licence(tmp_path):
-    read(tmp_path, GOOD.replace("licence", "license"))
-    both = GOOD.replace('licence = "CC0-1.0"', 'licence = "CC0-1.0"\nlicense = "MIT"')
+    read(tmp_path, RELEASE.replace("licence", "license"))
+    both = RELEASE.replace('licence = "CC0-1.0"', 'licence = "CC0-1.0"\nlicense = "MIT"')
     raised(InputError, read, tmp_path, both, match="unknown field `license`")
 
 
