@@ -10,7 +10,7 @@ LOCKS := $(wildcard requirements/*.txt)
 NO_MKDOCS_2_WARNING := 1
 export NO_MKDOCS_2_WARNING
 
-.PHONY: demo demo-core docs test test-all test-machines record fuzz lint style types bench notebooks lock audit sbom clean help
+.PHONY: demo demo-core docs test pytest test-all test-machines record fuzz lint style types bench notebooks lock audit sbom clean help
 
 help:
 	@echo "make demo   run the bundled sample through the pipelines; ends by saying where the pages are"
@@ -68,7 +68,10 @@ docs: $(VENV)/.test
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist worksteal
 
-test: lint
+test: style
+	@$(MAKE) --no-print-directory -j 2 types pytest
+
+pytest: $(VENV)/.test
 	$(PYTEST)
 
 test-all: lint
