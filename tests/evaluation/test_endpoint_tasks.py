@@ -173,7 +173,7 @@ def test_turns_with_a_frame_of_every_service(tmp_path, sample):
 
 def test_a_prediction_that_is_killed_goes_on(tmp_path, gold):
     """Whenever it dies: what was answered is asked once, and the end is the same."""
-    with ChatServer(slow(gold)) as server:
+    with ChatServer(lambda body: time.sleep(0.02) or gold(body)) as server:
         argv = ["predict", "llm", "--endpoint", server.url, "--model", "m", "--output", str(tmp_path / "states")]
         argv += ["--reference", str(kit.SAMPLE["root"]), "--parallel_calls", "2"]
         kills = range(5, 46, 4) if kit.THOROUGH else (12,)
@@ -188,11 +188,6 @@ def test_a_prediction_that_is_killed_goes_on(tmp_path, gold):
         run("predict", "llm", endpoint=server.url, model="m", output=tmp_path / "whole")
     for path in ("predictions/original/test/dialogues_001.json", "answers/original.jsonl"):
         assert (tmp_path / "states" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
-
-
-def slow(answer):
-    """The same answers, after a moment."""
-    return lambda body: time.sleep(0.02) or answer(body)
 
 
 def refusing(answer, nth):

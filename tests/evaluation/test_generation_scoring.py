@@ -192,15 +192,12 @@ def test_kids_friendly_of_section_2():
 
 # Section 2.1: Figure 1.
 
-QUEENS = act("INFORM", "name", "Queens")
-STYLIST = words(name="the name of the hair stylist")
-OF_QUEENS = "What about Queens?"
-AUGMENTED = "I want to book a hair cut. the name of the hair stylist. What about Queens?"
-
 
 def test_parts_of_the_premise_are_sentences():
-    assert scoring.premises_of(QUEENS, "I want to book a hair cut", STYLIST, " ", OF_QUEENS)[1][1] == AUGMENTED
-    assert scoring.premises_of(act("GOODBYE"), "Thanks!", STYLIST, " ", "Bye")[1][1] == "Thanks! Bye"
+    before, stylist = "I want to book a hair cut", words(name="the name of the hair stylist")
+    of_queens = scoring.premises_of(act("INFORM", "name", "Queens"), before, stylist, " ", "What about Queens?")
+    assert of_queens[1][1] == f"{before}. the name of the hair stylist. What about Queens?"
+    assert scoring.premises_of(BYE, "Thanks!", stylist, " ", "Bye")[1][1] == "Thanks! Bye"
 
 
 # Section 2: what counts as faithful, what enters; section 2.2: coverage and agreement.
@@ -214,44 +211,22 @@ CHEAP_TURNS = (
 )
 
 
-# SGSAcc of validated instances, and of all: on the whole test set, and for domains seen in training and not.
-TABLE_1 = {
-    "FT-T5": ((97.3, 98.6, 88.7), (96.5, 97.8, 87.7)),
-    "PT-T5": ((98.5, 98.7, 97.0), (97.9, 98.2, 96.4)),
-    "PT+FT-T5": ((98.9, 99.5, 97.7), (98.5, 99.1, 97.1)),
-}
-
-
-def faithful_turns(of_seen, of_unseen):
-    """870 turns of a domain that training has, in another service of it, and 130 of another: faithful in these shares.
-
-    Args:
-      of_seen, of_unseen: in per cent.
-    """
-    turns = []
-    for service, n, share in (("Hotels_4", 870, of_seen), ("Alarm_1", 130, of_unseen)):
+@cases("whole seen unseen", (97.3, 98.6, 88.7), (96.5, 97.8, 87.7), (98.5, 98.7, 97.0), (97.9, 98.2, 96.4))
+def test_table_1_has_13_percent_of_turns_of_unseen_domains(whole, seen, unseen):
+    """In the rows of FT and PT: 870 turns of another service of a domain that training has, and 130 of another."""
+    turns, valid = [], scoring.Validated("city is Oslo", "utterance", False)
+    for service, n, faithful in (("Hotels_4", 870, seen), ("Alarm_1", 130, unseen)):
         one = act("INFORM", "city", "Oslo", service=service)
         for i in range(n):
-            premise: scoring.Premise | None = "utterance" if i < round(n * share / 100) else None
+            premise = "utterance" if i < round(n * faithful / 100) else None
             turn = SystemTurn(service, i, "x", "", (one,))
-            valid = scoring.Validated("city is Oslo", "utterance", False)
             turns.append(totals.ScoredTurn(turn, "x", (scoring.ScoredAct(turn, one, True, valid, premise),)))
     scored = Corpus("test", tuple(one.turn for one in turns), {}, {}, frozenset({"Hotels_1"}))
-    return totals.ScoredSet(scored, turns, {})
-
-
-@pytest.mark.parametrize("column", [0, 1])
-@pytest.mark.parametrize("system", TABLE_1)
-def test_table_1_has_13_percent_of_turns_of_unseen_domains(system, column):
-    """In the rows of FT and PT; in that of the ensemble "all" is not a mean of both."""
-    whole, seen, unseen = TABLE_1[system][column]
-    found = totals.metrics_of({"": faithful_turns(seen, unseen)})
+    found = totals.metrics_of({"": totals.ScoredSet(scored, turns, {})})
     assert found[totals.SEEN_DOMAINS]["sgsacc"] == pytest.approx(seen / 100, abs=0.001)
     assert found[totals.UNSEEN_DOMAINS]["sgsacc"] == pytest.approx(unseen / 100, abs=0.004)
     assert totals.SEEN_SERVICES not in found  # Hotels_4 is another service of a domain that was seen
-    of_all = found[ALL]["sgsacc"]
-    assert of_all is not None
-    assert (abs(100 * of_all - whole) < 0.12) == (system != "PT+FT-T5")
+    assert found[ALL]["sgsacc"] == pytest.approx(whole / 100, abs=0.0012)
 
 
 @cases(
@@ -427,11 +402,6 @@ def test_tampered_values_are_others_of_the_slot():
 CLASSES = ("entailment", "neutral", "contradiction")
 
 
-def judged(premise, hypothesis):
-    (judgement,) = Lexical().entailment([(premise, hypothesis)])
-    return CLASSES[judgement.index(max(judgement))]
-
-
 @cases(
     "premise hypothesis wanted",
     # Values are said, as they are.
@@ -494,7 +464,8 @@ def judged(premise, hypothesis):
     ("Do they have live music?\nlive music\n ", "has live music? Yes.", "neutral"),
 )
 def test_what_is_entailed(premise, hypothesis, wanted):
-    assert judged(premise, hypothesis) == wanted
+    (judgement,) = Lexical().entailment([(premise, hypothesis)])
+    assert CLASSES[judgement.index(max(judgement))] == wanted
 
 
 FORMS = ["Request x", "x? Yes.", "x? No.", "It is not x.", "There are 5 results.", "a is b", " is ", "\n"]

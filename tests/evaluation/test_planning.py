@@ -20,13 +20,11 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 def test_the_number_of_examples_is_that_of_mcnemars_test():
     """Connor 1987, with the correction for continuity: 15 % flips, of which 9 % are won and 6 % are lost."""
-    normal, flips = NormalDist(), Variance(0.15, has_difference=True)
-    z_level, z_power = normal.inv_cdf(0.975), normal.inv_cdf(0.8)
-    expected = (z_level * math.sqrt(0.15) + z_power * math.sqrt(0.15 - 0.03**2)) ** 2 / 0.03**2 + 2 / 0.03
-    assert Study(flips).dialogues(0.03) == math.ceil(expected) == 1373
-    z_level, z_power = normal.inv_cdf(1 - 0.05 / 2 / 10), normal.inv_cdf(0.9)
-    expected = (z_level * math.sqrt(0.15) + z_power * math.sqrt(0.15 - 0.03**2)) ** 2 / 0.03**2 + 2 / 0.03
-    assert Study(flips, power=0.9, alpha=0.05 / 10).dialogues(0.03) == math.ceil(expected)
+    z, flips = NormalDist().inv_cdf, Variance(0.15, has_difference=True)
+    for alpha, power_ in ((0.05, 0.8), (0.005, 0.9)):
+        root = z(1 - alpha / 2) * math.sqrt(0.15) + z(power_) * math.sqrt(0.15 - 0.03**2)
+        assert Study(flips, power=power_, alpha=alpha).dialogues(0.03) == math.ceil(root**2 / 0.03**2 + 2 / 0.03)
+    assert Study(flips).dialogues(0.03) == 1373
 
 
 @pytest.mark.parametrize("variance", [Variance(0.15, has_difference=True), Variance(0.02, 0.05, 0.01, 0.2, items=7.5)])

@@ -158,8 +158,8 @@ def test_a_search_lasts_until_the_next_or_to_the_end():
 
 def test_what_the_schema_lacks():
     strange = [TURNS[0], system("?", **search(ROW_ROME, method="Fly"))]
-    with pytest.raises(InputError, match=r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"):
-        goals.reference_of(dialogues(strange), SERVICES)
+    told = r"1_00000 turns\[1\]: the schema has no intent 'Fly' of service 'Inns_1'"
+    raised(InputError, goals.reference_of, dialogues(strange), SERVICES, match=told)
     raised(InputError, goals.reference_of, dialogues() * 2, SERVICES, match="appears twice")
 
 

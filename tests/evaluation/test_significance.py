@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit import cases
+from kit import cases, raised
 from scipy.stats import binomtest
 
 from parapet.evaluation import statistics
@@ -228,8 +228,7 @@ def test_what_is_not_defined_is_none():
     assert fleiss_kappa([(3, 0), (3, 0)]) is None
     assert krippendorff_alpha([("a", 1, "yes"), ("b", 2, "no")]) is None
     assert krippendorff_alpha([("a", 1, "yes"), ("b", 1, "yes")]) is None
-    with pytest.raises(ValueError, match="same number of raters"):
-        fleiss_kappa([(3, 0), (2, 0)])
+    raised(ValueError, fleiss_kappa, [(3, 0), (2, 0)], match="same number of raters")
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (19, 25), (25, 25), (361, 400)])

@@ -149,12 +149,12 @@ def test_what_an_answer_calls(result, calls):
     assert calls_of(result) == calls
 
 
-def tasks_at(folder, tool="hotel.book"):
+def tasks_at(folder, first="A room in Oslo <b>"):
     """Two tasks with a right call, and one where none is right, in two files."""
-    requests = {"simple_0": "A room in Oslo <b>", "simple_1": "Two in Rome", "irrelevance_0": "Hi"}
-    tasks = [{"id": key, "question": ask(text), "function": [{**BOOK, "name": tool}]} for key, text in requests.items()]
+    requests = {"simple_0": first, "simple_1": "Two in Rome", "irrelevance_0": "Hi"}
+    tasks = [{"id": key, "question": ask(text), "function": [BOOK]} for key, text in requests.items()]
     right = ({"city": ["Oslo"]}, {"city": ["Rome"], "seats": [2]})
-    truth = [{"id": f"simple_{i}", "ground_truth": [{tool: call}]} for i, call in enumerate(right)]
+    truth = [{"id": f"simple_{i}", "ground_truth": [{"hotel.book": call}]} for i, call in enumerate(right)]
     write(folder / "simple.jsonl", tasks[:2])
     write(folder / ANSWERS / "simple.jsonl", truth)
     write(folder / "irrelevance.jsonl", tasks[2:])
@@ -178,6 +178,7 @@ def score(folder, reference, predictions, **more):
 
 OSLO = '{"id": "simple_0", "result": [{"hotel.book": {"city": "oslo"}}]}\n'
 ROME = '{"id": "simple_1", "result": [{"hotel.book": {"city": "Rome", "seats": "2"}}]}\n'
+TWO = ROME.replace('"2"', "2")
 
 
 def test_tasks_are_scored_by_category_and_kind_of_error(tmp_path):
@@ -198,9 +199,8 @@ def test_variants_give_the_sensitivity_of_equation_1(tmp_path):
     tasks = tasks_at(tmp_path / "tasks")
     for name in ("v1", "v2"):
         tasks_at(tmp_path / "variants" / name)
-    right = ROME.replace('"2"', "2")
-    said(tmp_path / "said/original", OSLO + right)
-    said(tmp_path / "said/v1", OSLO + right)
+    said(tmp_path / "said/original", OSLO + TWO)
+    said(tmp_path / "said/v1", OSLO + TWO)
     said(tmp_path / "said/v2", OSLO + ROME)
     metrics = score(tmp_path, tasks, tmp_path / "said", variants=tmp_path / "variants").json("metrics.json")
     assert metrics["#ALL"]["schema_sensitivity"] == pytest.approx((0.5**0.5 / 0.5) / 3)
@@ -447,9 +447,8 @@ def test_a_second_accuracy_counts_values_that_mean_the_same(tmp_path):
     said(tmp_path / "said", OSLO.replace("oslo", "Paris") + ROME)
     made = score(tmp_path, tasks_at(tmp_path / "tasks"), tmp_path / "said", by_meaning=True)
     assert "original: accuracy 33.3%, accuracy by meaning 66.7%; 3 tasks" in made.output
-    assert {row["error"]: row["accuracy_by_meaning"] for row in made.rows()} == {
-        None: 1.0, "wrong_type": 1.0, "wrong_value": 0.0
-    }  # fmt: skip
+    by_error = {row["error"]: row["accuracy_by_meaning"] for row in made.rows()}
+    assert by_error == {None: 1.0, "wrong_type": 1.0, "wrong_value": 0.0}
     assert "Accuracy by meaning" in made.text("report.html")
     plain = score(tmp_path, tmp_path / "tasks", tmp_path / "said")
     assert "accuracy_by_meaning" not in plain.json("metrics.json")["original"]
@@ -575,13 +574,9 @@ def test_the_baseline_falls_as_the_words_change(tmp_path):
 )
 def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
     for name, text in (("tasks", "Book a room in Oslo"), ("other", asked)):
-        tasks_at(tmp_path / name)
-        rows = rows_of(tmp_path / name / "simple.jsonl")
-        rows[0]["question"][0][0]["content"] = text
-        write(tmp_path / name / "simple.jsonl", rows)
-    right = ROME.replace('"2"', "2")
-    said(tmp_path / "said/original", OSLO + right)
-    said(tmp_path / "said/other", OSLO.replace("oslo", called) + right)
+        tasks_at(tmp_path / name, text)
+    said(tmp_path / "said/original", OSLO + TWO)
+    said(tmp_path / "said/other", OSLO.replace("oslo", called) + TWO)
     made = score(tmp_path, tmp_path / "tasks", tmp_path / "said", sets=f"other={tmp_path / 'other'}")
     metrics = made.json("metrics.json")["other"]
     assert (metrics["accuracy"], metrics["reworded_values"]) == (pytest.approx(2 / 3), reworded / 3)
@@ -591,7 +586,7 @@ def test_what_only_the_rewording_made_wrong(tmp_path, asked, called, reworded):
 def test_names_as_an_api_accepts_them(tmp_path):
     """BFCL's results of function calling have underscores for dots, those of prompting have not."""
     tasks = tasks_at(tmp_path / "tasks")
-    made = (OSLO + ROME.replace('"2"', "2")).replace("hotel.book", "hotel_book")
+    made = (OSLO + TWO).replace("hotel.book", "hotel_book")
     assert score(tmp_path, tasks, said(tmp_path / "said", made)).json("metrics.json")["#ALL"]["accuracy"] == 1.0
     lines = [{"id": "simple_0", "result": "[hotel_book(city='Oslo')]"}, {"id": "simple_1", "result": "[]"}]
     found = score(tmp_path, tasks, said(tmp_path / "said", "".join(f"{json.dumps(line)}\n" for line in lines)))
@@ -635,10 +630,8 @@ def exported(tmp_path_factory):
 
 def test_files_of_bfcl_have_its_categories_and_types(exported, tmp_path):
     folder = exported / "bfcl/original"
-    counts = {path.name: len(rows_of(path)) for path in folder.glob("BFCL*.json")}
-    assert counts == {
-        "BFCL_v4_irrelevance.json": 6, "BFCL_v4_multiple.json": 28, "BFCL_v4_parallel_multiple.json": 6
-    }  # fmt: skip
+    counts = {path.stem.removeprefix("BFCL_v4_"): len(rows_of(path)) for path in folder.glob("BFCL*.json")}
+    assert counts == {"irrelevance": 6, "multiple": 28, "parallel_multiple": 6}
     back = {row["id"]: row["of"] for row in rows_of(folder / "ids.jsonl")}
     assert back["multiple_0"] == "choice_0"
     # They are read again, and the same calls are right.
@@ -646,14 +639,13 @@ def test_files_of_bfcl_have_its_categories_and_types(exported, tmp_path):
     choices = {key: one.calls for key, one in ORIGINALS.items() if key.startswith("choice")}
     assert {back[key]: one.calls for key, one in again.items()} == choices
     schema = {"type": "object", "properties": {"type": {"type": ["number", "null"]}, "n": {"type": "integer"}}}
-    task = {"id": "a_0", "question": [[{"role": "user", "content": "x"}]]}
-    write(tmp_path / "a.jsonl", [{**task, "function": [{"name": "f", "description": "", "parameters": schema}]}])
+    tools = [{"name": "f", "description": "", "parameters": schema}]
+    write(tmp_path / "a.jsonl", [{"id": "a_0", "question": ask("x"), "function": tools}])
     write(tmp_path / "possible_answer/a.jsonl", [{"id": "a_0", "ground_truth": [{"f": {"n": [1]}}]}])
     run("export", reference=tmp_path / "a.jsonl", to="bfcl", output=tmp_path / "out")
     (made,) = rows_of(tmp_path / "out/original/BFCL_v4_simple_python.json")
-    assert made["function"][0]["parameters"] == {
-        "type": "dict", "properties": {"type": {"type": "float"}, "n": {"type": "integer"}}
-    }  # fmt: skip
+    properties = {"type": {"type": "float"}, "n": {"type": "integer"}}
+    assert made["function"][0]["parameters"] == {"type": "dict", "properties": properties}
 
 
 def test_samples_of_inspect_score_their_own_target(exported):
@@ -709,8 +701,7 @@ def test_the_check_of_promptfoo(exported):
 @cases("to", "inspect", "promptfoo")
 def test_names_that_would_be_equal_stay_apart(tmp_path, to):
     tools = [{"name": name, "description": "", "parameters": {}} for name in ("notes.search", "notes_search")]
-    call = {"id": "c1", "type": "function", "function": {"name": "notes.search", "arguments": "{}"}}
-    talk = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    talk = [says("user", "x"), says("assistant", tool_calls=[asked("notes.search", "{}", "c1")])]
     write(tmp_path / "a.jsonl", [{"id": "a_0", "question": [talk], "function": tools}])
     write(tmp_path / "possible_answer/a.jsonl", [{"id": "a_0", "ground_truth": [{"notes.search": {}}]}])
     run("export", reference=tmp_path / "a.jsonl", to=to, output=tmp_path / "out")

@@ -55,10 +55,8 @@ def dialogue(row):
 
 
 def service(row):
-    intents = [
-        {**of, "optional_slots": pairs(of["optional_slots"], "slot_name", "slot_value")} for of in row["intents"]
-    ]
-    return {**row, "slots": columns(row["slots"]), "intents": columns(intents)}
+    optional = [pairs(of["optional_slots"], "slot_name", "slot_value") for of in row["intents"]]
+    return {**row, "slots": columns(row["slots"]), "intents": {**columns(row["intents"]), "optional_slots": optional}}
 
 
 def test_the_lines_of_the_page_save_sgd_of_the_hub(tmp_path, monkeypatch):

@@ -311,9 +311,8 @@ def test_tasks_with_the_same_tools_are_one_toolset():
     assert file.of_tasks == {"trips_0": "trips_0", "trips_7": "trips_0", "trips_1": "trips_1"}
     assert [json.loads(line) for line in file.written().splitlines()] == tasks
     made = json.loads(file.written(variant_of(file, "x")))
-    assert [[tool["name"] for tool in task["function"]] for task in made] == [
-        ["travel.x_book_trip", "x_now"], ["travel.x_book_trip", "x_now"], ["x_send_parcel"]
-    ]  # fmt: skip
+    names = ["travel.x_book_trip", "x_now"]
+    assert [[tool["name"] for tool in task["function"]] for task in made] == [names, names, ["x_send_parcel"]]
     assert made[1]["question"] == []
     only = file.written({"trips_1": variant_of(file, "x")["trips_1"]})
     assert [task["id"] for task in json.loads(only)] == ["trips_1"]

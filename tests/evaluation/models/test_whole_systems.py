@@ -17,7 +17,6 @@ from parapet.evaluation.dst.frames import State
 from parapet.evaluation.models import damd, saving, soloist, systems
 from parapet.evaluation.models.configs import DamdConfig, SoloistConfig
 from parapet.evaluation.models.saving import MODEL, WEIGHTS
-from parapet.evaluation.models.systems import SERVICE as SERVICE_MARK
 from parapet.evaluation.response.goals import Knowledge, Response, reference_of
 from parapet.evaluation.response.task import SetInputs, evaluate
 from parapet.schemas.dialogue import Action, Dialogue, Turn
@@ -27,7 +26,7 @@ from parapet.schemas.service import parse_service
 from parapet.transforms.core.checkpoints import inspect
 from parapet.transforms.perturb.ood.plan import FALLBACKS
 
-OF = SERVICE_MARK
+OF = systems.SERVICE
 INNS = [row for city in CITIES for stars in STARS for row in inns(city, stars)]
 KNOWN = systems.Database(Knowledge({"Inns_1": INNS}))
 NAMES = st.sampled_from(["a", "b c", "Ü_1", "<x>"])
@@ -196,9 +195,8 @@ def test_placeholders():
     spans = [("inn_name", 0, 3), ("city", 7, 11), ("long", 32, 40)]
     spans += [("inn_name", 32, 35), ("bad", 40, 99), ("city", 36, 40)]
     acts = [("stars", "3"), ("rooms", "33"), ("bath", "True"), ("city", "Rome"), ("", "in"), ("twice", "s")]
-    assert systems.delexicalised(turn(said, spans, acts)) == (
-        "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
-    )
+    placeholders = "[inns_1_inn_name] in [inns_1_city], [inns_1_stars] stars; [inns_1_rooms] rooms. [inns_1_long]? True"
+    assert systems.delexicalised(turn(said, spans, acts)) == placeholders
     longer = turn("İstanbul 3", [], [("stars", "3")])  # its small letters are longer
     assert systems.delexicalised(longer) == "İstanbul 3"
     assert systems.delexicalised(turn("7 7", [], [("count", "7")])) == "7 7"
@@ -387,17 +385,10 @@ def test_of_long_utterances_the_last_words_are_read(damd_model):
     assert [damd_model.answers([one])[0].long for one in (step, STEPS[0])] == [True, False]
 
 
-def acting(*actions):
-    acts = [{"act": act, "slot": slot, "values": values} for act, slot, values in actions]
-    frames = [{"service": "A", "actions": acts}, {"service": "B"}]
-    return msgspec.convert({"speaker": "SYSTEM", "utterance": "", "frames": frames}, Turn)
-
-
 def test_acts_come_back_without_values():
-    cities = [("INFORM", "city", [city]) for city in ("Rome", "Oslo")]
-    others = ("REQ_MORE", "", []), ("INFORM", "stars", ["2"]), ("OFFER_INTENT", "intent", ["Book"])
-    said = acting(cities[0], *others, cities[1])
-    parts = systems.act_parts(said)
+    said = [("INFORM", "city", "Rome"), ("REQ_MORE",), ("INFORM", "stars", "2"), ("OFFER_INTENT", "intent", "Book")]
+    frames = kit.frame("A", *(kit.act(*one) for one in [*said, ("INFORM", "city", "Oslo")])), kit.frame("B")
+    parts = systems.act_parts(msgspec.convert(kit.turn("SYSTEM", "", *frames), Turn))
     assert [text for _, text in parts] == ["A", "INFORM", "city", "stars", "REQ_MORE", "OFFER_INTENT", "Book"]
     acts = [("INFORM", "city", []), ("INFORM", "stars", []), ("REQ_MORE", "", []), ("OFFER_INTENT", "intent", ["Book"])]
     assert systems.acts_of(damd.parts_of(damd.span_of(parts))) == {"A": [Action(*one) for one in acts]}

@@ -202,9 +202,7 @@ def test_a_cache_that_is_none_is_refused(hits, tmp_path):
 @cases("platform held", ("in_house", False), ("llm", True))
 def test_what_models_agree_on_is_held_all_the_same(platform, held):
     service = kit.service("Parks_1", [kit.slot("city", "City of the park"), kit.slot("day", "Day of the visit")])
-    forms = [
-        Assignment(str(n), "Parks_1", "names", f"w{n}", {"slot_0": "visit day"}, asked=True, platform=platform)
-        for n in range(2)
-    ]
+    said = {"slot_0": "visit day"}
+    forms = [Assignment(n, "Parks_1", "names", f"w{n}", said, asked=True, platform=platform) for n in "01"]
     batch = SchemaTask([parse_services([service], "", SINGLE)], Options()).compose(forms, [], [])
     assert all((answer.disposition == "review") == held for answer in batch.answers)

@@ -68,10 +68,8 @@ def test_hostile_texts_stay_texts(prompt, original, text, canonical, other):
     assert sorted(reader.tags + ([] if text not in ("", canonical or "x") else ["p", "bdi"])) == sorted(plain.tags)
     assert not [a for a in reader.attributes if a[1].startswith("on") or a[1] in ("src", "autofocus")]
     shown = "".join(data for _, attrs, data in reader.texts if attrs.get("class", "").startswith("answer"))
-    assert (shown, reader.json()["items"]) == (
-        crowd_report.visible(canonical or "x") + "\n",
-        [["A000:slot_2", canonical or "x"]],
-    )
+    assert shown == crowd_report.visible(canonical or "x") + "\n"
+    assert reader.json()["items"] == [["A000:slot_2", canonical or "x"]]
 
 
 @given(TEXTS, TEXTS, TEXTS)

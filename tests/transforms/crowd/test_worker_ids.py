@@ -82,9 +82,8 @@ def everything(folder):
     """Name to all that can be read in each file, of Parquet the values."""
     tables = {path.name: rows_of(path) for path in folder.rglob("*.parquet")}
     values = {name: json.dumps(rows, default=str, ensure_ascii=False) for name, rows in tables.items()}
-    return {f"values of {name}": text for name, text in values.items()} | {
-        path: data.decode("latin-1") for path, data in files_of(folder).items()
-    }
+    files = {path: data.decode("latin-1") for path, data in files_of(folder).items()}
+    return files | {f"values of {name}": text for name, text in values.items()}
 
 
 def ids_of(found, ids):

@@ -14,17 +14,9 @@ from page_form import html_of
 from parapet.schemas.dialogue import Action, Dialogue, Frame, SlotSpan, State, Turn
 from parapet.transforms.core.seeding import stable_digest
 from parapet.transforms.crowd.hits import dialogue_pages
+from parapet.transforms.crowd.hits import page as hit_page
 from parapet.transforms.crowd.hits.dialogue_pages import group_items, marks, render_judged, speakable, turn_task_id
-from parapet.transforms.crowd.hits.page import (
-    MAX_BYTES,
-    PlainAct,
-    RatedItem,
-    Settings,
-    carriable,
-    question_xml,
-    shown,
-    without_variables,
-)
+from parapet.transforms.crowd.hits.page import PlainAct, RatedItem, Settings, carriable, question_xml, shown
 from parapet.transforms.crowd.hits.terms import REWRITES
 
 
@@ -141,13 +133,12 @@ def bold(turn):
 
 def test_without_actions_what_the_turn_changes_in_the_state_is_kept():
     """MultiWOZ 2.2: no actions, and the state repeats what was said before."""
-    said = {
-        "In the north": {"area": ["north"]},
-        "A cheap one, north is fine": {"area": ["north"], "price": ["cheap", "low"]},
-    }
-    first, second = (
-        Turn("USER", text, [Frame("A", [], state=State("b", [], values))]) for text, values in said.items()
-    )
+
+    def said(text, **values):
+        return Turn("USER", text, [Frame("A", [], state=State("b", [], values))])
+
+    first = said("In the north", area=["north"])
+    second = said("A cheap one, north is fine", area=["north"], price=["cheap", "low"])
     assert (kept(first), kept(second, first)) == ([("area", "north")], [("price", "cheap")])
 
 
@@ -209,7 +200,7 @@ def test_any_page_comes_back_from_the_xml_as_it_went_in(text):
 def test_any_text_is_read_as_it_was_shown(text):
     kept = shown(text)
     page = carriable(str(jinja2.Environment(autoescape=True).from_string("{{ text }}").render(text=kept)))
-    assert html.unescape(without_variables(html_of(question_xml(page)))) == kept
+    assert html.unescape(hit_page.without_variables(html_of(question_xml(page)))) == kept
 
 
 @given(ANY)
@@ -259,11 +250,8 @@ def test_every_utterance_is_on_one_page_and_checks_are_wrong(items, per_page, ch
         found = [item for item in group if item.stratum == "check"]
         assert len(found) <= checks
         for check in found:
-            assert (check.faithful, check.utterance in utterances, place(check) in map(place, own)) == (
-                False,
-                True,
-                False,
-            )
+            assert (check.faithful, check.utterance in utterances) == (False, True)
+            assert place(check) not in map(place, own)
             values = [act.value.casefold() for act in check.acts if len(act.value) > 2 and act.value != "yes"]
             assert values
             assert not holding(check.utterance.casefold(), *values)
@@ -287,6 +275,6 @@ def test_a_large_page_is_split_and_what_fits_on_none_is_not_asked():
     assert len({page.record.task_id for page in hits.pages}) == 1
     assert [page.record.fields for page in hits.pages] == [[f"faithful_{i}", f"natural_{i}"] for i in (0, 1, 3)]
     assert [page.record.items for page in hits.pages] == [[items[0]], [items[1]], [items[3]]]
-    assert all(len(page.question) <= MAX_BYTES for page in hits.pages)
+    assert all(len(page.question) <= hit_page.MAX_BYTES for page in hits.pages)
     assert [each.element_id for each in hits.not_asked] == ["1:2"]
     assert hits.not_asked[0].reason.startswith("too_large")

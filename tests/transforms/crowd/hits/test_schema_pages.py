@@ -144,11 +144,9 @@ def test_generic_short_and_contained_names_are_found():
 @cases("service", *SERVICES, ids=lambda service: service.service_name)
 def test_another_name_of_the_service_gives_the_same_names_pages(service, cues):
     other = msgspec.structs.replace(service, service_name="Zzq_7")
-    pages = [
-        [page.html for page in render_service(each, Settings(cues=cues)).pages if page.record.task == "names"]
-        for each in (service, other)
-    ]
-    assert pages[0] == pages[1]
+    made, again = (render_service(each, Settings(cues=cues)).pages for each in (service, other))
+    of_names = [[page.html for page in pages if page.record.task == "names"] for pages in (made, again)]
+    assert of_names[0] == of_names[1]
 
 
 PAYMENT = Service(
@@ -208,9 +206,8 @@ def test_names_of_generic_words_tell_nothing():
 
 def test_many_values_are_cut():
     service = Service("A", "a", [Slot("n", "n", True, [str(i) for i in range(2_000)])], [])
-    assert next(iter(schema_pages.questions_of(service, "descriptions", frozenset()))).values.endswith(
-        "58, 59 and 1,940 more"
-    )
+    question, *_ = schema_pages.questions_of(service, "descriptions", frozenset())
+    assert question.values.endswith("58, 59 and 1,940 more")
 
 
 #

@@ -3,6 +3,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kit import cases, json_of, raised
@@ -89,18 +90,11 @@ def test_what_is_written_is_read_again(tmp_path, calls):
     assert {key for event, key, _ in calls if event == "done"} == set(done)
 
 
-@settings(max_examples=20)
-@given(
-    countries=st.lists(st.sampled_from(["US", "CA", "GB", "US-CA"]), max_size=3, unique=True),
-    approval=st.integers(0, 100),
-    approved=st.integers(0, 10_000),
-    cap=st.integers(0, 99),
-)
-def test_settings_survive_the_journal(tmp_path_factory, countries, approval, approved, cap):
-    wanted = {"countries": tuple(countries), "min_approval": approval, "min_approved": approved, "max_per_worker": cap}
-    folder = tmp_path_factory.mktemp("batch")
-    begin(folder, "http://127.0.0.1:1", wanted)
-    assert Batch(folder, writable=False).settings == Settings(**wanted)
+@cases("countries approval approved most", ((), 0, 0, 0), (("US-CA", "GB"), 100, 10_000, 99))
+def test_settings_survive_the_journal(tmp_path, countries, approval, approved, most):
+    wanted = Settings(countries=countries, min_approval=approval, min_approved=approved, max_per_worker=most)
+    begin(tmp_path, "http://127.0.0.1:1", msgspec.structs.asdict(wanted))
+    assert Batch(tmp_path, writable=False).settings == wanted
 
 
 def test_a_first_run_that_was_cut_off_at_once_is_begun_again(tmp_path):

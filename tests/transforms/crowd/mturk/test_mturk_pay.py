@@ -57,10 +57,8 @@ def test_what_was_settled_elsewhere_is_not_called_again(done):
     assert "3 approved, 0 rejected" in done.ok("pay", "--audit", audit, "--reject")
     assert calls(done) == (before[0] + 3, before[1])
     rows = {row["assignment_id"]: row for row in done.ledger()}
-    assert [(rows[made]["kind"], rows[made]["by"]) for made in done.made[:2]] == [
-        ("reward", "elsewhere"),
-        ("rejected", "elsewhere"),
-    ]
+    kinds = [(rows[made]["kind"], rows[made]["by"]) for made in done.made[:2]]
+    assert kinds == [("reward", "elsewhere"), ("rejected", "elsewhere")]
     exact = sum(row.amount + row.fee for row in ledger_rows(done.open(), done.lines()))
     assert exact == done.snapshot()["balance"]["paid"]
     done.ok("pay", "--audit", audit, "--reject")
