@@ -117,7 +117,7 @@ def test_metrics_need_no_torch():
 # The most code lines of each room: a number may fall, and rises only with a new feature. A module belongs to the first
 # room whose prefix fits.
 BUDGETS = {
-    "transforms/perturb": 6_943,
+    "transforms/perturb": 6_947,
     "transforms/crowd/": 5_778,
     "transforms/variants/": 1_372,
     "transforms/translate/": 594,
@@ -131,9 +131,9 @@ BUDGETS = {
     "evaluation/models/": 5_113,
     "evaluation/": 9_157,
     "pipelines/": 7_092,
-    "schemas/": 2_798,
+    "schemas/": 2_802,
     "parapet/": 650,
-    "tests/": 33_966,
+    "tests/": 33_865,
 }
 
 
