@@ -66,7 +66,9 @@ docs: $(VENV)/.test
 	@echo "the site: build/site/index.html"
 
 # Python keeps what it compiled, even where it is told not to: the tests start many processes.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist worksteal
+# Three keep two cores busy: with more cores, make test WORKERS=8.
+WORKERS ?= 3
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 test: style
 	@$(MAKE) --no-print-directory -j 2 types pytest

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 from kit import BUNDLED, SAMPLE, THOROUGH
@@ -40,6 +41,9 @@ settings.register_profile(
 )
 settings.load_profile("parapet")
 
+
+# Each reads all certificates.
+httpx._transports.default.create_ssl_context = functools.cache(httpx.create_ssl_context)
 
 # The collector would scan the objects of thousands of tests and Beam again and again: a tenth of all time.
 gc.set_threshold(50_000, 20, 100)
