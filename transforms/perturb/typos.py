@@ -37,7 +37,7 @@ _KEPT = DECISIVE | {"doc", "docx", "exe", "gif", "java", "jpeg", "json", "tiff",
 # Quotations, and code with the words beside it, which may be its commands.
 _VERBATIM = re.compile(
     r"\"[^\"]{1,80}\"|(?<!\w)'[^']{1,80}'(?!\w)|`[^`]+`"
-    r"|(?:[A-Za-z]+ )?(?<!\S)(?:\S*?[\\/=<>{}\[\]|;^~_*#@&]\S*|\.\w+|\w+\.[a-z]{2,4}\b)(?: [A-Za-z]+)?"
+    r"|(?:(?<![A-Za-z])[A-Za-z]++ )?(?<!\S)(?:\S*?[\\/=<>{}\[\]|;^~_*#@&]\S*|\.\w+|\w+\.[a-z]{2,4}\b)(?: [A-Za-z]+)?"
 )
 _COMMON = 10**-5.5  # frequency of words that a typo must not result in
 
