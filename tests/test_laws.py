@@ -300,7 +300,10 @@ def hostile(tmp_path_factory):
     return place
 
 
-# speech_errors needs short turns, and hostile ones are long.
-@pytest.mark.parametrize("name", [name for name in QUICK if "speech" not in name] if THOROUGH else SHOWN)
+# Speech needs short turns, and hostile ones are long; submissions that suit no corpus have a test of their own.
+ESCAPED = [name for name in QUICK if "speech" not in name and name != "leaderboard"] if THOROUGH else SHOWN
+
+
+@pytest.mark.parametrize("name", ESCAPED)
 def test_no_page_has_the_input_raw(name, hostile):
     assert not list(output_findings(made(hostile, name)))
