@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
@@ -147,8 +147,7 @@ def _nearest(folder: Path) -> Output | None:
 
 def _output_at(folder: Path, below: str) -> Output | None:
     """Returns the output of a folder if the input is the folder itself or among the files of the run."""
-    contents = zip(_TRACES, _of_each(folder, _TRACES, _content), strict=True)
-    traces = {name: data for name, data in contents if data is not None}
+    traces = {name: data for name, data in _of_each(folder, _TRACES, _content).items() if data is not None}
     if _RELEASE in traces and _SUMS not in traces:
         _check_release(traces[_RELEASE], folder, below)
     manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(traces.get(name)))}
@@ -172,12 +171,12 @@ def _output_at(folder: Path, below: str) -> Output | None:
     return None
 
 
-def _of_each(folder: Path, names: Iterable[str], ask: Callable[[Path], T]) -> list[T]:
-    paths = [folder / name for name in names]
+def _of_each(folder: Path, names: Collection[str], ask: Callable[[Path], T]) -> dict[str, T]:
+    """Returns each name with what is asked about its path."""
     if "://" not in str(folder):
-        return [*map(ask, paths)]
+        return {name: ask(folder / name) for name in names}
     with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        return [*pool.map(ask, paths)]
+        return dict(zip(names, pool.map(ask, [folder / name for name in names]), strict=True))
 
 
 def _content(path: Path) -> bytes | None:
@@ -228,7 +227,8 @@ def check_output(output: Output, flag: str = "") -> None:
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
     files = output.manifest["files"]
     read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    for (name, facts), size in zip(read.items(), _of_each(as_path(folder), read, _size), strict=True):
+    for name, size in _of_each(as_path(folder), read, _size).items():
+        facts = read[name]
         # a suite lists the hashes of its files alone
         if size is None or size != (facts.get("bytes", size) if isinstance(facts, dict) else size):
             difference = "has been removed" if size is None else "has been changed"

@@ -131,7 +131,7 @@ BUDGETS = {
     "evaluation/models/": 5_113,
     "evaluation/": 9_157,
     "pipelines/": 7_092,
-    "schemas/": 2_802,
+    "schemas/": 2_801,
     "parapet/": 650,
     "tests/": 33_871,
 }

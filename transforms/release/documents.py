@@ -251,7 +251,7 @@ def croissant(manifest: Manifest, columns: Columns) -> str:
         "version": manifest.version,
         "license": licence_url(manifest.licence) or one_line(manifest.licence),
         "url": quoted(manifest.homepage) if is_url(manifest.homepage) else "",
-        **({"datePublished": manifest.created} if manifest.created else {}),
+        **_filled({"datePublished": manifest.created}),
         "inLanguage": manifest.language,
         "keywords": list(KEYWORDS),
         "creator": [{"@type": "sc:Person", "name": one_line(author.name)} for author in manifest.authors],
