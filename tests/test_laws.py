@@ -208,7 +208,8 @@ def test_the_output_of_another_line_fits_or_is_refused_by_name(name, position, f
             made_some = name == "release" or any((said.manifest.get("counts") or {"all": 1}).values())
             assert made_some, f"{value} as {flag}"
         else:
-            assert any(mark in error for mark in (value.name, other, (flag or "/").lstrip("-"), "--"))
+            beside = [path for _, _, path in inputs_of(argv, f"{place}/")]  # a reference fits, but not its predictions
+            assert any(mark in error for mark in (value.name, other, (flag or "/").lstrip("-"), "--", *beside)), error
 
 
 @pytest.fixture(scope="session")
