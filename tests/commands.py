@@ -4,6 +4,7 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -215,10 +216,10 @@ def takes(flag: str) -> set[str]:
     return {command for command, _, of in _flags() if flag == f"--{of.name}"}
 
 
-def _flags() -> Iterator[tuple[str, str, Any]]:
-    for command in PIPELINES:
-        for action in actions_of(command) or {"": ""}:
-            yield from ((command, action, flag) for flag in flags_of(command_of(command, action)))
+@cache
+def _flags() -> list[tuple[str, str, Any]]:
+    actions = [(command, action) for command in PIPELINES for action in actions_of(command) or {"": ""}]
+    return [(*action, flag) for action in actions for flag in flags_of(command_of(*action))]
 
 
 def path_of(part: str) -> str:

@@ -20,7 +20,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _ESCAPES = str.maketrans({**_ENTITIES, **{mark: f"\\{mark}" for mark in "\\`*_[]|~$"}})
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 # Markers of lists, headings and rules, which only count at the beginning of a line.
-_LEADING = re.compile(r"[0-9]{1,9}(?=[.)](?: |$))|(?=[-+](?: |$)|-+$|=+$|#{1,6}(?: |$))")
+_LEADING = re.compile(r"[0-9]{1,9}(?=[.)](?: |$))|(?=[-+](?: |$)|-[- ]*$|=+$|#{1,6}(?: |$))")
 
 
 def one_line(value: str) -> str:

@@ -416,6 +416,7 @@ def test_a_table_keeps_its_cells(rows):
 
 
 @given(st.lists(MARKDOWN, min_size=1, max_size=4))
+@example(["-- -"])
 def test_a_list_keeps_its_items(items):
     tokens = commonmark(md.bullets(items))
     kinds = [token.type for token in tokens]
