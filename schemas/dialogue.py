@@ -6,7 +6,6 @@ Files are read one dialogue at a time, and written byte for byte like the publis
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -290,12 +289,18 @@ def list_files(root: Path, folders: Iterable[str]) -> list[DialogueFile]:
     of_folders = corpus_files(root)
     if not (paths := [(folder, path) for folder in folders for path in of_folders.get(folder, ())]):
         raise InputError("contains no dialogues: expected files such as train/dialogues_001.json", root)
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        sizes = pool.map(lambda item: item[1].stat().st_size, paths)
-        files = [
-            DialogueFile(folder, path.name, str(path), size) for (folder, path), size in zip(paths, sizes, strict=True)
-        ]
-        files = [*_with_ids(files, pool)]
+    places = [path for _, path in paths]
+    sizes, ids = layout.of_each(places, lambda path: path.stat().st_size), layout.of_each(places, dialogue_ids)
+    first: dict[tuple[str, str], str] = {}  # where the id was seen first
+    files = []
+    for folder, path in paths:
+        repeated = []
+        for position, name in enumerate(ids[path]):
+            if isinstance(name, str) and (place := first.setdefault((folder, name), str(path))) != str(path):
+                repeated.append((position, f"duplicate_id: dialogue {name!r} is in {place}, too: give each its own id"))
+        files.append(
+            DialogueFile(folder, path.name, str(path), sizes[path], repeated=tuple(repeated), dialogues=len(ids[path]))
+        )
     return sorted(files, key=lambda file: (-file.size, file.relative))
 
 
@@ -304,17 +309,6 @@ class _Id(msgspec.Struct):
 
 
 _ids = msgspec.json.Decoder(list[_Id])
-
-
-def _with_ids(files: Sequence[DialogueFile], pool: ThreadPoolExecutor) -> Iterator[DialogueFile]:
-    """Yields the files in order, each with what the ids of its dialogues tell."""
-    first: dict[tuple[str, str], str] = {}
-    for file, ids in zip(files, pool.map(dialogue_ids, (file.path for file in files)), strict=True):
-        repeated = []
-        for position, name in enumerate(ids):
-            if isinstance(name, str) and (place := first.setdefault((file.split, name), file.path)) != file.path:
-                repeated.append((position, f"duplicate_id: dialogue {name!r} is in {place}, too: give each its own id"))
-        yield msgspec.structs.replace(file, repeated=tuple(repeated), dialogues=len(ids))
 
 
 def dialogue_ids(path: str | Path) -> list[Any]:

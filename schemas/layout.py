@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import resources
@@ -147,7 +147,8 @@ def _nearest(folder: Path) -> Output | None:
 
 def _output_at(folder: Path, below: str) -> Output | None:
     """Returns the output of a folder if the input is the folder itself or among the files of the run."""
-    traces = {name: data for name, data in _of_each(folder, _TRACES, _content).items() if data is not None}
+    contents = of_each((folder / name for name in _TRACES), _content)
+    traces = {name: data for name in _TRACES if (data := contents[folder / name]) is not None}
     if _RELEASE in traces and _SUMS not in traces:
         _check_release(traces[_RELEASE], folder, below)
     manifests = {name: parsed for name in _MANIFESTS if (parsed := _manifest(traces.get(name)))}
@@ -171,12 +172,13 @@ def _output_at(folder: Path, below: str) -> Output | None:
     return None
 
 
-def _of_each(folder: Path, names: Collection[str], ask: Callable[[Path], T]) -> dict[str, T]:
-    """Returns each name with what is asked about its path."""
-    if "://" not in str(folder):
-        return {name: ask(folder / name) for name in names}
-    with ThreadPoolExecutor(16) as pool:  # a bucket answers one question after another slowly
-        return dict(zip(names, pool.map(ask, [folder / name for name in names]), strict=True))
+def of_each(paths: Iterable[Path], ask: Callable[[Path], T]) -> dict[Path, T]:
+    """Returns each path with what is asked about it, in order; questions to a bucket are asked side by side."""
+    paths = list(paths)
+    if all("://" not in str(path) for path in paths[:1]):
+        return {path: ask(path) for path in paths}
+    with ThreadPoolExecutor(16) as pool:
+        return dict(zip(paths, pool.map(ask, paths), strict=True))
 
 
 def _content(path: Path) -> bytes | None:
@@ -226,15 +228,15 @@ def check_output(output: Output, flag: str = "") -> None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
     files = output.manifest["files"]
-    read = {name: facts for name, facts in files.items() if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
-    for name, size in _of_each(as_path(folder), read, _size).items():
-        facts = read[name]
+    read = {as_path(folder) / name: name for name in files if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
+    for path, size in of_each(read, _size).items():
+        facts = files[read[path]]
         # a suite lists the hashes of its files alone
         if size is None or size != (facts.get("bytes", size) if isinstance(facts, dict) else size):
             difference = "has been removed" if size is None else "has been changed"
             traces = f"{MANIFEST} and {DEAD_LETTERS}" if DEAD_LETTERS in files else MANIFEST
             advice = f"run that command again, or remove {traces} to use the folder as it is"
-            raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", f"{folder}/{name}", flag)
+            raise InputError(f"{difference} since '{command}' wrote this folder: {advice}", path, flag)
 
 
 def _size(path: Path) -> int | None:
