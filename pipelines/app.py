@@ -338,8 +338,9 @@ _METAVARS = {int: "N", float: "X", Decimal: "X", str: "TEXT"}
 class Formatter(argparse.HelpFormatter):
     """Formats flags in two columns, and ``FILE...`` for one or more files."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=24, width=min(shutil.get_terminal_size().columns, _MOST_COLUMNS) - 2)
+    def __init__(self, prog: str, width: int = 0) -> None:
+        width = width or min(shutil.get_terminal_size().columns, _MOST_COLUMNS) - 2
+        super().__init__(prog, max_help_position=24, width=width)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
         if action.nargs == argparse.ONE_OR_MORE:

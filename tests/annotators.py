@@ -74,6 +74,7 @@ def figures(folder: Path, hits: Path, annotators: int, kills: int) -> tuple[int,
         each.start()
     for n in range(kills):  # spread over the work, whose speed is the machine's
         while sum(len(each.acknowledged) for each in people) < annotators * n / kills:
+            assert any(each.is_alive() for each in people), "all have left"
             time.sleep(0.01)
         time.sleep(draw.uniform(0.0, 0.3))
         process.end(signal.SIGKILL)

@@ -72,6 +72,7 @@ class Person:
     def begin(self):
         """The fields that the next form posts, and its answers' names; None where there is no form for now."""
         page = self.post("/begin", {})
+        assert page.status_code == 200, page.text
         if page.url.path != "/task":
             return None
         names = re.findall(r'<(?:input|textarea) id="\w+" name="(\w+)"', page.text)

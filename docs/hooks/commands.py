@@ -94,7 +94,8 @@ def _flag(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     formatter = Formatter(parser.prog, width=10_000)
     invocation = formatter._format_action_invocation(action)
     meaning = _html(formatter._expand_help(action)).replace(" (required)", " <span class=required>required</span>")
-    anchor = _anchor(parser.prog) + (action.option_strings[-1] if action.option_strings else f"-{action.dest}")
+    flag = next((flag for flag in action.option_strings if flag.startswith("--")), f"-{action.dest}")
+    anchor = _anchor(parser.prog) + flag
     return f'<dt id="{escape(anchor)}"><code>{escape(invocation)}</code></dt><dd>{meaning}</dd>'
 
 

@@ -7,17 +7,23 @@ from typing import Any
 
 import griffe
 
+import parapet
+
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(?=`)")
 _EXAMPLE = re.compile(r"^( *)Example:$", re.MULTILINE)
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites the docstrings of the package once it is read."""
+    """Rewrites the docstrings of the package once it is read, and says which names are public."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Rewrites one."""
         if obj.docstring:
             obj.docstring.value = readable(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Sets ``__all__``, which is not written out."""
+        pkg.exports = list(parapet.__all__)
 
 
 def readable(text: str) -> str:

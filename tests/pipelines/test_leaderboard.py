@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 
+import commands
 import pytest
 from kit import cases, edit, holding, json_of, lacking, refused, rows_of, run, write
 from release_folder import sample_corpora, write_release
@@ -33,8 +34,14 @@ def submit(folder, corpora, toml="", name="right", wrong=0, states="states", sec
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory):
-    root = tmp_path_factory.mktemp("board")
+def board(place):
+    with commands.alone(place):
+        if not (place / "board").exists():
+            write_board(place / "board")
+    return place / "board"
+
+
+def write_board(root):
     corpora = sample_corpora(3)
     release = write_release(root / "releases", corpora, {}).rename(root / "release")
     submissions = root / "submissions"
@@ -55,7 +62,6 @@ def board(tmp_path_factory):
     metrics = [JGA, "combined"]
     run("leaderboard", release=release, submissions=submissions, tasks=["dst", "response"], metrics=metrics,
         output=root / "board")  # fmt: skip
-    return root
 
 
 def test_submissions_are_ranked_by_the_mean_of_the_metrics(board):
