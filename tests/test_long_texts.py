@@ -29,7 +29,7 @@ PIECES = [
 ]
 
 
-FUNCTIONS = {**OF_TEXTS, "tokens": lambda written: [token.text for token in distance._tokenizer()(written)]}
+FUNCTIONS = {**OF_TEXTS, "tokens": lambda written: distance._tokens(written, distance._tokenizer())}
 
 
 def seconds(run, of):
