@@ -468,7 +468,7 @@ def check_perturbation(
     keeps_meaning: bool = True,
     **options: Any,
 ) -> list[str]:
-    """Applies a perturbation to a corpus and list its problems. For the tests of your own perturbations.
+    """Applies a perturbation to a corpus and lists its problems. For the tests of your own perturbations.
 
     It checks for every dialogue and every set:
 
