@@ -175,7 +175,7 @@ def _output_at(folder: Path, below: str) -> Output | None:
 def of_each(paths: Iterable[Path], ask: Callable[[Path], T]) -> dict[Path, T]:
     """Returns each path with what is asked about it, in order; questions to a bucket are asked side by side."""
     paths = list(paths)
-    if all("://" not in str(path) for path in paths[:1]):
+    if not paths or "://" not in str(paths[0]):
         return {path: ask(path) for path in paths}
     with ThreadPoolExecutor(16) as pool:
         return dict(zip(paths, pool.map(ask, paths), strict=True))
@@ -227,8 +227,8 @@ def check_output(output: Output, flag: str = "") -> None:
     if output.manifest is None:
         run = f"a run of '{command}'" if output.pipeline else "a run of Parapet"
         raise InputError(f"{run} was interrupted here: run that command again to finish it", folder, flag)
-    files = output.manifest["files"]
-    read = {as_path(folder) / name: name for name in files if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
+    files, root = output.manifest["files"], as_path(folder)
+    read = {root / name: name for name in files if _is_read(name, below) and not name.endswith(_FOR_PEOPLE)}
     for path, size in of_each(read, _size).items():
         facts = files[read[path]]
         # a suite lists the hashes of its files alone
